@@ -1,4 +1,4 @@
-//! Section "Connections and memory", as far as computation, the disk and the record are concerned.
+//! Section "Connections and memory": computation, disk space and the audit record.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,60 +15,61 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_identity::SigningKey;
 use serde_json::{Value, json};
 
-use crate::{Attack, Pace, Server, Target, http_client};
+use crate::server::scripted_agent;
+use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "manifest_diffs_do_not_delay_health_checks",
         before: "/healthz waited 52 s",
-        pace: Pace::Slow,
+        pace: AttackPace::Slow,
         run: |target| Box::pin(manifest_diffs_do_not_delay_health_checks(target)),
     },
     Attack {
         name: "stored_bytes_of_one_caller_are_limited",
         before: "any number of bytes is stored",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(stored_bytes_of_one_caller_are_limited(target)),
     },
     Attack {
         name: "damaged_database_page_stops_the_start",
         before: "it starts and serves",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(damaged_database_page_stops_the_start(target)),
     },
     Attack {
         name: "damaged_write_ahead_file_stops_the_start",
         before: "it starts, and acknowledged sessions are gone",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(damaged_write_ahead_file_stops_the_start(target)),
     },
     Attack {
         name: "start_on_a_full_disk_waits_and_says_so",
         before: "it ends with an error",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(start_on_a_full_disk_waits_and_says_so(target)),
     },
     Attack {
         name: "full_disk_fails_the_readiness_probe",
         before: "/readyz 200 while every commit fails",
-        pace: Pace::Slow,
+        pace: AttackPace::Slow,
         run: |target| Box::pin(full_disk_fails_the_readiness_probe(target)),
     },
     Attack {
         name: "executions_fail_only_after_three_starts",
         before: "92 of 271 failed with fewer than three starts",
-        pace: Pace::Slow,
+        pace: AttackPace::Slow,
         run: |target| Box::pin(executions_fail_only_after_three_starts(target)),
     },
 ];
 
 /// A person's device with an access token.
-struct Device {
+struct EnrolledPersonDevice {
     base: String,
     token: String,
 }
 
-impl Device {
+impl EnrolledPersonDevice {
     async fn enrol(server: &Server, person: &str) -> anyhow::Result<Self> {
         let invite = server.run(&["--json", "user", "invite", person])?.json()?;
         let code = invite["code"].as_str().context("no invite")?;
@@ -123,9 +124,9 @@ fn slow_manifest(last: usize) -> Value {
     })
 }
 
-async fn manifest_diffs_do_not_delay_health_checks(target: Target) -> anyhow::Result<String> {
+async fn manifest_diffs_do_not_delay_health_checks(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
-    let device = Device::enrol(&server, "mallory").await?;
+    let device = EnrolledPersonDevice::enrol(&server, "mallory").await?;
     let agent = json!({"display_name": "Slow", "public": true, "capability_manifest": slow_manifest(0)});
     let made: Value = device.post("/agents", &agent).await?.json().await?;
     let id = made["data"]["id"].as_str().or(made["data"]["agent"]["id"].as_str());
@@ -165,7 +166,7 @@ async fn post(server: &Server, key: &str, path: &str, body: &Value) -> anyhow::R
     Ok((answer.status().as_u16(), answer.json().await?))
 }
 
-async fn stored_bytes_of_one_caller_are_limited(target: Target) -> anyhow::Result<String> {
+async fn stored_bytes_of_one_caller_are_limited(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().settings("[limits]\nbytes_per_caller = 200000\n").start()?;
     let key = server.create_key(&[])?;
     let session = json!({"agent": {"name": "desk"}});
@@ -218,7 +219,7 @@ fn refuses_damage(server: &mut Server) -> anyhow::Result<String> {
     Ok("it does not start: store_damaged; store check agrees".to_owned())
 }
 
-async fn damaged_database_page_stops_the_start(target: Target) -> anyhow::Result<String> {
+async fn damaged_database_page_stops_the_start(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().start()?;
     fill(&server, 200).await?;
     let check = server.run(&["--json", "store", "check"])?;
@@ -232,7 +233,7 @@ async fn damaged_database_page_stops_the_start(target: Target) -> anyhow::Result
     refuses_damage(&mut server)
 }
 
-async fn damaged_write_ahead_file_stops_the_start(target: Target) -> anyhow::Result<String> {
+async fn damaged_write_ahead_file_stops_the_start(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().start()?;
     fill(&server, 20).await?;
     server.kill();
@@ -244,14 +245,14 @@ async fn damaged_write_ahead_file_stops_the_start(target: Target) -> anyhow::Res
     refuses_damage(&mut server)
 }
 
-async fn start_on_a_full_disk_waits_and_says_so(target: Target) -> anyhow::Result<String> {
+async fn start_on_a_full_disk_waits_and_says_so(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().prepare()?;
-    // What the server writes there first does not fit; it removes the file and looks again a second later.
+    // The server's first write does not fit; it removes the file and tries again a second later.
     symlink("/dev/full", server.data().join("space-check"))?;
     server.start()?;
     fill(&server, 1).await?;
-    let said = server.stderr();
-    ensure!(said.contains("is full"), "it does not say why it waited: {said}");
+    let log = server.stderr();
+    ensure!(log.contains("is full"), "it does not say why it waited: {log}");
     Ok("it waits, says that the disk is full, and starts".to_owned())
 }
 
@@ -283,7 +284,7 @@ async fn ready(server: &Server) -> anyhow::Result<u16> {
     Ok(http_client().get(format!("{}/readyz", server.url())).send().await?.status().as_u16())
 }
 
-async fn full_disk_fails_the_readiness_probe(target: Target) -> anyhow::Result<String> {
+async fn full_disk_fails_the_readiness_probe(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().prepare()?;
     let data = server.data();
     let Some(disk) = SmallDisk::mount(&data) else { return Ok("skipped: mounting a small disk needs root".to_owned()) };
@@ -313,14 +314,8 @@ async fn full_disk_fails_the_readiness_probe(target: Target) -> anyhow::Result<S
     Ok("503, /readyz 503; ready again with space".to_owned())
 }
 
-const COUNTING: &str = r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-
-[brain]
-kind = "script"
-
+/// A skill whose program appends a line to a file at each start.
+const COUNTING_TOOL: &str = r#"
 [[tool]]
 name = "count"
 description = "Counts its starts."
@@ -330,9 +325,9 @@ timeout_ms = 600000
 skill = { type = "task" }
 "#;
 
-async fn executions_fail_only_after_three_starts(target: Target) -> anyhow::Result<String> {
+async fn executions_fail_only_after_three_starts(target: AttackedBinary) -> anyhow::Result<String> {
     const KILLS: usize = 30;
-    let mut server = target.server().agent(COUNTING).start()?;
+    let mut server = target.server().agent(scripted_agent(COUNTING_TOOL)).start()?;
     let mut accepted: Vec<String> = Vec::new();
     for kill in 0..KILLS {
         let invoke = json!({"caller": {"id": "mallory", "type": "service"}, "skill_id": "desk/count", "inputs": {}});

@@ -8,48 +8,48 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::raw::{connect_from, head, is_closed_within, operator_key, send_from};
-use crate::{Attack, Pace, Server, Target, http_client};
+use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "connections_without_a_request_are_closed",
         before: "never closed",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(connections_without_a_request_are_closed(target)),
     },
     Attack {
         name: "silent_connections_leave_room_for_probes_operators_and_callers",
         before: "no connection was taken any more",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(silent_connections_leave_room(target)),
     },
     Attack {
         name: "silent_connections_of_one_address_are_limited",
         before: "no limit per address",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(silent_connections_of_one_address_are_limited(target)),
     },
     Attack {
         name: "probes_and_operators_have_connections_left_when_callers_hold_all",
         before: "no connection was taken any more",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(probes_and_operators_have_connections_left(target)),
     },
     Attack {
         name: "event_stream_that_is_not_read_is_closed",
         before: "open for ever",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(unread_event_stream_is_closed(target)),
     },
     Attack {
         name: "http2_event_stream_that_is_not_read_is_closed",
         before: "open for ever",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(unread_http2_stream_is_closed(target)),
     },
 ];
 
-async fn connections_without_a_request_are_closed(target: Target) -> anyhow::Result<String> {
+async fn connections_without_a_request_are_closed(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().settings("[limits]\nheader_seconds = 1\n").start()?;
     server.create_key(&[])?;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
@@ -74,7 +74,7 @@ async fn connections_without_a_request_are_closed(target: Target) -> anyhow::Res
     Ok("all closed".to_owned())
 }
 
-async fn silent_connections_leave_room(target: Target) -> anyhow::Result<String> {
+async fn silent_connections_leave_room(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().settings("[limits]\nconnections = 64\nheader_seconds = 120\n").start()?;
     let key = operator_key(&server)?;
     let mut silent = Vec::new();
@@ -87,7 +87,7 @@ async fn silent_connections_leave_room(target: Target) -> anyhow::Result<String>
     Ok("200 beside 200 silent connections, 64 allowed".to_owned())
 }
 
-/// A probe, an operator and a known caller are answered, each on a new connection.
+/// Checks that a health probe, an operator and a caller with a key are answered, each on a new connection.
 async fn expect_service(server: &Server, key: &str) -> anyhow::Result<()> {
     let bearer = format!("Bearer {key}");
     for path in ["/healthz", "/readyz", "/metrics", "/aap/sessions"] {
@@ -97,7 +97,7 @@ async fn expect_service(server: &Server, key: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn silent_connections_of_one_address_are_limited(target: Target) -> anyhow::Result<String> {
+async fn silent_connections_of_one_address_are_limited(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().settings("[limits]\nconnections_per_address = 20\nheader_seconds = 120\n").start()?;
     let key = operator_key(&server)?;
     let mut other = connect_from(&server, 3).await?;
@@ -118,18 +118,18 @@ async fn silent_connections_of_one_address_are_limited(target: Target) -> anyhow
     Ok("80 of 100 closed, 20 allowed".to_owned())
 }
 
-async fn probes_and_operators_have_connections_left(target: Target) -> anyhow::Result<String> {
+async fn probes_and_operators_have_connections_left(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().settings("[limits]\nconnections = 8\nheader_seconds = 120\n").start()?;
     let key = operator_key(&server)?;
     let bearer = format!("Bearer {key}");
     let request = head("GET /aap/sessions", &[("Authorization", &bearer)]);
-    let mut held: Vec<TcpStream> = Vec::new();
+    let mut open: Vec<TcpStream> = Vec::new();
     for _ in 0..8 {
         let mut stream = connect_from(&server, 1).await?;
         stream.write_all(request.as_bytes()).await?;
-        // The first bytes of the answer: the caller is identified.
+        // The first bytes of the answer show that the server has identified the caller.
         stream.readable().await?;
-        held.push(stream);
+        open.push(stream);
     }
     for path in ["/healthz", "/readyz", "/metrics"] {
         let answer = send_from(&server, 2, &format!("GET {path}"), &[("Authorization", &bearer)], "").await?;
@@ -140,7 +140,7 @@ async fn probes_and_operators_have_connections_left(target: Target) -> anyhow::R
     Ok("probes and /metrics 200, AAP 503 with Retry-After".to_owned())
 }
 
-/// More than the buffers of both kernels hold.
+/// A turn whose event stream is larger than the socket buffers of both ends.
 fn long_turn() -> Value {
     let script = json!({"script": [[{"deltas": 400_000, "delta": "0123456789abcdef"}]]}).to_string();
     json!({"stream": "delta", "messages": [{"role": "user", "content": script}]})
@@ -170,7 +170,7 @@ async fn expect_end_of_stream(server: &Server, key: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-async fn unread_event_stream_is_closed(target: Target) -> anyhow::Result<String> {
+async fn unread_event_stream_is_closed(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().settings("[limits]\nwrite_seconds = 1\n").start()?;
     let key = operator_key(&server)?;
     let session = new_session(&server, &key).await?;
@@ -187,7 +187,7 @@ async fn unread_event_stream_is_closed(target: Target) -> anyhow::Result<String>
     Ok("closed".to_owned())
 }
 
-async fn unread_http2_stream_is_closed(target: Target) -> anyhow::Result<String> {
+async fn unread_http2_stream_is_closed(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().settings("[limits]\nwrite_seconds = 1\n").start()?;
     let key = operator_key(&server)?;
     let session = new_session(&server, &key).await?;

@@ -1,4 +1,4 @@
-//! Section "The device", and the lines about devices of section "Who may use what".
+//! Section "The device", and the attacks on devices of section "Who may use what".
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,58 +8,51 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::person::Enrolment;
 use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
 use crate::did_peer::now;
-use crate::{Attack, Pace, Server, Target, http_client};
+use crate::server::scripted_agent;
+use crate::{Attack, AttackPace, AttackedBinary, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "agent_cannot_register_keys_under_the_id_of_a_device",
         before: "the agent's keys were taken (200), the device's own refused (422)",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(agent_cannot_register_keys_under_the_id_of_a_device(target)),
     },
     Attack {
         name: "low_write_scope_does_not_run_unasked_on_a_device",
         before: "it ran, and nobody was asked",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(low_write_scope_does_not_run_unasked_on_a_device(target)),
     },
     Attack {
         name: "cookie_of_the_device_pages_is_not_sent_to_other_ports",
         before: "sent to every web server on 127.0.0.1 (Path=/)",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(cookie_of_the_device_pages_is_not_sent_to_other_ports(target)),
     },
     Attack {
         name: "link_preview_does_not_use_up_a_one_time_link",
         before: "a GET opened a session, and the link was used up",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(link_preview_does_not_use_up_a_one_time_link(target)),
     },
     Attack {
         name: "stored_data_of_a_device_is_not_readable_on_disk",
         before: "tool results, arguments and talk were plain JSON in keys.db and its write-ahead file",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(stored_data_of_a_device_is_not_readable_on_disk(target)),
     },
 ];
 
-/// An agent with two tools on the person's device: one reads files, one changes data and claims to be harmless.
-const AGENT: &str = r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-description = "Works on a device."
-
-[brain]
-kind = "script"
-
+/// Two tools on the person's device: one reads files, one changes data and claims to be harmless.
+const TOOLS: &str = r#"
 [[scope]]
 id = "filesystem:read"
 label = "Read local files"
@@ -92,16 +85,16 @@ const WRITE_NOTE: &str = "name = \"write_note\"\nscope = \"notes:write\"\n\
                           command = [\"./write.sh\"]\ndescription = \"Writes a note\"\n";
 
 /// A server, and an enrolled device of the person `ada`.
-struct Scene {
+struct DeviceSetup {
     server: Server,
     key: String,
     running: Option<Child>,
 }
 
-impl Scene {
-    /// The device is enrolled and does not run yet.
-    fn new(target: &Target) -> anyhow::Result<Self> {
-        let server = target.server().agent(AGENT).start()?;
+impl DeviceSetup {
+    /// Enrols the device, which does not run yet.
+    fn new(target: &AttackedBinary) -> anyhow::Result<Self> {
+        let server = target.server().agent(scripted_agent(TOOLS)).start()?;
         let key = server.create_key(&["--person", "ada"])?;
         let scene = Self { server, key, running: None };
         let code = scene.invite()?;
@@ -146,7 +139,7 @@ impl Scene {
         }
     }
 
-    /// The agent calls a tool; the whole turn as text.
+    /// Lets the agent call a tool, and returns the whole turn as text.
     async fn call(&self, tool: &str, arguments: Value) -> anyhow::Result<String> {
         let http = http_client();
         let post = |path: &str, body: Value| {
@@ -162,13 +155,13 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for DeviceSetup {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-async fn agent_cannot_register_keys_under_the_id_of_a_device(target: Target) -> anyhow::Result<String> {
+async fn agent_cannot_register_keys_under_the_id_of_a_device(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let invite = server.run(&["--json", "user", "invite", "ada"])?.json()?;
     let code = invite["code"].as_str().context("no code")?;
@@ -201,28 +194,28 @@ async fn agent_cannot_register_keys_under_the_id_of_a_device(target: Target) -> 
     ensure!(status == 201, "agent: {status} {made}");
     let agent = AgentId::parse(made["data"]["id"].as_str().context("no id")?)?;
     let agent_token = made["data"]["token"].as_str().context("no token")?;
-    let named = Some((Recipient::Agent(agent.clone()), id.clone()));
-    let eve = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &NewSealIdentity { named, ..new })?;
+    let owner = Some((Recipient::Agent(agent.clone()), id.clone()));
+    let eve = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &NewSealIdentity { named: owner, ..new })?;
     let register = format!("/agents/{agent}/keys/register");
-    let (taken, answer) = post(&register, agent_token, &json!({"bundle": eve.bundle(), "one_time_keys": []})).await?;
-    ensure!(taken != 200, "the agent's keys were taken: {answer}");
+    let (status, answer) = post(&register, agent_token, &json!({"bundle": eve.bundle(), "one_time_keys": []})).await?;
+    ensure!(status != 200, "the agent's keys were taken: {answer}");
 
     device.set_owner_device(Recipient::Person(PersonName::parse("ada")?), id.clone(), now())?;
     let publish = format!("/users/me/devices/{id}/keys");
     let (own, answer) = post(&publish, token, &json!({"bundle": device.bundle(), "one_time_keys": []})).await?;
     ensure!(own == 200, "the device's own keys were refused: {own} {answer}");
-    Ok(format!("{taken} for the agent, {own} for the device"))
+    Ok(format!("{status} for the agent, {own} for the device"))
 }
 
-async fn low_write_scope_does_not_run_unasked_on_a_device(target: Target) -> anyhow::Result<String> {
-    let mut scene = Scene::new(&target)?;
+async fn low_write_scope_does_not_run_unasked_on_a_device(target: AttackedBinary) -> anyhow::Result<String> {
+    let mut scene = DeviceSetup::new(&target)?;
     let tools = scene.folder().join("tools");
     std::fs::create_dir(&tools)?;
     std::fs::write(tools.join("write_note.toml"), WRITE_NOTE)?;
     std::fs::write(tools.join("write.sh"), "#!/bin/sh\necho written\n")?;
     std::fs::set_permissions(tools.join("write.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     scene.device(&["allow", "desk", "notes:write"])?;
-    // Every question is answered no here: what runs was not asked about.
+    // Every question is answered no, so a tool that runs anyway ran without asking.
     scene.start(&["--no-pages"])?;
     let turn = scene.call("write_note", json!({"text": "x"})).await?;
     ensure!(!turn.contains("written"), "it ran: {turn}");
@@ -232,7 +225,7 @@ async fn low_write_scope_does_not_run_unasked_on_a_device(target: Target) -> any
 }
 
 /// Opens the device pages; returns the link, and the cookie with its attributes.
-async fn open_pages(scene: &mut Scene) -> anyhow::Result<(String, String)> {
+async fn open_pages(scene: &mut DeviceSetup) -> anyhow::Result<(String, String)> {
     let greeting = scene.start(&["--port", "0"])?;
     let link = greeting["pages"].as_str().context("no pages")?.to_owned();
     let (open, token) = link.split_once("?token=").context("no token")?;
@@ -246,8 +239,8 @@ async fn open_pages(scene: &mut Scene) -> anyhow::Result<(String, String)> {
     Ok((link, cookie))
 }
 
-async fn cookie_of_the_device_pages_is_not_sent_to_other_ports(target: Target) -> anyhow::Result<String> {
-    let mut scene = Scene::new(&target)?;
+async fn cookie_of_the_device_pages_is_not_sent_to_other_ports(target: AttackedBinary) -> anyhow::Result<String> {
+    let mut scene = DeviceSetup::new(&target)?;
     let (link, cookie) = open_pages(&mut scene).await?;
     let path = cookie.split("; ").find_map(|part| part.strip_prefix("Path=")).context("no path")?.to_owned();
     // Browsers send a cookie to each port of its host, for paths below its own (RFC 6265, section 5.4).
@@ -266,8 +259,8 @@ async fn cookie_of_the_device_pages_is_not_sent_to_other_ports(target: Target) -
     Ok("Path is random, 404 outside it".to_owned())
 }
 
-async fn link_preview_does_not_use_up_a_one_time_link(target: Target) -> anyhow::Result<String> {
-    let mut scene = Scene::new(&target)?;
+async fn link_preview_does_not_use_up_a_one_time_link(target: AttackedBinary) -> anyhow::Result<String> {
+    let mut scene = DeviceSetup::new(&target)?;
     let greeting = scene.start(&["--port", "0"])?;
     let link = greeting["pages"].as_str().context("no pages")?;
     let http = http_client();
@@ -287,7 +280,7 @@ async fn link_preview_does_not_use_up_a_one_time_link(target: Target) -> anyhow:
     Ok("used up by a POST from its page alone".to_owned())
 }
 
-/// Whether a file of a folder holds these bytes.
+/// Whether a file of a folder contains these bytes.
 fn found_in(folder: &Path, bytes: &[u8]) -> anyhow::Result<Option<PathBuf>> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -298,10 +291,10 @@ fn found_in(folder: &Path, bytes: &[u8]) -> anyhow::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-async fn stored_data_of_a_device_is_not_readable_on_disk(target: Target) -> anyhow::Result<String> {
+async fn stored_data_of_a_device_is_not_readable_on_disk(target: AttackedBinary) -> anyhow::Result<String> {
     const RESULT: &str = "the treasure lies under the third oak";
     const ARGUMENT: &str = "treasure-map-17.md";
-    let mut scene = Scene::new(&target)?;
+    let mut scene = DeviceSetup::new(&target)?;
     let notes = scene.server.home().join("notes");
     std::fs::create_dir(&notes)?;
     std::fs::write(notes.join(ARGUMENT), RESULT)?;
@@ -312,7 +305,7 @@ async fn stored_data_of_a_device_is_not_readable_on_disk(target: Target) -> anyh
     let greeting = scene.start(&["--no-pages", "--folder", &notes, "--policy", &policy])?;
     let turn = scene.call("read_file", json!({"path": ARGUMENT})).await?;
     ensure!(turn.contains(RESULT), "the call failed: {turn}");
-    // As a thief of the disk finds it: the write-ahead file was not carried over.
+    // A killed process leaves its write-ahead file behind, as on a stolen disk.
     scene.kill();
     for what in [RESULT, ARGUMENT, "call_id", "manifest", "\"person\":\"ada\""] {
         if let Some(file) = found_in(&scene.folder(), what.as_bytes())? {
@@ -320,7 +313,7 @@ async fn stored_data_of_a_device_is_not_readable_on_disk(target: Target) -> anyh
         }
     }
     let source = greeting["sealed_by"]["source"].as_str().context("it does not say what seals the data")?;
-    // Without the key nothing opens, and the reason is said.
+    // Without the key the device does not open, and the error gives the reason.
     let key = greeting["sealed_by"]["path"].as_str().context("no key file")?.to_owned();
     std::fs::rename(&key, format!("{key}.away"))?;
     let folder = scene.folder().display().to_string();

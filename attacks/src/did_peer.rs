@@ -38,7 +38,7 @@ impl DidPeer {
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let mut head = [0; 4096];
-                // The document is the same whatever is asked for.
+                // Every request gets the DID document.
                 let _ = stream.read(&mut head);
                 let length = document.len();
                 let _ = write!(

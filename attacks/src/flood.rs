@@ -1,5 +1,5 @@
-//! Everything at once: silent connections, half-sent bodies and anonymous requests from one thread, while a known
-//! caller goes on.
+//! A flood of silent connections, half-sent bodies and anonymous requests, during which an authenticated caller must
+//! still be served.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::raw::head;
-use crate::{Attack, Pace, Target, http_client};
+use crate::{Attack, AttackPace, AttackedBinary, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[Attack {
     name: "combined_flood",
     before: "the server stopped",
-    pace: Pace::Slow,
+    pace: AttackPace::Slow,
     run: |target| Box::pin(combined_flood(target)),
 }];
 
@@ -25,13 +25,13 @@ const QUIET_SECONDS: u64 = 20;
 const FLOOD_SECONDS: u64 = 60;
 const MOST_BYTES: u64 = 512 * 1024 * 1024;
 
-async fn combined_flood(target: Target) -> anyhow::Result<String> {
+async fn combined_flood(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let key = server.create_key(&[])?;
     let client = http_client();
     let url = format!("{}/aap/sessions", server.url());
     let quiet = measure(&client, &url, &key, QUIET_SECONDS, || Ok(())).await?;
-    let flood = Flood::start(server.address());
+    let flood = RunningFlood::start(server.address());
     let mut most = 0;
     let busy = measure(&client, &url, &key, FLOOD_SECONDS, || {
         most = most.max(server.resident_bytes()?);
@@ -64,7 +64,7 @@ struct FloodMeasurement {
     p99: Duration,
 }
 
-/// Sends requests at a steady pace, each whether or not the one before was answered.
+/// Sends requests at a constant rate, without waiting for the answer to the previous one.
 async fn measure(
     client: &reqwest::Client,
     url: &str,
@@ -100,7 +100,7 @@ async fn measure(
     Ok(FloodMeasurement { count: times.len(), errors, p99: times[times.len() * 99 / 100] })
 }
 
-struct Flood {
+struct RunningFlood {
     is_over: Arc<AtomicBool>,
     sent: Arc<FloodCounts>,
     thread: std::thread::JoinHandle<()>,
@@ -113,7 +113,7 @@ struct FloodCounts {
     requests: AtomicU64,
 }
 
-impl Flood {
+impl RunningFlood {
     fn start(address: String) -> Self {
         let (is_over, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(FloodCounts::default()));
         let (until, counts) = (Arc::clone(&is_over), Arc::clone(&sent));
@@ -137,7 +137,7 @@ impl Flood {
         Self { is_over, sent, thread }
     }
 
-    /// Stops the flood; returns what it sent.
+    /// Stops the flood, and returns the number of its connections and requests.
     fn stop(self) -> String {
         self.is_over.store(true, Ordering::Relaxed);
         let _ = self.thread.join();

@@ -6,86 +6,86 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::did_peer::now;
-use crate::server::DEFAULT_AGENT;
-use crate::{Attack, DidPeer, Pace, Server, Target, http_client, poll};
+use crate::server::default_agent;
+use crate::{Attack, AttackPace, AttackedBinary, DidPeer, Server, http_client, poll};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "anp_token_is_refused_outside_anp",
         before: "201: a session on /aap with its own instructions, and the metrics",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(anp_token_is_refused_outside_anp(target)),
     },
     Attack {
         name: "did_without_a_grant_is_refused_by_aap",
         before: "201 with the token that one ANP call earned",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(did_without_a_grant_is_refused_by_aap(target)),
     },
     Attack {
         name: "trust_of_a_did_does_not_replace_the_approver",
         before: "booked at once with \"trust\": true",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(trust_of_a_did_does_not_replace_the_approver(target)),
     },
     Attack {
         name: "hidden_tool_under_a_high_scope_asks_the_operators",
         before: "ran, and nobody was asked",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(hidden_tool_under_a_high_scope_asks_the_operators(target)),
     },
     Attack {
         name: "high_tool_is_published_as_authorized_over_anp",
         before: "in tools.json, humanAuthorization: false",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(high_tool_is_published_as_authorized_over_anp(target)),
     },
     Attack {
         name: "metrics_need_an_operators_key",
         before: "any key, token or DID",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(metrics_need_an_operators_key(target)),
     },
     Attack {
         name: "wrong_credential_is_refused_on_an_open_server",
         before: "counted as local",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(wrong_credential_is_refused_on_an_open_server(target)),
     },
     Attack {
         name: "forwarded_request_does_not_count_as_local",
         before: "201 through any proxy",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(forwarded_request_does_not_count_as_local(target)),
     },
     Attack {
         name: "cross_site_navigation_runs_no_tool",
         before: "202: the skill ran",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(cross_site_navigation_runs_no_tool(target)),
     },
     Attack {
         name: "console_cookie_counts_only_for_its_own_pages",
         before: "the cookie counted in every request",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(console_cookie_counts_only_for_its_own_pages(target)),
     },
     Attack {
         name: "signature_of_a_get_does_not_fit_another_target",
         before: "one signature opened every GET and DELETE",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(signature_of_a_get_does_not_fit_another_target(target)),
     },
     Attack {
         name: "server_without_its_database_or_secret_key_does_not_start",
         before: "started open, its keys forgotten",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(server_without_its_database_or_secret_key_does_not_start(target)),
     },
     Attack {
         name: "did_signature_is_refused_after_a_restart",
         before: "accepted again within the same second",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(did_signature_is_refused_after_a_restart(target)),
     },
 ];
@@ -116,8 +116,8 @@ async fn create_session(server: &Server, headers: &[(&str, &str)]) -> anyhow::Re
     Ok(request.send().await?.status())
 }
 
-async fn anp_token_is_refused_outside_anp(target: Target) -> anyhow::Result<String> {
-    let agent = DEFAULT_AGENT.replace("[brain]", "anp = { conversation = false }\n\n[brain]");
+async fn anp_token_is_refused_outside_anp(target: AttackedBinary) -> anyhow::Result<String> {
+    let agent = default_agent().replace("[brain]", "anp = { conversation = false }\n\n[brain]");
     let server = target.server().agent(agent).flag("--dev").start()?;
     let key = server.create_key(&[])?;
     let token = DidPeer::start()?.access_token(server.url(), "desk").await?;
@@ -137,7 +137,7 @@ async fn anp_token_is_refused_outside_anp(target: Target) -> anyhow::Result<Stri
     let answer = post.send().await?;
     let status = answer.status();
     ensure!(status == 401 && answer.headers().contains_key("www-authenticate"), "the directory answered {status}");
-    // Public documents are served whatever is sent with them.
+    // Public documents are served whatever credential comes with the request.
     for path in ["/aap/meta", "/openapi.json", "/.well-known/skill-sharing", "/skills/desk/search.json", "/a2h/agents"]
     {
         for authorization in [bearer.as_str(), "DIDWba did=\"did:wba:x\"", "Bearer nk_wrong"] {
@@ -151,7 +151,7 @@ async fn anp_token_is_refused_outside_anp(target: Target) -> anyhow::Result<Stri
     Ok("401 with a challenge everywhere but on ANP and public documents".to_owned())
 }
 
-async fn did_without_a_grant_is_refused_by_aap(target: Target) -> anyhow::Result<String> {
+async fn did_without_a_grant_is_refused_by_aap(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().flag("--dev").start()?;
     server.create_key(&[])?;
     let peer = DidPeer::start()?;
@@ -168,7 +168,7 @@ async fn did_without_a_grant_is_refused_by_aap(target: Target) -> anyhow::Result
     Ok("403 not_admitted without a grant, 201 with one and a signature".to_owned())
 }
 
-async fn trust_of_a_did_does_not_replace_the_approver(target: Target) -> anyhow::Result<String> {
+async fn trust_of_a_did_does_not_replace_the_approver(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().flag("--dev").start()?;
     server.create_key(&[])?;
     let peer = DidPeer::start()?;
@@ -196,8 +196,8 @@ async fn waiting_approval(server: &Server) -> anyhow::Result<String> {
     .await
 }
 
-async fn hidden_tool_under_a_high_scope_asks_the_operators(target: Target) -> anyhow::Result<String> {
-    let hidden = DEFAULT_AGENT.replace(
+async fn hidden_tool_under_a_high_scope_asks_the_operators(target: AttackedBinary) -> anyhow::Result<String> {
+    let hidden = default_agent().replace(
         "run = { answer = \"booked\" }\nskill = { type = \"task\", access = \"restricted\", auth = \"api_key\" }",
         "run = { answer = \"booked\" }\nexpose = false",
     );
@@ -216,7 +216,7 @@ async fn hidden_tool_under_a_high_scope_asks_the_operators(target: Target) -> an
     Ok("the operators are asked".to_owned())
 }
 
-async fn high_tool_is_published_as_authorized_over_anp(target: Target) -> anyhow::Result<String> {
+async fn high_tool_is_published_as_authorized_over_anp(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let description: Value = get(&server, "/agents/desk/ad.json", &[]).await?.json().await?;
     let interfaces = description["interfaces"].as_array().context("no interfaces")?;
@@ -232,7 +232,7 @@ async fn high_tool_is_published_as_authorized_over_anp(target: Target) -> anyhow
     Ok("in authorized.json, humanAuthorization: true".to_owned())
 }
 
-async fn metrics_need_an_operators_key(target: Target) -> anyhow::Result<String> {
+async fn metrics_need_an_operators_key(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let status = get(&server, "/metrics", &[]).await?.status();
     ensure!(status == 200, "local, while no keys exist: {status}");
@@ -249,7 +249,7 @@ async fn metrics_need_an_operators_key(target: Target) -> anyhow::Result<String>
     Ok("401 for an app's key; an operator's key and metrics:read open it".to_owned())
 }
 
-async fn wrong_credential_is_refused_on_an_open_server(target: Target) -> anyhow::Result<String> {
+async fn wrong_credential_is_refused_on_an_open_server(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let jwt = "Bearer eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhZGEifQ.c2ln";
     let time = "1794740400";
@@ -277,7 +277,7 @@ async fn wrong_credential_is_refused_on_an_open_server(target: Target) -> anyhow
     Ok("401; text that looks like no credential counts as none".to_owned())
 }
 
-async fn forwarded_request_does_not_count_as_local(target: Target) -> anyhow::Result<String> {
+async fn forwarded_request_does_not_count_as_local(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     for header in [("forwarded", "for=203.0.113.9"), ("x-forwarded-for", "127.0.0.1"), ("via", "1.1 proxy")] {
         for headers in [&[header][..], &[header, ("host", "agents.example")]] {
@@ -295,8 +295,8 @@ async fn forwarded_request_does_not_count_as_local(target: Target) -> anyhow::Re
     Ok("403 that names `nuncio key create`; with a key 201".to_owned())
 }
 
-async fn cross_site_navigation_runs_no_tool(target: Target) -> anyhow::Result<String> {
-    let agent = DEFAULT_AGENT.replace(
+async fn cross_site_navigation_runs_no_tool(target: AttackedBinary) -> anyhow::Result<String> {
+    let agent = default_agent().replace(
         "skill = { type = \"task\", access = \"public\", auth = \"none\" }",
         "skill = { type = \"task\", access = \"public\", auth = \"none\", method = \"GET\" }",
     );
@@ -326,10 +326,10 @@ async fn cross_site_navigation_runs_no_tool(target: Target) -> anyhow::Result<St
     Ok("403; pages and public documents may be linked to".to_owned())
 }
 
-async fn console_cookie_counts_only_for_its_own_pages(target: Target) -> anyhow::Result<String> {
+async fn console_cookie_counts_only_for_its_own_pages(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let key = server.create_key(&["--scope", "console:tasks"])?;
-    // A browser that sends `Origin` alone is known as well, also over HTTP/2, which has no `Host`.
+    // A cross-site request is also detected by `Origin` alone, and over HTTP/2, which has no `Host` header.
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let client = client.http2_prior_knowledge().build()?;
     let form = client.post(format!("{}/console/sign-in", server.url())).header("origin", server.url());
@@ -371,8 +371,8 @@ fn hmac(key: &str, message: &str) -> String {
     Digest::of_bytes(&[padded(0x5c), inner.as_bytes().to_vec()].concat()).to_string()
 }
 
-async fn signature_of_a_get_does_not_fit_another_target(target: Target) -> anyhow::Result<String> {
-    let agent = DEFAULT_AGENT.replace(
+async fn signature_of_a_get_does_not_fit_another_target(target: AttackedBinary) -> anyhow::Result<String> {
+    let agent = default_agent().replace(
         "skill = { type = \"task\", access = \"public\", auth = \"none\" }",
         "skill = { type = \"task\", access = \"public\", auth = \"custom\", method = \"GET\" }",
     );
@@ -396,20 +396,20 @@ async fn signature_of_a_get_does_not_fit_another_target(target: Target) -> anyho
     Ok("401 that names v2; a v2 signature opens its own target alone".to_owned())
 }
 
-async fn server_without_its_database_or_secret_key_does_not_start(target: Target) -> anyhow::Result<String> {
+async fn server_without_its_database_or_secret_key_does_not_start(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().start()?;
     server.create_key(&[])?;
     server.stop()?;
     for file in ["nuncio.db", "secret.key"] {
-        let (there, away) = (server.data().join(file), server.data().join("away"));
-        std::fs::rename(&there, &away)?;
+        let (original, moved) = (server.data().join(file), server.data().join("away"));
+        std::fs::rename(&original, &moved)?;
         let refused = match server.start() {
             Ok(()) => anyhow::bail!("it started without {file}"),
             Err(error) => error.to_string(),
         };
         ensure!(refused.contains("data_dir_incomplete") && refused.contains("backup"), "{refused}");
-        ensure!(!there.exists(), "{file} was made anew");
-        std::fs::rename(&away, &there)?;
+        ensure!(!original.exists(), "{file} was made anew");
+        std::fs::rename(&moved, &original)?;
     }
     server.start()?;
     let status = create_session(&server, &[]).await?;
@@ -417,7 +417,7 @@ async fn server_without_its_database_or_secret_key_does_not_start(target: Target
     Ok("refuses to start and names the way out".to_owned())
 }
 
-async fn did_signature_is_refused_after_a_restart(target: Target) -> anyhow::Result<String> {
+async fn did_signature_is_refused_after_a_restart(target: AttackedBinary) -> anyhow::Result<String> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let listen = format!("localhost:{port}");
     let mut server = target.server().flag("--dev").flag("--listen").flag(listen).start()?;

@@ -11,7 +11,7 @@ mod connections;
 mod device;
 mod flood;
 mod identity;
-/// Needs the confinement of programs, which only Linux has.
+/// Attacks by programs, which only Linux confines.
 #[cfg(all(target_os = "linux", not(nuncio_portable)))]
 mod programs;
 mod rates;
@@ -28,19 +28,19 @@ pub use server::{CommandOutput, Server, ServerBuilder};
 
 #[derive(Clone, Copy)]
 pub struct Attack {
-    /// The attack and the defence in one phrase: `anp_token_is_refused_by_aap`.
+    /// Condition and result, as in a test name: `anp_token_is_refused_by_aap`.
     pub name: &'static str,
     /// What the attack achieved at commit c83e809, before there was a defence.
     pub before: &'static str,
     /// Whether it runs in `cargo xtask test`.
-    pub pace: Pace,
+    pub pace: AttackPace,
     /// Runs it. The text says what the server did; an error means that the attack succeeded.
-    pub run: fn(Target) -> AttackFuture,
+    pub run: fn(AttackedBinary) -> AttackFuture,
 }
 
 /// How long an attack takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum AttackPace {
     /// Seconds: it runs in `cargo xtask test`.
     Quick,
     /// Longer, or it needs a quiet machine: it runs in `cargo xtask attack` alone.
@@ -50,15 +50,15 @@ pub enum Pace {
 pub type AttackFuture = Pin<Box<dyn Future<Output = anyhow::Result<String>>>>;
 
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct AttackedBinary {
     binary: Arc<PathBuf>,
 }
 
-impl Target {
-    /// Attacks that executable.
+impl AttackedBinary {
+    /// Attacks this executable of `nuncio`.
     #[must_use]
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        // Tests of one process may come here several times; the first provider stays.
+        // Several targets in one process share the TLS provider of the first one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { binary: Arc::new(binary.into()) }
     }
@@ -94,7 +94,7 @@ pub fn http_client() -> reqwest::Client {
     client.timeout(Duration::from_secs(60)).build().expect("the TLS provider is installed by Target::new")
 }
 
-/// Asks again until there is an answer, for at most a minute.
+/// Calls `ask` until it returns a value, for at most a minute.
 pub async fn poll<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> anyhow::Result<T> {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(60) {

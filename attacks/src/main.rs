@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use nuncio_attacks::{Target, all};
+use nuncio_attacks::{AttackedBinary, all};
 
 #[derive(Parser)]
 struct Cli {
@@ -18,8 +18,8 @@ struct Cli {
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Servers start in folders of their own, where a relative path leads nowhere.
-    let target = Target::new(cli.binary.canonicalize().unwrap_or(cli.binary));
+    // The path is made absolute, because each server starts in another folder.
+    let target = AttackedBinary::new(cli.binary.canonicalize().unwrap_or(cli.binary));
     let is_chosen = |name: &str| cli.names.is_empty() || cli.names.iter().any(|part| name.contains(part.as_str()));
     let (mut held, mut broke) = (0, 0);
     println!("| attack | before | now |\n|---|---|---|");

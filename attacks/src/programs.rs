@@ -8,97 +8,91 @@ use anyhow::{Context as _, bail, ensure};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 
-use crate::{Attack, CommandOutput, Pace, Server, Target, http_client};
+use crate::server::scripted_agent;
+use crate::{Attack, AttackPace, AttackedBinary, CommandOutput, Server, http_client};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "command_tool_reads_no_key_of_the_server",
         before: "read secret.key and the DID key",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(command_tool_reads_no_key_of_the_server(target)),
     },
     Attack {
         name: "command_tool_reads_no_environment_of_other_processes",
         before: "read a secret from /proc",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(command_tool_reads_no_environment_of_other_processes(target)),
     },
     Attack {
         name: "mcp_server_and_brain_read_no_key_of_the_server",
         before: "read secret.key and the DID key",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(mcp_server_and_brain_read_no_key_of_the_server(target)),
     },
     Attack {
         name: "memory_of_the_server_is_not_readable_by_its_account",
         before: "any program of the account read it below /proc",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(memory_of_the_server_is_not_readable_by_its_account(target)),
     },
     Attack {
         name: "link_in_place_of_a_folder_removes_nothing_elsewhere",
         before: "programs were not confined, and had no folders",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(link_in_place_of_a_folder_removes_nothing_elsewhere(target)),
     },
     Attack {
         name: "data_directory_in_the_agents_folder_stays_hidden",
         before: "read secret.key and the DID key",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(data_directory_in_the_agents_folder_stays_hidden(target)),
     },
     Attack {
         name: "command_tool_gives_the_server_no_orders",
         before: "created a key with all scopes",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(command_tool_gives_the_server_no_orders(target)),
     },
     Attack {
         name: "order_without_token_is_refused",
         before: "created a key with all scopes",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(order_without_token_is_refused(target)),
     },
     Attack {
         name: "command_tool_changes_no_agent_file",
         before: "changed agent.toml, which the server took over",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(command_tool_changes_no_agent_file(target)),
     },
     Attack {
         name: "approvals_beside_unconfined_programs_are_refused",
         before: "served, and the program approved its own call",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(approvals_beside_unconfined_programs_are_refused(target)),
     },
     Attack {
         name: "orders_are_in_the_audit_record",
         before: "keys and grants left no record",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(orders_are_in_the_audit_record(target)),
     },
 ];
 
 /// An agent with one public skill that runs a command. The data directory is at `../data` from its working directory.
 fn agent(command: &[&str]) -> String {
-    format!(
+    let command = json!(command);
+    scripted_agent(&format!(
         r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-
-[brain]
-kind = "script"
-
 [[tool]]
 name = "try"
 description = "Runs a program."
 input = {{ type = "object" }}
-run = {{ command = {} }}
+run = {{ command = {command} }}
 skill = {{ type = "task", access = "public", auth = "none" }}
-"#,
-        json!(command)
-    )
+"#
+    ))
 }
 
 /// Invokes the skill, and returns what the caller sees.
@@ -107,21 +101,21 @@ fn invoke(server: &Server) -> anyhow::Result<CommandOutput> {
     server.run_plain(&["--json", "invoke", &format!("desk/try@localhost:{port}"), "--input", "{}"])
 }
 
-async fn command_tool_reads_no_key_of_the_server(target: Target) -> anyhow::Result<String> {
+async fn command_tool_reads_no_key_of_the_server(target: AttackedBinary) -> anyhow::Result<String> {
     let script = "cd ../data; cat secret.key keys/*.json | base64 | tr -d '\\n'; echo; ls; true";
     let server = target.server().agent(agent(&["bash", "-c", script])).start()?;
-    let seen = invoke(&server)?;
-    ensure!(seen.status == Some(0), "the tool did not run: {seen:?}");
-    ensure!(seen.stdout.contains("\"output\":\"\""), "the program read something: {seen:?}");
+    let output = invoke(&server)?;
+    ensure!(output.status == Some(0), "the tool did not run: {output:?}");
+    ensure!(output.stdout.contains("\"output\":\"\""), "the program read something: {output:?}");
     Ok("Permission denied for every file".to_owned())
 }
 
-async fn command_tool_reads_no_environment_of_other_processes(target: Target) -> anyhow::Result<String> {
+async fn command_tool_reads_no_environment_of_other_processes(target: AttackedBinary) -> anyhow::Result<String> {
     let script = "cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a HUNTER; true";
     let server = target.server().agent(agent(&["bash", "-c", script])).env("HUNTER", "hunter22").start()?;
-    let seen = invoke(&server)?;
-    ensure!(seen.status == Some(0), "the tool did not run: {seen:?}");
-    ensure!(!seen.stdout.contains("hunter22"), "the program read the server's environment: {seen:?}");
+    let output = invoke(&server)?;
+    ensure!(output.status == Some(0), "the tool did not run: {output:?}");
+    ensure!(!output.stdout.contains("hunter22"), "the program read the server's environment: {output:?}");
     Ok("no environment was readable".to_owned())
 }
 
@@ -141,7 +135,7 @@ command = ["python3", "reader.py", "server"]
 import = true
 "#;
 
-/// Both programs. The brain has the MCP server called as well.
+/// The program of the brain and of the MCP server in [`READING_AGENT`]. The brain also calls the MCP server's tool.
 const READER: &str = r#"
 import glob, json, sys
 
@@ -178,7 +172,7 @@ else:
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 "#;
 
-async fn mcp_server_and_brain_read_no_key_of_the_server(target: Target) -> anyhow::Result<String> {
+async fn mcp_server_and_brain_read_no_key_of_the_server(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().agent(READING_AGENT).prepare()?;
     std::fs::write(server.agent_folder().join("reader.py"), READER)?;
     server.start()?;
@@ -198,11 +192,11 @@ async fn mcp_server_and_brain_read_no_key_of_the_server(target: Target) -> anyho
     Ok("PermissionError for every file".to_owned())
 }
 
-async fn memory_of_the_server_is_not_readable_by_its_account(target: Target) -> anyhow::Result<String> {
+async fn memory_of_the_server_is_not_readable_by_its_account(target: AttackedBinary) -> anyhow::Result<String> {
     /// User id of the account `nobody`.
     const ACCOUNT: u32 = 65534;
-    // What belongs to a process that may not be dumped belongs to root, so that its own account cannot read it. As root
-    // this could not be told apart; another account is used then.
+    // The kernel gives the `/proc` files of a protected process to root, so that its own account cannot read them. Root
+    // reads them anyway, so the attack then uses another account.
     let is_root = rustix::process::getuid().is_root();
     let builder = target.server().env("HUNTER", "hunter22");
     let server = if is_root { builder.account(ACCOUNT) } else { builder }.start()?;
@@ -226,7 +220,7 @@ async fn memory_of_the_server_is_not_readable_by_its_account(target: Target) -> 
     Ok("not readable, and no core file".to_owned())
 }
 
-async fn link_in_place_of_a_folder_removes_nothing_elsewhere(target: Target) -> anyhow::Result<String> {
+async fn link_in_place_of_a_folder_removes_nothing_elsewhere(target: AttackedBinary) -> anyhow::Result<String> {
     // The server removes the temporary folder of a program that has ended. A link in its place must not be followed.
     let script = "rm -rf \"$NUNCIO_STATE/tmp\"; ln -s ../../../victim \"$NUNCIO_STATE/tmp\"; \
                   mv \"$TMPDIR\" \"$TMPDIR.old\"; ln -s ../../../victim/9 \"$TMPDIR\"; \
@@ -238,8 +232,8 @@ async fn link_in_place_of_a_folder_removes_nothing_elsewhere(target: Target) -> 
         std::fs::write(victim.join(number.to_string()).join("photo"), "")?;
     }
     for _ in 0..4 {
-        let seen = invoke(&server)?;
-        ensure!(seen.status == Some(0), "the tool did not run: {seen:?}");
+        let output = invoke(&server)?;
+        ensure!(output.status == Some(0), "the tool did not run: {output:?}");
     }
     for number in 0..10 {
         ensure!(victim.join(number.to_string()).join("photo").exists(), "the server removed victim/{number}");
@@ -247,7 +241,7 @@ async fn link_in_place_of_a_folder_removes_nothing_elsewhere(target: Target) -> 
     Ok("nothing was removed".to_owned())
 }
 
-async fn data_directory_in_the_agents_folder_stays_hidden(target: Target) -> anyhow::Result<String> {
+async fn data_directory_in_the_agents_folder_stays_hidden(target: AttackedBinary) -> anyhow::Result<String> {
     // The folder of the agent file becomes the home folder, which holds the data directory.
     let script = "cat beside.txt; cat data/secret.key | base64; cat data/admin.token; ls data; true";
     let mut server = target.server().agent("").prepare()?;
@@ -257,24 +251,24 @@ async fn data_directory_in_the_agents_folder_stays_hidden(target: Target) -> any
     std::fs::write(server.home().join("agent.toml"), agent(&["bash", "-c", script]))?;
     std::fs::write(server.home().join("beside.txt"), "beside")?;
     server.start()?;
-    let seen = invoke(&server)?;
-    ensure!(seen.stdout.contains("\"output\":\"beside\""), "{seen:?}");
+    let output = invoke(&server)?;
+    ensure!(output.stdout.contains("\"output\":\"beside\""), "{output:?}");
     let warned = server.stderr();
     ensure!(warned.contains("is in the folder of agent desk"), "serve does not warn: {warned}");
     Ok("the entries beside it are readable, and serve warns".to_owned())
 }
 
-async fn command_tool_gives_the_server_no_orders(target: Target) -> anyhow::Result<String> {
+async fn command_tool_gives_the_server_no_orders(target: AttackedBinary) -> anyhow::Result<String> {
     let command = ["nuncio", "key", "create", "--data", "../data"];
     let server = target.server().agent(agent(&command)).start()?;
-    let seen = invoke(&server)?;
-    ensure!(!seen.stdout.contains("nk_"), "the program created a key: {seen:?}");
+    let output = invoke(&server)?;
+    ensure!(!output.stdout.contains("nk_"), "the program created a key: {output:?}");
     let keys = server.run(&["--json", "key", "list"])?.json()?;
     ensure!(keys["keys"].as_array().is_some_and(Vec::is_empty), "there is a key: {keys}");
     Ok("the socket was refused, no key exists".to_owned())
 }
 
-async fn order_without_token_is_refused(target: Target) -> anyhow::Result<String> {
+async fn order_without_token_is_refused(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let order = |order: Value| -> anyhow::Result<String> {
         let mut socket = UnixStream::connect(server.data().join("admin.sock"))?;
@@ -296,16 +290,16 @@ async fn order_without_token_is_refused(target: Target) -> anyhow::Result<String
     Ok("unauthorized, no key exists".to_owned())
 }
 
-async fn command_tool_changes_no_agent_file(target: Target) -> anyhow::Result<String> {
+async fn command_tool_changes_no_agent_file(target: AttackedBinary) -> anyhow::Result<String> {
     let declared = agent(&["bash", "-c", "echo '# more' >> agent.toml"]);
     let server = target.server().agent(declared.as_str()).start()?;
-    let seen = invoke(&server)?;
+    let output = invoke(&server)?;
     let file = std::fs::read_to_string(server.agent_folder().join("agent.toml"))?;
-    ensure!(file == declared, "the program changed its agent file: {seen:?}");
+    ensure!(file == declared, "the program changed its agent file: {output:?}");
     Ok("Permission denied".to_owned())
 }
 
-async fn approvals_beside_unconfined_programs_are_refused(target: Target) -> anyhow::Result<String> {
+async fn approvals_beside_unconfined_programs_are_refused(target: AttackedBinary) -> anyhow::Result<String> {
     let asks = "\n[[tool]]\nname = \"pay\"\ndescription = \"Pays.\"\ninput = { type = \"object\" }\n\
                 run = { answer = \"paid\" }\nhuman_authorization = true\n";
     let builder = || target.server().agent(agent(&["true"]) + asks);
@@ -318,7 +312,7 @@ async fn approvals_beside_unconfined_programs_are_refused(target: Target) -> any
     Ok("refused without Landlock; --unconfined starts it".to_owned())
 }
 
-/// Starts a server on a thread, and so in a process, for which Landlock does not exist.
+/// Starts a server on a thread whose seccomp filter makes Landlock unavailable; the child process inherits the filter.
 fn start_without_landlock(mut server: Server) -> anyhow::Result<Result<Server, String>> {
     /// The system call that makes a Landlock ruleset, on every architecture.
     const LANDLOCK_CREATE_RULESET: i64 = 444;
@@ -337,7 +331,7 @@ fn start_without_landlock(mut server: Server) -> anyhow::Result<Result<Server, S
     thread.join().map_err(|_| anyhow::anyhow!("the thread failed"))?
 }
 
-async fn orders_are_in_the_audit_record(target: Target) -> anyhow::Result<String> {
+async fn orders_are_in_the_audit_record(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     server.create_key(&["--name", "app"])?;
     let orders: &[(&str, &[&str])] = &[

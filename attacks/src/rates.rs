@@ -4,25 +4,25 @@ use anyhow::{bail, ensure};
 use serde_json::json;
 
 use crate::raw::send_from;
-use crate::{Attack, DidPeer, Pace, Server, Target};
+use crate::{Attack, AttackPace, AttackedBinary, DidPeer, Server};
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "requests_of_strangers_use_up_their_own_allowance_alone",
         before: "X-API-Key, signatures, sign-in, enrolment and sockets got 429 after 2 s",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(strangers_use_up_their_own_allowance(target)),
     },
     Attack {
         name: "wrong_console_keys_slow_down_their_own_address_alone",
         before: "429 for the operator too",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(wrong_console_keys_slow_down_their_own_address(target)),
     },
     Attack {
         name: "forwarded_addresses_count_from_listed_proxies_alone",
         before: "no count by address",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(forwarded_addresses_count_from_listed_proxies(target)),
     },
 ];
@@ -41,14 +41,14 @@ async fn exhaust(server: &Server, last: u8) -> anyhow::Result<()> {
     bail!("300 requests of a stranger were answered")
 }
 
-async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<String> {
+async fn strangers_use_up_their_own_allowance(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().flag("--dev").settings("[limits]\nrequests_per_minute = 30\n").start()?;
     let key = server.create_key(&[])?;
     let peer = DidPeer::start()?;
-    // Everything below comes from the addresses of strangers who have used up their allowance.
+    // All following requests come from addresses whose allowance for anonymous requests is used up.
     exhaust(&server, 9).await?;
     exhaust(&server, 1).await?;
-    // Callers whom only a route can identify.
+    // Callers with credentials that only the handler of the route checks.
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "search", "params": {}}).to_string();
     let signed = peer.send("POST", &format!("{}/agents/desk/rpc", server.url()), &call).await?;
     ensure!(signed.status() != 429, "a signed request got 429");
@@ -61,7 +61,7 @@ async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<
         let answer = send_from(&server, 1, line, headers, body).await?;
         ensure!(answer.status != 429, "{line} got 429");
     }
-    // Callers whom a header identifies.
+    // Callers with a credential in a header.
     let bearer = format!("Bearer {key}");
     let answer = send_from(&server, 9, "GET /aap/sessions", &[("Authorization", &bearer)], "").await?;
     ensure!(answer.status == 200, "a bearer key got {}", answer.status);
@@ -69,7 +69,7 @@ async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<
     let order = json!({"caller": caller, "skill_id": "desk/book", "inputs": {}}).to_string();
     let answer = send_from(&server, 9, "POST /skills/desk/book/invoke", &[JSON, ("X-API-Key", &key)], &order).await?;
     ensure!((200..300).contains(&answer.status), "X-API-Key got {}", answer.text);
-    // And a known caller has an end too.
+    // An authenticated caller has a rate limit too.
     for _ in 0..60 {
         let answer = send_from(&server, 1, "GET /aap/sessions", &[("Authorization", &bearer)], "").await?;
         if answer.status == 429 {
@@ -79,7 +79,7 @@ async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<
     bail!("a known caller has no limit")
 }
 
-async fn wrong_console_keys_slow_down_their_own_address(target: Target) -> anyhow::Result<String> {
+async fn wrong_console_keys_slow_down_their_own_address(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let key = server.create_key(&["--scope", "console:tasks"])?;
     let mut refused = false;
@@ -103,7 +103,7 @@ async fn count_refused(server: &Server, peer: u8, chain: fn(u8) -> String) -> an
     Ok(refused)
 }
 
-async fn forwarded_addresses_count_from_listed_proxies(target: Target) -> anyhow::Result<String> {
+async fn forwarded_addresses_count_from_listed_proxies(target: AttackedBinary) -> anyhow::Result<String> {
     let limits = "[limits]\nrequests_per_minute = 5\n";
     let server = target.server().settings(limits.to_owned() + "[http]\ntrusted_proxies = [\"127.0.0.8\"]\n").start()?;
     server.create_key(&[])?;

@@ -1,5 +1,4 @@
-//! Connections byte by byte, from any loopback address: on Linux 127.0.0.2 is another address than 127.0.0.1, and so
-//! another caller.
+//! Raw TCP connections from any loopback address. The server counts 127.0.0.2 and 127.0.0.1 as two callers.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -53,7 +52,7 @@ pub(crate) async fn send_from(
     let mut all = vec![("Connection", "close"), ("Content-Length", length.as_str())];
     all.extend_from_slice(headers);
     let mut stream = connect_from(server, last).await?;
-    // A server that has seen enough may close before all is sent.
+    // A server that refuses a request may close the connection before all is sent.
     let _ = stream.write_all((head(line, &all) + body).as_bytes()).await;
     read_response(&mut stream).await.with_context(|| format!("{line} from 127.0.0.{last}"))
 }
@@ -74,7 +73,7 @@ pub(crate) async fn is_closed_within(stream: &mut TcpStream, patience: Duration)
     timeout(patience, stream.read_to_end(&mut rest)).await.is_ok()
 }
 
-/// A key that opens `/metrics`. A binary without `--operator` gives that to every key.
+/// Creates a key that may read `/metrics`. In binaries without the flag `--operator` every key may.
 pub(crate) fn operator_key(server: &Server) -> anyhow::Result<String> {
     server.create_key(&["--operator"]).or_else(|_| server.create_key(&[]))
 }

@@ -1,4 +1,4 @@
-//! Section "The record".
+//! Section "The record": changed, removed and torn audit records, and the erasure of a person.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 
 use crate::server::copy_folder;
-use crate::{Attack, CommandOutput, Pace, Server, Target, http_client, poll};
+use crate::{Attack, AttackPace, AttackedBinary, CommandOutput, Server, http_client, poll};
 
 mod explain;
 mod forget;
@@ -17,54 +17,54 @@ pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
         name: "records_deleted_after_a_kill_are_noticed",
         before: "intact: no checkpoint after 44 restarts, and 1,795 deleted records went unnoticed",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(records_deleted_after_a_kill_are_noticed(target)),
     },
     Attack {
         name: "torn_checkpoint_line_does_not_break_verify",
         before: "audit_broken, for good",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(torn_checkpoint_line_does_not_break_verify(target)),
     },
     Attack {
         name: "checkpoint_is_written_after_a_thousand_records",
         before: "none within a minute, whatever the number of records",
-        pace: Pace::Slow,
+        pace: AttackPace::Slow,
         run: |target| Box::pin(checkpoint_is_written_after_a_thousand_records(target)),
     },
     Attack {
         name: "records_are_removed_by_prune_alone",
         before: "no way to remove old records that leaves the rest provable",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(records_are_removed_by_prune_alone(target)),
     },
     Attack {
         name: "changed_record_of_a_call_is_named_by_explain",
         before: "no command compares the records of server, ledger and device",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(explain::changed_record_of_a_call_is_named_by_explain(target)),
     },
     Attack {
         name: "changed_grant_or_approval_of_a_call_is_named_by_explain",
         before: "no command compares the records of server, ledger and device",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(explain::changed_grant_or_approval_of_a_call_is_named_by_explain(target)),
     },
     Attack {
         name: "forgotten_member_of_a_group_and_their_did_are_in_no_file",
         before: "no command erases a person",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(forget::forgotten_member_of_a_group_and_their_did_are_in_no_file(target)),
     },
     Attack {
         name: "forgotten_person_is_in_no_file_and_the_chains_hold",
         before: "no command erases a person",
-        pace: Pace::Quick,
+        pace: AttackPace::Quick,
         run: |target| Box::pin(forget::forgotten_person_is_in_no_file_and_the_chains_hold(target)),
     },
 ];
 
-async fn records_deleted_after_a_kill_are_noticed(target: Target) -> anyhow::Result<String> {
+async fn records_deleted_after_a_kill_are_noticed(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().start()?;
     call_search(&server, None, 3).await?;
     server.kill();
@@ -81,7 +81,7 @@ async fn records_deleted_after_a_kill_are_noticed(target: Target) -> anyhow::Res
     Ok("audit_broken, and the next start reports it".to_owned())
 }
 
-async fn torn_checkpoint_line_does_not_break_verify(target: Target) -> anyhow::Result<String> {
+async fn torn_checkpoint_line_does_not_break_verify(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().start()?;
     call_search(&server, None, 1).await?;
     server.stop()?;
@@ -94,7 +94,7 @@ async fn torn_checkpoint_line_does_not_break_verify(target: Target) -> anyhow::R
     server.stop()?;
     let intact = verify(&server)?.json()?;
     ensure!(intact["intact"] == true && intact["checkpoints"].as_u64() >= Some(2), "{intact}");
-    // What the version before wrote behind a torn line.
+    // An earlier version appended the next checkpoint to the torn line.
     let whole = fs::read_to_string(&file)?;
     let last = whole.lines().last().context("no checkpoint")?;
     fs::write(&file, format!("{}{last}\n", &torn[..torn.len() / 2]))?;
@@ -103,7 +103,7 @@ async fn torn_checkpoint_line_does_not_break_verify(target: Target) -> anyhow::R
     Ok(format!("intact, {} checkpoints", intact["checkpoints"]))
 }
 
-async fn checkpoint_is_written_after_a_thousand_records(target: Target) -> anyhow::Result<String> {
+async fn checkpoint_is_written_after_a_thousand_records(target: AttackedBinary) -> anyhow::Result<String> {
     let server = target.server().start()?;
     let before = checkpoints(&server);
     for _ in 0..11 {
@@ -116,12 +116,12 @@ async fn checkpoint_is_written_after_a_thousand_records(target: Target) -> anyho
     Ok("written".to_owned())
 }
 
-async fn records_are_removed_by_prune_alone(target: Target) -> anyhow::Result<String> {
+async fn records_are_removed_by_prune_alone(target: AttackedBinary) -> anyhow::Result<String> {
     let mut server = target.server().start()?;
     call_search(&server, None, 5).await?;
     let none = server.run(&["--json", "audit", "prune", "--before", "2020-01-01"])?.json()?;
     ensure!(none["pruned"] == 0, "{none}");
-    // Only records from before the time go: the first calls, and not those of a later turn.
+    // Pruning deletes the calls of the first turn, which ended before the given time, and none of the later turn.
     call_search(&server, None, 1).await?;
     let listed = server.run(&["--json", "audit", "list"])?.json()?;
     let times: Vec<_> = listed["records"]
@@ -132,15 +132,15 @@ async fn records_are_removed_by_prune_alone(target: Target) -> anyhow::Result<St
         .collect();
     let last = *times.last().context("no time")?;
     let older = times.iter().take_while(|time| **time < last).count() as u64;
-    let some = server.run(&["--json", "audit", "prune", "--before", last])?.json()?;
-    ensure!(some["pruned"] == older && older > 0, "{older} of {times:?}: {some}");
+    let older_pruned = server.run(&["--json", "audit", "prune", "--before", last])?.json()?;
+    ensure!(older_pruned["pruned"] == older && older > 0, "{older} of {times:?}: {older_pruned}");
     let proof = verify(&server)?.json()?;
     ensure!(proof["intact"] == true && proof["pruned"] == older, "{proof}");
     call_search(&server, None, 5).await?;
     server.kill();
     server.start()?;
     server.kill();
-    // A checkpoint of the server's own does not stand for records that somebody else removed.
+    // An ordinary checkpoint does not justify records that are missing at the beginning of the chain.
     let copy = changed_copy(&server, "DELETE FROM audit_links WHERE seq <= (SELECT min(seq) + 2 FROM audit_links)")?;
     let copied = copy.path().to_str().context("a folder with an odd name")?;
     let verified = server.run_plain(&["--json", "audit", "verify", "--data", copied])?;
@@ -150,7 +150,7 @@ async fn records_are_removed_by_prune_alone(target: Target) -> anyhow::Result<St
     let verified = server.run_plain(&["--json", "audit", "verify", "--data", copied])?;
     ensure!(verified.stdout.contains("audit_broken"), "{verified:?}");
 
-    // The order to prune is recorded before it is carried out, and is older than its own date.
+    // The prune command is recorded before it runs; that record is older than the given time too, and so is deleted.
     let before = intact_records(&server)? + 1;
     let pruned = server.run(&["--json", "audit", "prune", "--before", "2100-01-01"])?.json()?;
     ensure!(pruned["pruned"] == before, "{pruned}");
@@ -174,7 +174,7 @@ fn intact_records(server: &Server) -> anyhow::Result<u64> {
     proof["records"].as_u64().context("no number of records")
 }
 
-/// The numbers of the records that checkpoints have seen.
+/// The record number of each checkpoint.
 fn checkpoints(server: &Server) -> Vec<u64> {
     let text = fs::read_to_string(server.data().join("audit-checkpoints.jsonl")).unwrap_or_default();
     let seq = |line: &str| serde_json::from_str::<Value>(line).ok()?["seq"].as_u64();
@@ -185,21 +185,21 @@ fn verify(server: &Server) -> anyhow::Result<CommandOutput> {
     server.run(&["--json", "audit", "verify"])
 }
 
-/// Changes the database of a data directory behind the server's back.
+/// Changes the database of a data directory by SQL, without the server.
 fn change(data: &Path, statement: &str) -> anyhow::Result<()> {
     let changed = Connection::open(data.join("nuncio.db"))?.execute(statement, [])?;
     ensure!(changed > 0, "nothing was changed by: {statement}");
     Ok(())
 }
 
-/// A turn over AAP that calls `search` so often.
+/// Runs a turn over AAP that calls `search` this many times.
 async fn call_search(server: &Server, key: Option<&str>, times: usize) -> anyhow::Result<()> {
     let calls: Vec<_> =
         (0..times).map(|n| json!({"tool": {"id": format!("c{n}"), "name": "search", "input": {}}})).collect();
     play(server, key, "desk", &["search"], json!([calls, [{"text": "done"}]])).await.map(drop)
 }
 
-/// Has the brain `script` play a script in a new session, and returns the turn.
+/// Runs a script of the brain `script` in a new session, and returns the turn.
 async fn play(server: &Server, key: Option<&str>, agent: &str, tools: &[&str], script: Value) -> anyhow::Result<Value> {
     let tools: Vec<_> = tools.iter().map(|name| json!({"name": name, "trust": true})).collect();
     let post = async |path: String, body: Value| {

@@ -12,16 +12,8 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// An agent with the brain `script` and tools that answer at once, one of them under a `high` scope.
-pub const DEFAULT_AGENT: &str = r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-description = "Books rooms."
-
-[brain]
-kind = "script"
-
+/// Tools that answer at once, one of them under a `high` scope.
+const DEFAULT_TOOLS: &str = r#"
 [[scope]]
 id = "rooms:read"
 label = { en = "See rooms" }
@@ -51,6 +43,28 @@ run = { answer = "booked" }
 skill = { type = "task", access = "restricted", auth = "api_key" }
 "#;
 
+/// The file of the agent `desk`, with the brain `script` and these scopes and tools.
+#[must_use]
+pub fn scripted_agent(tools: &str) -> String {
+    format!(
+        r#"
+[agent]
+name = "desk"
+version = "1.0.0"
+description = "Does what a script says."
+
+[brain]
+kind = "script"
+{tools}"#
+    )
+}
+
+/// The file of an agent with one tool under a `low` scope, `search`, and one under a `high` scope, `book`.
+#[must_use]
+pub fn default_agent() -> String {
+    scripted_agent(DEFAULT_TOOLS)
+}
+
 /// A server that was not started yet.
 #[derive(Debug)]
 pub struct ServerBuilder {
@@ -66,7 +80,7 @@ impl ServerBuilder {
     pub(crate) fn new(binary: Arc<PathBuf>) -> Self {
         Self {
             binary,
-            agent: DEFAULT_AGENT.to_owned(),
+            agent: default_agent(),
             settings: String::new(),
             flags: Vec::new(),
             environment: Vec::new(),
@@ -74,7 +88,7 @@ impl ServerBuilder {
         }
     }
 
-    /// Serves this `agent.toml` instead of [`DEFAULT_AGENT`].
+    /// Serves this `agent.toml` instead of [`default_agent`].
     #[must_use]
     pub fn agent(mut self, toml: impl Into<String>) -> Self {
         self.agent = toml.into();
@@ -121,7 +135,7 @@ impl ServerBuilder {
             for path in [home.path(), &agents, &data] {
                 std::os::unix::fs::chown(path, self.account, self.account)?;
             }
-            // The account may not reach the folder of the build.
+            // The account may have no access to the folder of the binary, so that it gets a copy.
             let binary = home.path().join("nuncio");
             std::fs::copy(&*self.binary, &binary)?;
             self.binary = Arc::new(binary);
@@ -142,11 +156,11 @@ impl ServerBuilder {
 pub struct Server {
     options: ServerBuilder,
     home: TempDir,
-    process: Option<Process>,
+    process: Option<ServerProcess>,
 }
 
 #[derive(Debug)]
-struct Process {
+struct ServerProcess {
     child: Child,
     stderr: Arc<Mutex<String>>,
     url: String,
@@ -187,12 +201,12 @@ impl Server {
             serde_json::from_str::<Value>(&line).ok().and_then(|line| Some(line["url"].as_str()?.to_owned()))
         else {
             let status = child.wait()?;
-            // The last lines may still be on their way through the pipe.
+            // The reader thread may not have received the last lines yet.
             std::thread::sleep(Duration::from_millis(50));
             bail!("it did not start ({status}): {line}{}", text(&stderr));
         };
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-        self.process = Some(Process { child, stderr, url });
+        self.process = Some(ServerProcess { child, stderr, url });
         Ok(())
     }
 
@@ -269,7 +283,7 @@ impl Server {
     /// Kills the server with `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may have ended already.
+            // Errors are ignored, because the process may have ended already.
             let _ = process.child.kill();
             let _ = process.child.wait();
         }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench a2h`: sealing, the relay, and thousands who are connected.
+//! `cargo xtask bench a2h`: sealing, the relay, and thousands of connected people.
 
 use std::path::Path;
 
@@ -14,50 +14,50 @@ mod seal;
 mod sockets;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum A2hPart {
     /// Sealing and opening
     Seal,
     /// Messages over HTTP
     Relay,
-    /// Thousands who are connected
+    /// Thousands of connected people
     Sockets,
 }
 
-struct Goal {
+struct MeasuredGoal {
     what: &'static str,
     asked: &'static str,
     measured: String,
     met: bool,
 }
 
-pub(crate) async fn run(nuncio: &Path, only: Option<Part>, quick: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(nuncio: &Path, only: Option<A2hPart>, quick: bool) -> anyhow::Result<()> {
     let scale = if quick { 10 } else { 1 };
     let is_wanted = |part| only.is_none_or(|only| only == part);
     let mut goals = Vec::new();
-    if is_wanted(Part::Seal) {
+    if is_wanted(A2hPart::Seal) {
         goals.extend(seal::run(20_000 / scale)?);
     }
-    if is_wanted(Part::Relay) {
+    if is_wanted(A2hPart::Relay) {
         goals.extend(relay::run(nuncio, 64_000 / scale).await?);
     }
-    if is_wanted(Part::Sockets) {
+    if is_wanted(A2hPart::Sockets) {
         goals.extend(sockets::run(nuncio, 5_000 / scale).await?);
     }
     println!("\n| what | asked | measured | ok |");
     println!("|---|---|---|---|");
-    for Goal { what, asked, measured, met } in goals {
+    for MeasuredGoal { what, asked, measured, met } in goals {
         println!("| {what} | {asked} | {measured} | {} |", if met { "yes" } else { "**no**" });
     }
     Ok(())
 }
 
-/// Starts a server in a data directory that may be there already.
+/// Starts a server in a new or existing data directory.
 async fn start(nuncio: &Path, folder: &Path) -> anyhow::Result<Server> {
     let (agent, data) = (folder.join("agent.toml"), folder.join("data"));
     if !data.exists() {
         std::fs::write(&agent, AGENT)?;
         std::fs::create_dir(&data)?;
-        // One person sends what thousands would, and strangers share one allowance.
+        // The limits per person and for anonymous callers are raised, because few clients send the load of thousands.
         std::fs::write(data.join("nuncio.toml"), "[limits]\nrequests_per_minute = 1000000000\n")?;
     }
     let (agent, data) = (agent.display().to_string(), data.display().to_string());

@@ -1,4 +1,4 @@
-//! `cargo xtask bench aap`.
+//! `cargo xtask bench aap`: streams, documents, sessions, turns and memory.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::report::{Measurement, heading, measure, row};
 
 const DELTAS: usize = 1000;
 
-/// CPU of the protocol's TypeScript SDK, all in memory, measured once on another machine.
+/// CPU costs of the protocol's TypeScript SDK with all data in memory, measured once on another machine.
 const SDK: Costs = Costs { delta: 13.0, session: 286.0, turn: 297.0, scattered_turn: 297.0 };
 
 /// CPU costs of a server, in microseconds.
@@ -22,12 +22,12 @@ struct Costs {
     scattered_turn: f64,
 }
 
-/// Which conversations go on at the same time.
+/// Which sessions have turns at the same time.
 #[derive(Clone, Copy)]
 enum ConversationOrder {
-    /// Conversations that were begun at the same time.
+    /// Sessions that were created one after the other.
     Together,
-    /// Conversations that were begun at different times, so that each has its own pages on disk.
+    /// Sessions that were created at different times, so that each has its own pages on disk.
     Scattered,
 }
 
@@ -55,23 +55,23 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
         delta_cpu = here.cpu;
     }
     let requests = 100_000 / scale;
-    let meta = gets(&ours, "/aap/meta", requests).await?;
-    let fixed = gets(&bare, "/static", requests).await?;
+    let meta = measure_gets(&ours, "/aap/meta", requests).await?;
+    let fixed = measure_gets(&bare, "/static", requests).await?;
     row("GET /meta", meta, "a bare static response", fixed);
     println!();
 
     let here = costs(&ours, scale, delta_cpu).await?;
-    let there = match peer {
+    let peer_costs = match peer {
         Some(program) => peer_costs(program, scale).await?,
         None => SDK,
     };
     println!("| operation | CPU each, on disk | the SDK's, in memory | times cheaper |");
     println!("|---|---|---|---|");
     for (what, ours, theirs) in [
-        ("delta", here.delta, there.delta),
-        ("session creation", here.session, there.session),
-        ("turn", here.turn, there.turn),
-        ("turn in conversations of all ages", here.scattered_turn, there.scattered_turn),
+        ("delta", here.delta, peer_costs.delta),
+        ("session creation", here.session, peer_costs.session),
+        ("turn", here.turn, peer_costs.turn),
+        ("turn in conversations of all ages", here.scattered_turn, peer_costs.scattered_turn),
     ] {
         println!("| {what} | {ours:.2} µs | {theirs:.2} µs | {:.1} |", theirs / ours);
     }
@@ -79,7 +79,7 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, qui
     memory(nuncio, &agents, scale).await
 }
 
-/// What sessions and turns cost, beside a delta that is known already.
+/// Measures sessions and turns; the cost of a delta is given.
 async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Costs> {
     let session = sessions(server, 20_000 / scale).await?.cpu;
     let turn = small_turns(server, 20_000 / scale, ConversationOrder::Together).await?.cpu;
@@ -87,7 +87,7 @@ async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Cost
     Ok(Costs { delta, session, turn, scattered_turn })
 }
 
-/// Costs of another server for the same work, once it is warm.
+/// Measures another server with the same work, after a warm-up.
 async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
     const CLIENTS: usize = 32;
     let peer = Server::start(program, &[]).await?;
@@ -97,7 +97,7 @@ async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
     costs(&peer, scale, delta).await
 }
 
-/// Streams of a thousand deltas, a turn each.
+/// Measures streams of a thousand deltas, one per turn.
 async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Result<Measurement> {
     let script = json!({"script": [[{"deltas": DELTAS, "delta": "hello "}]]}).to_string();
     let turn = json!({"stream": "delta", "messages": [{"role": "user", "content": script}]}).to_string();
@@ -110,7 +110,7 @@ async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Re
     let rounds = streams / clients;
     measure(server, clients * rounds * DELTAS, async {
         in_parallel(connections, async |(connection, path): &mut (Connection, String)| {
-            // A new session a few turns later, so that the history stays as short as a chat's.
+            // A new session after a few turns keeps the history as short as that of a chat.
             for round in 0..rounds {
                 if round % 4 == 3 {
                     *path = format!("/aap/sessions/{}/turns", new_session(connection).await?);
@@ -141,7 +141,7 @@ async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usiz
     .await
 }
 
-pub(crate) async fn gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measurement> {
+pub(crate) async fn measure_gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 32;
     let connections = connect(server, CLIENTS).await?;
     measure(server, requests / CLIENTS * CLIENTS, async {
@@ -171,14 +171,14 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measurement> 
     .await
 }
 
-/// Turns with a short answer, ten to a session.
+/// Measures turns with a short answer, ten per session.
 async fn small_turns(server: &Server, count: usize, going_on: ConversationOrder) -> anyhow::Result<Measurement> {
     const CLIENTS: usize = 64;
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
     let rounds = count.div_ceil(CLIENTS * 10);
     let mut connections: Vec<_> =
         connect(server, CLIENTS).await?.into_iter().map(|connection| (connection, Vec::new())).collect();
-    // Names of sessions begin with the time: whichever were made one after the other are neighbours on disk.
+    // Session ids begin with the time, so sessions that were created one after the other are neighbours on disk.
     let at_once = match going_on {
         ConversationOrder::Together => 1,
         ConversationOrder::Scattered => rounds,
@@ -204,14 +204,14 @@ async fn small_turns(server: &Server, count: usize, going_on: ConversationOrder)
     .await
 }
 
-/// Ten thousand sessions that do nothing, then ten thousand streams that stay open.
+/// Measures the memory of ten thousand idle sessions, then of ten thousand open streams.
 async fn memory(nuncio: &Path, agents: &str, scale: usize) -> anyhow::Result<()> {
     let data = tempfile::tempdir()?;
     let path = data.path().display().to_string();
     let server =
         Server::start(nuncio, &["--json", "serve", agents, "--listen", "127.0.0.1:0", "--data", &path]).await?;
     let count = 10_000 / scale;
-    // What the first requests bring in stays, and belongs to nobody.
+    // Memory that the first requests allocate permanently is not counted.
     sessions(&server, 640).await?;
     let before = server.memory_mib();
     sessions(&server, count).await?;

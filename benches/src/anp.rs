@@ -1,4 +1,4 @@
-//! `cargo xtask bench anp`.
+//! `cargo xtask bench anp`: signed requests, descriptions and negotiation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use nuncio_identity::{
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-use crate::aap::gets;
+use crate::aap::measure_gets;
 use crate::process::Server;
 use crate::report::{heading, row};
 
-/// How many interfaces there are to choose from.
+/// Number of interfaces that the negotiation chooses from.
 const INTERFACES: usize = 1000;
 const URL: &str = "https://hotel.example/agents/hotel/rpc";
 
@@ -104,14 +104,14 @@ fn check(caller: &Caller, headers: &HeaderMap, tokens: &TokenIssuer, now: Timest
     Ok(())
 }
 
-/// Signed requests: ours beside the crate's.
+/// Compares the verification of signed requests with that of the `anp` crate.
 fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
-    // The crate looks at the clock itself.
+    // The crate reads the system clock itself, so the requests are signed now.
     let now = Timestamp::from_millis(clock_gettime(ClockId::Realtime).tv_sec * 1000);
     let caller = Caller::new(count, now)?;
     let key = SigningKey::from_seed(&[9; 32]);
     let tokens = TokenIssuer::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));
-    // In pieces, so that one that was disturbed does not count.
+    // The measurement is split into batches, of which the fastest counts.
     let mut ours = f64::MAX;
     for piece in caller.requests.chunks(100) {
         let began = cpu_micros();
@@ -127,9 +127,9 @@ fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     let output =
         std::process::Command::new(verifier).arg(&file).output().with_context(|| verifier.display().to_string())?;
     ensure!(output.status.success(), "the crate's verifier: {}", String::from_utf8_lossy(&output.stderr));
-    let said: Value = serde_json::from_slice(&output.stdout)?;
-    let micros: Vec<f64> = said["micros"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-    // Its first requests are its fastest: it remembers least then.
+    let measured: Value = serde_json::from_slice(&output.stdout)?;
+    let micros: Vec<f64> = measured["micros"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    // The first requests are its fastest, because its list of used nonces is still short.
     let theirs = micros.iter().copied().fold(f64::MAX, f64::min);
 
     println!("| a signed request, fully checked | CPU each | of the crate's |\n|---|---|---|");
@@ -141,7 +141,7 @@ fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An agent's description, beside a bare response of the same bytes.
+/// Compares an agent's description with a plain response of the same bytes.
 async fn described(nuncio: &Path, requests: usize) -> anyhow::Result<()> {
     let data = tempfile::tempdir()?;
     let path = data.path().join("data").display().to_string();
@@ -153,13 +153,13 @@ async fn described(nuncio: &Path, requests: usize) -> anyhow::Result<()> {
     let program = std::env::current_exe()?;
     let bare = Server::start(&program, &["bare", "--document", &file.display().to_string()]).await?;
     heading();
-    let (here, there) = (gets(&ours, ad, requests).await?, gets(&bare, "/document", requests).await?);
+    let (here, there) = (measure_gets(&ours, ad, requests).await?, measure_gets(&bare, "/document", requests).await?);
     row(&format!("GET ad.json, {} bytes", bytes.len()), here, "a bare response of the same bytes", there);
     println!();
     Ok(())
 }
 
-/// A choice among many interfaces, from the body of the request to the body of the answer.
+/// Measures the choice among many interfaces, from request body to response body.
 fn negotiated(rounds: usize) -> anyhow::Result<()> {
     let now = Timestamp::from_millis(1_800_000_000_000);
     let offers: Vec<_> = (0..INTERFACES).map(offer).collect::<anyhow::Result<_>>()?;

@@ -1,4 +1,4 @@
-//! Plain axum as the limit to compare with.
+//! A plain axum server, the lower bound for the cost of a request.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(crate) async fn serve(document: Option<PathBuf>) -> anyhow::Result<()> {
         .route("/coalesced/{count}", post(coalesced));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("{{\"url\":\"http://{}\"}}", listener.local_addr()?);
-    // As any server of streams does, and ours.
+    // Nagle's algorithm is off, as in every server of event streams.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
@@ -34,7 +34,7 @@ pub(crate) async fn serve(document: Option<PathBuf>) -> anyhow::Result<()> {
 /// A document as long as the `/meta` that it is compared with.
 const DOCUMENT: &str = include_str!("bare.json");
 
-/// axum's own `Sse` over a channel.
+/// Streams events with axum's own `Sse` over a channel.
 async fn channel(Path(count): Path<usize>) -> impl IntoResponse {
     let (sender, receiver) = mpsc::channel::<String>(64);
     tokio::spawn(async move {
@@ -50,7 +50,7 @@ async fn channel(Path(count): Path<usize>) -> impl IntoResponse {
     }))
 }
 
-/// Bytes encoded by hand, several events a piece.
+/// Streams events encoded by hand, several per chunk.
 async fn coalesced(Path(count): Path<usize>) -> Response {
     const PIECE: usize = 16 * 1024;
     let pieces = stream::unfold((0, count), |(next, count)| async move {

@@ -1,4 +1,4 @@
-//! A client that costs little: raw HTTP/1.1 on a kept connection.
+//! A client with little overhead: raw HTTP/1.1 on a persistent connection.
 
 use anyhow::{Context as _, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

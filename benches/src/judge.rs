@@ -55,7 +55,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A verdict, and the CPU milliseconds of one.
+/// A verdict with its CPU milliseconds.
 fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ChangeVerdict, f64)> {
     let policy = ChangePolicy::default();
     let verdict = manifests(Some(old), Some(new), &[], &policy);
@@ -63,7 +63,7 @@ fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ChangeVerdi
     Ok((verdict, cost))
 }
 
-/// What anyone has to do who looks at two manifests at all.
+/// The lower bound: parses, canonicalises and hashes both manifests.
 fn bare_limit(manifest: &Value, rounds: u32) -> anyhow::Result<f64> {
     let text = manifest.to_string();
     cpu(rounds, || {
@@ -82,13 +82,13 @@ fn cpu(rounds: u32, mut work: impl FnMut()) -> anyhow::Result<f64> {
     (0..rounds).for_each(|_| work());
     let nanoseconds = match (before, spent()) {
         (Some(before), Some(after)) => after - before,
-        // Not everywhere does the kernel tell; the clock on the wall is never less.
+        // Where the kernel does not report CPU time, elapsed time is an upper bound.
         _ => began.elapsed().as_secs_f64() * 1e9,
     };
     Ok(nanoseconds / 1e6 / f64::from(rounds))
 }
 
-/// The largest manifest allowed, with tools as people write them.
+/// A manifest of maximum size with realistic tools.
 fn manifest() -> Value {
     let mut tools = Vec::new();
     loop {
@@ -197,7 +197,7 @@ fn changes(old: &Value) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Pairs that a simple engine would not come back from.
+/// Pairs of manifests whose comparison takes exponential time in a simple implementation.
 fn hostile() -> Vec<(&'static str, Value, Value)> {
     let only = |schema: Value| {
         let mut one = tool(0);

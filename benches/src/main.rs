@@ -1,4 +1,5 @@
-//! Benchmarks: the release binary beside a bare limit, in one run, as ratios and CPU an operation.
+//! Benchmarks: each compares the release binary with a lower bound in the same run, and prints ratios and CPU time per
+//! operation.
 
 mod a2h;
 mod aap;
@@ -18,11 +19,11 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Benchmark {
     /// AAP: streams, documents, sessions, turns, memory
     Aap {
         /// The program to measure
@@ -38,7 +39,7 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
-    /// Skill Sharing: executions, the index, a million finished ones
+    /// Skill Sharing: executions, the index, a million finished executions
     Skill {
         /// The program to measure
         #[arg(long)]
@@ -65,7 +66,7 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
-    /// A2H: sealing, the relay, people who are connected
+    /// A2H: sealing, the relay, connected people
     A2h {
         /// The program to measure
         #[arg(long)]
@@ -75,7 +76,7 @@ enum What {
         examples: Option<PathBuf>,
         /// Run only this part
         #[arg(long)]
-        part: Option<a2h::Part>,
+        part: Option<a2h::A2hPart>,
         /// A tenth of the work, to see that the benchmark runs
         #[arg(long)]
         quick: bool,
@@ -86,12 +87,12 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
-    /// Executions as rows, written by hand
+    /// Lower bound for executions: the same rows written directly
     Sql {
         /// Number of executions
         count: usize,
     },
-    /// Relayed messages as rows, written by hand
+    /// Lower bound for relayed messages: the same rows written directly
     Rows {
         /// Number of messages
         count: usize,
@@ -109,13 +110,13 @@ enum What {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().what {
-        What::Aap { nuncio, examples, peer, quick } => aap::run(&nuncio, &examples, peer.as_deref(), quick).await,
-        What::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
-        What::A2hJudge { quick } => judge::run(quick),
-        What::A2h { nuncio, examples: _, part, quick } => a2h::run(&nuncio, part, quick).await,
-        What::Rows { count, told } => a2h::rows::run(count, told).await,
-        What::Sql { count } => sql::run(count).await,
-        What::Anp { nuncio, examples: _, verifier, quick } => anp::run(&nuncio, &verifier, quick).await,
-        What::Bare { document } => bare::serve(document).await,
+        Benchmark::Aap { nuncio, examples, peer, quick } => aap::run(&nuncio, &examples, peer.as_deref(), quick).await,
+        Benchmark::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
+        Benchmark::A2hJudge { quick } => judge::run(quick),
+        Benchmark::A2h { nuncio, examples: _, part, quick } => a2h::run(&nuncio, part, quick).await,
+        Benchmark::Rows { count, told } => a2h::rows::run(count, told).await,
+        Benchmark::Sql { count } => sql::run(count).await,
+        Benchmark::Anp { nuncio, examples: _, verifier, quick } => anp::run(&nuncio, &verifier, quick).await,
+        Benchmark::Bare { document } => bare::serve(document).await,
     }
 }

@@ -1,4 +1,4 @@
-//! Measuring and writing down.
+//! Measurement of throughput and CPU time, and its output.
 
 use std::time::Instant;
 
@@ -6,13 +6,13 @@ use crate::process::Server;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Measurement {
-    /// Operations a second, by the clock on the wall.
+    /// Operations per second of elapsed time.
     pub(crate) rate: f64,
-    /// The server's CPU time an operation, in microseconds.
+    /// CPU time of the server per operation, in microseconds.
     pub(crate) cpu: f64,
 }
 
-/// Measures `operations` of them, done by `work`.
+/// Measures `work`, which performs this many operations.
 pub(crate) async fn measure(
     server: &Server,
     operations: usize,

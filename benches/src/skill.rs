@@ -1,4 +1,4 @@
-//! `cargo xtask bench skill`.
+//! `cargo xtask bench skill`: executions, the index, and a database with a million finished executions.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,7 +45,7 @@ pub(crate) async fn run(nuncio: &Path, quick: bool) -> anyhow::Result<()> {
     let server = start(nuncio, &agent, &data).await?;
     executions(&server, count / 10).await?;
     let two = executions(&server, count).await?;
-    let one = waited(&server, count).await?;
+    let one = measure_sync_executions(&server, count).await?;
     heading();
     row("execution: accept, run, read back", two, "batched SQL by hand, no HTTP", bare);
     row("the same in one request (`Prefer: wait`)", one, "batched SQL by hand, no HTTP", bare);
@@ -67,16 +67,16 @@ pub(crate) async fn run(nuncio: &Path, quick: bool) -> anyhow::Result<()> {
     }
     let server = start(nuncio, &many, &folder.path().join("many-data")).await?;
     let bytes = Connection::open(&server.address).await?.get("/.well-known/skill-sharing").await?.len();
-    let index = gets(&server, "/.well-known/skill-sharing", 2_000 / scale).await?;
-    let health = gets(&server, "/healthz", 20_000 / scale).await?;
+    let index = measure_gets(&server, "/.well-known/skill-sharing", 2_000 / scale).await?;
+    let health = measure_gets(&server, "/healthz", 20_000 / scale).await?;
     row(&format!("index of {} skills, {} KiB", 10_000 / scale, bytes / 1024), index, "GET /healthz", health);
     Ok(())
 }
 
 fn bare(count: usize) -> anyhow::Result<Measurement> {
     let output = Command::new(std::env::current_exe()?).args(["sql", &count.to_string()]).output()?;
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
-    let number = |name: &str| said[name].as_f64().with_context(|| format!("no {name}"));
+    let output: serde_json::Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
+    let number = |name: &str| output[name].as_f64().with_context(|| format!("no {name}"));
     Ok(Measurement { rate: number("rate")?, cpu: number("cpu")? })
 }
 
@@ -90,7 +90,7 @@ fn request() -> String {
         .to_string()
 }
 
-/// Executions accepted by one request and read back by another.
+/// Measures executions that one request starts and another one reads.
 async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     let body = request();
     measured(server, count, async |connection| {
@@ -104,8 +104,8 @@ async fn executions(server: &Server, count: usize) -> anyhow::Result<Measurement
     .await
 }
 
-/// Accepted, completed and read in one request.
-async fn waited(server: &Server, count: usize) -> anyhow::Result<Measurement> {
+/// Measures executions that are started, completed and returned in one request.
+async fn measure_sync_executions(server: &Server, count: usize) -> anyhow::Result<Measurement> {
     let body = request();
     measured(server, count, async |connection| {
         let result = connection.post_with("/skills/bench/instant/invoke", "prefer: wait=10\r\n", &body).await?;
@@ -137,11 +137,11 @@ async fn measured(
     .await
 }
 
-async fn gets(server: &Server, path: &str, count: usize) -> anyhow::Result<Measurement> {
+async fn measure_gets(server: &Server, path: &str, count: usize) -> anyhow::Result<Measurement> {
     measured(server, count, async |connection| connection.get(path).await.map(|_| ())).await
 }
 
-/// One of several agents with many skills, because the size of an agent file is limited.
+/// The file of one agent with many skills. Several agents share the skills, because the size of a file is limited.
 fn many_skills(agent: usize, count: usize) -> String {
     let mut text = AGENT.replace("name = \"bench\"", &format!("name = \"bench{agent}\""));
     for number in 0..count.saturating_sub(1) {

@@ -15,14 +15,14 @@ const SCHEMA: &str = "CREATE TABLE executions (
     content TEXT NOT NULL) STRICT;
     CREATE INDEX unfinished ON executions (id) WHERE owner IS NOT NULL;";
 
-enum Step {
+enum ExecutionStep {
     Accept,
     Start,
     Finish,
 }
 
-struct Unit {
-    step: Step,
+struct WriteRequest {
+    step: ExecutionStep,
     id: String,
     done: oneshot::Sender<()>,
 }
@@ -33,7 +33,7 @@ pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
     let path = folder.path().join("bare.db");
     let connection = open(&path)?;
     connection.execute_batch(SCHEMA)?;
-    let (send, receive) = mpsc::channel::<Unit>();
+    let (send, receive) = mpsc::channel::<WriteRequest>();
     let writer = thread::spawn(move || write(&connection, &receive));
     let (cpu, began) = (cpu_micros()?, Instant::now());
     let clients: Vec<_> =
@@ -48,13 +48,18 @@ pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
     writer.join().map_err(|_| anyhow::anyhow!("the writer stopped"))?
 }
 
-async fn client_of(client: usize, rounds: usize, send: mpsc::Sender<Unit>, path: PathBuf) -> anyhow::Result<()> {
+async fn client_of(
+    client: usize,
+    rounds: usize,
+    send: mpsc::Sender<WriteRequest>,
+    path: PathBuf,
+) -> anyhow::Result<()> {
     let reader = open(&path)?;
     for round in 0..rounds {
         let id = format!("exe_{round:012}_{client:03}_0123456789abcdef");
-        for step in [Step::Accept, Step::Start, Step::Finish] {
+        for step in [ExecutionStep::Accept, ExecutionStep::Start, ExecutionStep::Finish] {
             let (done, written) = oneshot::channel();
-            send.send(Unit { step, id: id.clone(), done }).ok().context("the writer stopped")?;
+            send.send(WriteRequest { step, id: id.clone(), done }).ok().context("the writer stopped")?;
             written.await?;
         }
         let mut statement = reader.prepare_cached("SELECT state, output, content FROM executions WHERE id = ?1")?;
@@ -64,21 +69,21 @@ async fn client_of(client: usize, rounds: usize, send: mpsc::Sender<Unit>, path:
     Ok(())
 }
 
-fn write(connection: &Connection, queue: &mpsc::Receiver<Unit>) -> anyhow::Result<()> {
+fn write(connection: &Connection, queue: &mpsc::Receiver<WriteRequest>) -> anyhow::Result<()> {
     let content =
         r#"{"skill":"bench/instant","version":"1.0.0","agent":"bench","caller":"local","inputs":{"text":"hello"}}"#;
     while let Ok(first) = queue.recv() {
-        let group: Vec<Unit> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
+        let group: Vec<WriteRequest> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
         connection.execute_batch("BEGIN IMMEDIATE")?;
         for unit in &group {
             match unit.step {
-                Step::Accept => connection
+                ExecutionStep::Accept => connection
                     .prepare_cached("INSERT INTO executions (id, state, attempt, owner, content) VALUES (?1, 'accepted', 0, 'me', ?2)")?
                     .execute(params![unit.id, content])?,
-                Step::Start => connection
+                ExecutionStep::Start => connection
                     .prepare_cached("UPDATE executions SET state = 'running', attempt = 1 WHERE id = ?1 AND owner = 'me' AND attempt = 0")?
                     .execute([&unit.id])?,
-                Step::Finish => connection
+                ExecutionStep::Finish => connection
                     .prepare_cached("UPDATE executions SET state = 'completed', owner = NULL, output = ?2 WHERE id = ?1 AND owner = 'me' AND attempt = 1")?
                     .execute(params![unit.id, r#"{"text":"hello"}"#])?,
             };
@@ -100,7 +105,7 @@ pub(crate) fn open(path: &Path) -> anyhow::Result<Connection> {
     Ok(connection)
 }
 
-/// CPU time of this process so far, threads that are gone included.
+/// CPU time of this process so far, including ended threads.
 pub(crate) fn cpu_micros() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit(')').next().context("no stat")?.split_whitespace().collect();
@@ -127,7 +132,7 @@ pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
         )?;
         let mut link = all.prepare("INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)")?;
         for number in 0..count {
-            // Random in its end as real ones are, in order by its beginning.
+            // Like real ids: a prefix that grows with time, and a random rest.
             let random = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             execution.execute(params![format!("exe_0{number:08}{random:020x}"), outcome, content])?;
             link.execute(params![seq + 1 + number as i64, previous, hash, record])?;

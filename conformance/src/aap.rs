@@ -1,15 +1,15 @@
 //! Checks of the Agent Application Protocol v3, grouped by subject.
 //!
-//! A check is an `async fn(&Api) -> Verdict`; rows of `aap.toml` refer to it by name. It creates its own sessions, so
+//! A check is an `async fn(&AapServer) -> Verdict`; rows of `aap.toml` refer to it by name. It creates its own sessions, so
 //! that checks can run concurrently and on a server in use.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use crate::suite::{Check, ServerFixtures};
-use crate::target::Target;
+use crate::target::ServerUnderTest;
 use crate::verdict::CheckFailure;
-use wire::Api;
+use wire::AapServer;
 
 mod script;
 mod sse;
@@ -23,7 +23,7 @@ macro_rules! checks {
         pub(super) const CHECKS: &[(&str, crate::suite::Check)] = &[$(
             (stringify!($name), |target| {
                 Box::pin(async move {
-                    let api = Api::connect(target).await?;
+                    let api = AapServer::connect(target).await?;
                     let verdict = $name(&api).await;
                     api.clean_up().await;
                     verdict
@@ -85,9 +85,9 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
 }
 
 /// Checks that the server answers, and whether it has the script agent.
-pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<ServerFixtures, String>> {
+pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
-        match Api::connect(target).await {
+        match AapServer::connect(target).await {
             Ok(api) => Ok(ServerFixtures { script: api.script_agent().is_some(), probe: false }),
             Err(CheckFailure::Failed(reason) | CheckFailure::Skipped(reason)) => Err(reason),
         }

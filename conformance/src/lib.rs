@@ -1,7 +1,7 @@
 //! Requirements of protocols as data: one row per requirement, with its check or the reason why there is none.
 //!
 //! Our own tests and `nuncio check URL` use the same rows. Checks are black box: they send HTTP requests to a
-//! [`Target`] and use no other crate of the workspace.
+//! [`ServerUnderTest`] and use no other crate of the workspace.
 //!
 //! ```no_run
 //! # async fn example() {
@@ -24,7 +24,7 @@ mod verdict;
 pub use report::{ConformanceReport, RowOutcome, RowReport};
 pub use row::{Precondition, RequirementRow, RequirementSource};
 pub use suite::ConformanceSuite;
-pub use target::Target;
+pub use target::ServerUnderTest;
 
 /// Suite of the Agent Application Protocol, version 3.
 #[must_use]

@@ -4,14 +4,14 @@
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use nuncio_conformance::{RequirementSource, RowOutcome, Target, aap, skill};
+use nuncio_conformance::{RequirementSource, RowOutcome, ServerUnderTest, aap, skill};
 
 /// Checks a server against a protocol, row by row.
 #[derive(Parser)]
 struct Arguments {
     /// The base address, such as http://127.0.0.1:7400/aap; for Skill Sharing http://127.0.0.1:7400.
     base: String,
-    /// Which protocol.
+    /// Protocol whose requirements are checked.
     #[arg(long, value_enum, default_value_t = Protocol::Aap)]
     protocol: Protocol,
     /// The bearer key to send.
@@ -49,7 +49,7 @@ enum Protocol {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let mut target = Target::new(arguments.base).with_parallel(arguments.parallel);
+    let mut target = ServerUnderTest::new(arguments.base).with_parallel(arguments.parallel);
     if let Some(key) = arguments.key {
         target = target.with_key(key);
     }

@@ -6,15 +6,18 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-use crate::target::Target;
+use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, ensure, equal, fail, short, skip};
 
 /// Sends a request and waits for the head of the reply. Rate limits are not the subject of a check, so the request is
 /// repeated after `Retry-After`.
-pub(crate) async fn send(target: &Target, request: RequestBuilder) -> Result<(String, Response), CheckFailure> {
-    const ATTEMPTS: usize = 12;
+pub(crate) async fn send(
+    target: &ServerUnderTest,
+    request: RequestBuilder,
+) -> Result<(String, Response), CheckFailure> {
+    const MAX_ATTEMPTS: usize = 12;
     let mut next = Some(request);
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let Some(request) = next.take() else { break };
         next = request.try_clone();
         let request = request.build().map_err(|error| fail(format!("not a request: {error}")))?;

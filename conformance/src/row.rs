@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// Requirement and its check.
+/// A requirement of a specification with the name of its check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequirementRow {

@@ -1,15 +1,15 @@
 //! Checks of Skill Sharing 1.0, grouped by subject.
 //!
-//! A check is an `async fn(&Api) -> Verdict`; rows of `skill/requirements.toml` refer to it by name. It waits for or
+//! A check is an `async fn(&SkillServer) -> Verdict`; rows of `skill/requirements.toml` refer to it by name. It waits for or
 //! cancels its executions, so that checks can run concurrently.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use crate::suite::{Check, ServerFixtures};
-use crate::target::Target;
+use crate::target::ServerUnderTest;
 use crate::verdict::CheckFailure;
-use wire::Api;
+use wire::SkillServer;
 
 mod form;
 mod wire;
@@ -21,7 +21,7 @@ macro_rules! checks {
         pub(super) const CHECKS: &[(&str, crate::suite::Check)] = &[$(
             (stringify!($name), |target| {
                 Box::pin(async move {
-                    let api = Api::connect(target).await?;
+                    let api = SkillServer::connect(target).await?;
                     $name(&api).await
                 })
             }),
@@ -71,9 +71,9 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
 }
 
 /// Checks that the server answers, and whether it has the probe skills.
-pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<ServerFixtures, String>> {
+pub(crate) fn probe(target: &ServerUnderTest) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
-        match Api::connect(target).await {
+        match SkillServer::connect(target).await {
             Ok(api) => Ok(ServerFixtures {
                 script: api.has("script/echo") && api.has("script/fail"),
                 probe: api.has(wire::ALL),

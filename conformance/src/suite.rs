@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use crate::report::{ConformanceReport, RowOutcome, RowReport};
 use crate::row::{Precondition, RequirementRow, RequirementSource};
-use crate::target::Target;
+use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict};
 
 /// Function that checks one requirement.
-pub(crate) type Check = for<'a> fn(&'a Target) -> BoxFuture<'a, CheckVerdict>;
+pub(crate) type Check = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, CheckVerdict>;
 
 /// Inspects a server once before the checks: whether it answers, and what it offers.
-pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<ServerFixtures, String>>;
+pub(crate) type Probe = for<'a> fn(&'a ServerUnderTest) -> BoxFuture<'a, Result<ServerFixtures, String>>;
 
 /// Test fixtures that the server has.
 #[derive(Debug, Clone, Copy)]
@@ -39,10 +39,10 @@ impl ConformanceSuite {
     /// Creates a suite from a compiled-in file of rows.
     pub(crate) fn new(rows: &str, checks: impl IntoIterator<Item = (&'static str, Check)>, probe: Probe) -> Self {
         #[derive(Deserialize)]
-        struct File {
+        struct RequirementFile {
             row: Vec<RequirementRow>,
         }
-        let file: File = toml::from_str(rows).expect("the rows compiled in are well formed");
+        let file: RequirementFile = toml::from_str(rows).expect("the rows compiled in are well formed");
         Self { rows: file.row, checks: checks.into_iter().collect(), probe }
     }
 
@@ -67,7 +67,7 @@ impl ConformanceSuite {
     }
 
     /// Runs every required check once and reports on each row.
-    pub async fn run(&self, target: &Target) -> ConformanceReport {
+    pub async fn run(&self, target: &ServerUnderTest) -> ConformanceReport {
         let offer = (self.probe)(target).await;
         let wanted: HashSet<&str> = self
             .rows
@@ -98,7 +98,7 @@ impl ConformanceSuite {
         ConformanceReport { rows }
     }
 
-    async fn check(&self, name: &str, target: &Target) -> CheckVerdict {
+    async fn check(&self, name: &str, target: &ServerUnderTest) -> CheckVerdict {
         let Some(check) = self.checks.get(name) else {
             return Err(CheckFailure::Failed(format!("the suite has no check named {name}")));
         };
@@ -112,7 +112,7 @@ impl ConformanceSuite {
     }
 
     /// The precondition of a row that the server lacks.
-    fn missing(&self, row: &RequirementRow, offer: ServerFixtures, target: &Target) -> Option<Precondition> {
+    fn missing(&self, row: &RequirementRow, offer: ServerFixtures, target: &ServerUnderTest) -> Option<Precondition> {
         let need = row.needs?;
         let met = match need {
             Precondition::Script => offer.script,
@@ -133,7 +133,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::ConformanceSuite;
-    use crate::{Target, aap, skill};
+    use crate::{ServerUnderTest, aap, skill};
 
     fn suites() -> [ConformanceSuite; 2] {
         [aap(), skill()]
@@ -191,7 +191,7 @@ mod tests {
     #[tokio::test]
     async fn unreachable_server_fails_every_requirement_row_with_a_check() {
         for (suite, base) in suites().into_iter().zip(["http://127.0.0.1:9/aap", "http://127.0.0.1:9"]) {
-            let report = suite.run(&Target::new(base)).await;
+            let report = suite.run(&ServerUnderTest::new(base)).await;
             assert_eq!(report.passed(), 0);
             assert!(report.failed() > 0);
         }

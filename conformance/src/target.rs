@@ -6,7 +6,7 @@ use reqwest::{Client, Url};
 
 /// The server under test, at a base URL.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ServerUnderTest {
     /// Base address without a trailing slash.
     pub(crate) base: String,
     /// Bearer key for requests to the server.
@@ -23,7 +23,7 @@ pub struct Target {
     pub(crate) http: Client,
 }
 
-impl Target {
+impl ServerUnderTest {
     /// Server without keys at `base`: for AAP usually `http://…/aap`, for Skill Sharing the origin.
     #[must_use]
     pub fn new(base: impl Into<String>) -> Self {
@@ -94,7 +94,7 @@ fn client() -> Client {
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use super::ServerUnderTest;
 
     #[test]
     fn target_is_loopback_for_localhost_and_loopback_addresses_only() {
@@ -105,7 +105,7 @@ mod tests {
             ("https://agents.example/aap", false),
             ("not an address", false),
         ] {
-            assert_eq!(Target::new(base).is_loopback(), loopback, "{base}");
+            assert_eq!(ServerUnderTest::new(base).is_loopback(), loopback, "{base}");
         }
     }
 }

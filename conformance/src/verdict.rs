@@ -52,8 +52,8 @@ pub(crate) fn lacks(what: &str, part: &str, text: &str) -> CheckVerdict {
 
 /// Shortens a text for a line of a report.
 pub(crate) fn short(text: &str) -> String {
-    const MOST: usize = 220;
-    match text.char_indices().nth(MOST) {
+    const MAX_SHOWN_CHARACTERS: usize = 220;
+    match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

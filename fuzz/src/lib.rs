@@ -1,5 +1,5 @@
-//! Fuzz targets for what reads bytes of others. `cargo xtask fuzz` runs them with libFuzzer; the test below runs every
-//! seed once.
+//! Fuzz targets for every parser of foreign bytes. `cargo xtask fuzz` runs them with libFuzzer; the test below runs
+//! every seed once.
 //!
 //! A target panics if a law is broken: a reader that panics, a form that does not survive being written and read again,
 //! a proof that does not hold. A finding is fixed, and its input becomes a test of the crate that had the fault.
@@ -9,7 +9,7 @@
 pub mod seeds;
 pub mod targets;
 
-/// A function that takes any bytes, and inputs to begin with.
+/// A fuzz target: a function that takes any bytes, and its seed inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct FuzzTarget {
     pub name: &'static str,
@@ -51,7 +51,7 @@ mod tests {
             assert!(seeds.len() >= 3, "{} has {} seeds", target.name, seeds.len());
             for seed in seeds {
                 (target.run)(&seed);
-                // Half of a seed is the simplest broken input.
+                // The first half of a seed is a simple invalid input.
                 (target.run)(&seed[..seed.len() / 2]);
             }
         }

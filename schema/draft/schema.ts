@@ -1,269 +1,269 @@
 // Skill Sharing Protocol 1.0. Written from the same source as schema.json and equal to it in meaning.
 // Objects are open: a document may have fields that are not listed here.
 
-/** Everything there is to know about one skill: what it is, how it is called, and who may call it. */
+/** Description of one skill: what it does, how it is invoked and who may invoke it. */
 export interface SkillDescriptor {
-  /** The version of the protocol this descriptor follows. */
+  /** Protocol version that the descriptor follows. */
   protocol: ProtocolVersion;
-  /** The skill's globally unique identifier. */
+  /** Globally unique identifier of the skill. */
   id: string;
-  /** The skill's name for people. */
+  /** Display name of the skill. */
   name: string;
-  /** The skill's version: MAJOR.MINOR.PATCH. */
+  /** Version of the skill: MAJOR.MINOR.PATCH. */
   version: string;
-  /** What sort of thing the skill is. */
+  /** Capability type of the skill. */
   capability_type: CapabilityType;
   /** What the skill does, for people. */
   description: string;
-  /** Who provides the skill. */
+  /** Person or organisation that provides the skill. */
   provider: {
-    /** A person or an organisation. */
+    /** Name of the person or organisation. */
     name: string;
-    /** Their page. */
+    /** Website of the provider. */
     url?: string;
-    /** How to reach them. */
+    /** Contact address of the provider. */
     contact?: string;
   };
-  /** Where and how the skill is invoked. */
+  /** Endpoint at which the skill is invoked. */
   endpoint: InvocationEndpoint;
-  /** The parameters it takes. */
+  /** Input parameters of the skill. */
   inputs: ParameterDefinition[];
-  /** What it answers. */
+  /** Output of the skill. */
   output: OutputDefinition;
-  /** How its callers say who they are. */
+  /** Authentication that the skill requires of its callers. */
   auth: AuthConfig;
-  /** Who may find and invoke it. */
+  /** Who may find and invoke the skill. */
   access: AccessPolicy;
-  /** Words to find it by. */
+  /** Keywords for searching. */
   tags?: string[];
-  /** Where more is written about it. */
+  /** URL of the documentation of the skill. */
   documentation_url?: string;
-  /** When it was made (ISO 8601). */
+  /** Time at which the skill was created (ISO 8601). */
   created_at?: string;
-  /** When it last changed (ISO 8601). */
+  /** Time of the last change of the skill (ISO 8601). */
   updated_at?: string;
 }
 
-/** The skills of one host, as found at `/.well-known/skill-sharing`. */
+/** Index of the skills of one host, published at `/.well-known/skill-sharing`. */
 export interface SkillIndex {
-  /** The version of the protocol this index follows. */
+  /** Protocol version that the index follows. */
   protocol: ProtocolVersion;
-  /** Who provides the skills. */
+  /** Person or organisation that provides the skills. */
   provider: {
-    /** A person or an organisation. */
+    /** Name of the person or organisation. */
     name: string;
-    /** Their page. */
+    /** Website of the provider. */
     url?: string;
   };
-  /** The skills; no two have the same id. */
+  /** Skills of the host; their ids are unique. */
   skills: SkillIndexEntry[];
 }
 
 /** One skill in an index. */
 export interface SkillIndexEntry {
-  /** The skill's identifier, unique in the index. */
+  /** Identifier of the skill, unique in the index. */
   id: string;
-  /** The skill's name for people. */
+  /** Display name of the skill. */
   name: string;
-  /** What sort of thing the skill is. */
+  /** Capability type of the skill. */
   capability_type: CapabilityType;
-  /** What the skill does, in short. */
+  /** Short description of what the skill does. */
   description: string;
-  /** Where its descriptor is. */
+  /** URL of the skill descriptor. */
   descriptor_url: string;
-  /** Who may find and invoke it. */
+  /** Who may find and invoke the skill. */
   access: AccessPolicy;
-  /** The skill's version: MAJOR.MINOR.PATCH. */
+  /** Version of the skill: MAJOR.MINOR.PATCH. */
   version: string;
 }
 
-/** Asks for one execution of a skill. */
+/** Request for one execution of a skill. */
 export interface InvocationRequest {
-  /** Who asks. */
+  /** Caller that invokes the skill. */
   caller: {
-    /** The caller's identifier. */
+    /** Identifier of the caller. */
     id: string;
-    /** What sort of caller it is, such as `ifay`, `service` or `user`. */
+    /** Type of the caller, such as `ifay`, `service` or `user`. */
     type: string;
-    /** What proves who they are. */
+    /** Credentials that prove the identity of the caller. */
     credentials?: Record<string, unknown>;
   };
-  /** Which skill is asked for. */
+  /** Identifier of the invoked skill. */
   skill_id: string;
-  /** The inputs by name. */
+  /** Input values by parameter name. */
   inputs: Record<string, unknown>;
-  /** The circumstances. */
+  /** Trace, priority and timeout of the invocation. */
   context?: {
-    /** What ties the traces of several systems together. */
+    /** Identifier that joins the traces of several systems. */
     trace_id?: string;
-    /** How soon it should be done beside others. */
+    /** Priority of the invocation relative to others. */
     priority?: "low" | "normal" | "high";
-    /** How long the caller waits, in milliseconds. */
+    /** Longest time that the caller waits, in milliseconds. */
     timeout_ms?: number;
   };
 }
 
 /**
- * How far one execution is, and what came of it.
+ * Status and outcome of one execution.
  * When `status` is `"completed"`, `output` must be there and `error` must not be there.
  * When `status` is `"failed"` or `"timeout"`, `error` must be there and `output` must not be there.
  * When `status` is `"accepted"` or `"running"`, `output`, `error` and `timestamps.completed_at` must not be there.
  */
 export interface InvocationResponse {
-  /** The execution's identifier. */
+  /** Identifier of the execution. */
   execution_id: string;
-  /** How far it is. */
+  /** Status of the execution. */
   status: ExecutionStatus;
-  /** Which skill it is of. */
+  /** Identifier of the executed skill. */
   skill_id: string;
-  /** What came of it; there exactly when the status is `completed`. */
+  /** Output of the execution; present exactly if the status is `completed`. */
   output?: unknown;
-  /** What went wrong; there exactly when the status is `failed` or `timeout`. */
+  /** Error of the execution; present exactly if the status is `failed` or `timeout`. */
   error?: {
-    /** What sort of error it is. */
+    /** Error code. */
     code: string;
-    /** What went wrong, for people. */
+    /** Error message, for people. */
     message: string;
-    /** More about it. */
+    /** Further details of the error. */
     details?: unknown;
-    /** Whether trying again makes sense. */
+    /** Retry advice; absent if a retry is not advised. */
     retry?: {
-      /** How long to wait first, in milliseconds. */
+      /** Delay before the first retry, in milliseconds. */
       suggested_delay_ms: number;
-      /** How often to try at most. */
+      /** Highest number of attempts. */
       max_attempts: number;
     };
   };
-  /** When things happened. */
+  /** Times at which the execution began, changed and ended. */
   timestamps: {
-    /** When it was accepted (ISO 8601). */
+    /** Time at which the execution was accepted (ISO 8601). */
     created_at: string;
-    /** When its status last changed (ISO 8601). */
+    /** Time of the last status change (ISO 8601). */
     updated_at: string;
-    /** When it ended (ISO 8601); only in an end state. */
+    /** Time at which the execution ended (ISO 8601); only in a final status. */
     completed_at?: string;
   };
 }
 
-/** A version of the protocol. */
+/** Version of the Skill Sharing protocol. */
 export interface ProtocolVersion {
-  /** MAJOR.MINOR.PATCH. */
+  /** Version number: MAJOR.MINOR.PATCH. */
   version: string;
-  /** Where the changes of that version are listed. */
+  /** URL of the list of changes of the protocol version. */
   changelog_url?: string;
 }
 
 /**
- * What sort of thing a skill is.
- * - `"plugin"`: A plugin that adds to something else.
- * - `"api"`: An API service.
- * - `"knowledge"`: A package of knowledge or a source of data.
- * - `"task"`: Something to have done, by people or by machines.
+ * Capability type of a skill.
+ * - `"plugin"`: Plugin that extends another program.
+ * - `"api"`: API service.
+ * - `"knowledge"`: Knowledge package or data source.
+ * - `"task"`: Task that people or machines perform.
  */
 export type CapabilityType = "plugin" | "api" | "knowledge" | "task";
 
 /**
  * Who may find and invoke a skill.
- * - `"public"`: Every consumer may find and invoke it.
- * - `"restricted"`: Everyone may find it; only authorised consumers may invoke it.
- * - `"private"`: Hidden from unauthenticated discovery; only authorised consumers may find and invoke it.
+ * - `"public"`: Every consumer may find and invoke the skill.
+ * - `"restricted"`: Everyone may find the skill; only authorised consumers may invoke it.
+ * - `"private"`: Hidden from unauthenticated discovery; only authorised consumers may find and invoke the skill.
  */
 export type AccessPolicy = "public" | "restricted" | "private";
 
 /**
- * How callers of a skill say who they are.
- * - `"api_key"`: By an API key in a header.
- * - `"oauth2"`: By an OAuth 2.0 access token.
- * - `"custom"`: In a way of its own.
- * - `"none"`: Not at all.
+ * Authentication scheme of a skill.
+ * - `"api_key"`: API key in a header.
+ * - `"oauth2"`: OAuth 2.0 access token.
+ * - `"custom"`: Scheme that the descriptor describes in `custom`.
+ * - `"none"`: No authentication.
  */
 export type AuthType = "api_key" | "oauth2" | "custom" | "none";
 
 /**
- * How far an execution is.
- * - `"accepted"`: The request was taken on.
- * - `"running"`: The skill is at work.
- * - `"completed"`: It ended well.
- * - `"failed"`: It ended badly.
- * - `"timeout"`: It took too long.
+ * Status of an execution.
+ * - `"accepted"`: The request was accepted.
+ * - `"running"`: The skill is running.
+ * - `"completed"`: The execution succeeded.
+ * - `"failed"`: The execution failed.
+ * - `"timeout"`: The execution exceeded its time limit.
  */
 export type ExecutionStatus = "accepted" | "running" | "completed" | "failed" | "timeout";
 
-/** One parameter. */
+/** One parameter of a skill. */
 export interface ParameterDefinition {
-  /** Its name. */
+  /** Name of the parameter. */
   name: string;
-  /** Its JSON Schema type, such as `string`, `number` or `object`. */
+  /** JSON Schema type of the parameter, such as `string`, `number` or `object`. */
   type: string;
-  /** What it means, for people. */
+  /** Meaning of the parameter, for people. */
   description: string;
-  /** Whether it must be given. */
+  /** Whether the parameter must be given. */
   required: boolean;
-  /** What is taken when it is not given. */
+  /** Value of the parameter if it is not given. */
   default?: unknown;
-  /** A JSON Schema that says more about it. */
+  /** JSON Schema of the parameter. */
   schema?: Record<string, unknown>;
 }
 
 /**
- * How callers of a skill say who they are.
+ * Authentication that a skill requires of its callers.
  * When `type` is `"oauth2"`, `oauth2` must be there.
  * When `type` is `"custom"`, `custom` must be there.
  */
 export interface AuthConfig {
-  /** In which way. */
+  /** Authentication scheme. */
   type: AuthType;
-  /** What callers must do, for people. */
+  /** What callers must do to authenticate, for people. */
   description?: string;
-  /** The header an API key is sent in. */
+  /** Name of the header that carries the API key. */
   header?: string;
-  /** Where tokens are had; required when the type is `oauth2`. */
+  /** OAuth 2.0 endpoints and scopes; required if the type is `oauth2`. */
   oauth2?: {
-    /** Where a person allows it. */
+    /** Authorization endpoint. */
     authorization_url: string;
-    /** Where tokens are given out. */
+    /** Token endpoint. */
     token_url: string;
-    /** The scopes there are, each with what it allows. */
+    /** Available scopes, each with a description of what it allows. */
     scopes: Record<string, string>;
   };
-  /** What to do; required when the type is `custom`. */
+  /** Custom authentication scheme; required if the type is `custom`. */
   custom?: {
-    /** What to do, for people. */
+    /** Instructions for authenticating, for people. */
     instructions: string;
-    /** What is needed for it. */
+    /** Parameters that the authentication scheme needs. */
     parameters?: ParameterDefinition[];
   };
 }
 
-/** Where and how a skill is invoked. */
+/** Endpoint at which a skill is invoked. */
 export interface InvocationEndpoint {
-  /** Where requests are sent. */
+  /** URL to which invocations are sent. */
   url: string;
-  /** The HTTP method. */
+  /** HTTP method of an invocation. */
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** The type of a request's body; `application/json` when it is not said. */
+  /** Content type of the request body; `application/json` if absent. */
   content_type?: string;
-  /** Where an execution's status is; `{execution_id}` stands for its id. */
+  /** URL of the status of an execution; `{execution_id}` stands for the execution's id. */
   status_url?: string;
-  /** Where an execution's result is; `{execution_id}` stands for its id. */
+  /** URL of the result of an execution; `{execution_id}` stands for the execution's id. */
   result_url?: string;
-  /** How long an invocation may take, in milliseconds. */
+  /** Longest duration of an invocation, in milliseconds. */
   timeout_ms?: number;
-  /** How a request that did not arrive is tried again. */
+  /** Retries of a request that was not delivered. */
   retry?: {
-    /** How often it is tried at most. */
+    /** Highest number of attempts. */
     max_attempts: number;
-    /** How long to wait before the next try, in milliseconds. */
+    /** Delay before the next attempt, in milliseconds. */
     backoff_ms: number;
   };
 }
 
-/** What a skill answers. */
+/** Output of a skill. */
 export interface OutputDefinition {
-  /** Its MIME type, such as `application/json`. */
+  /** MIME type of the output, such as `application/json`. */
   content_type: string;
-  /** A JSON Schema of it. */
+  /** JSON Schema of the output. */
   schema?: Record<string, unknown>;
-  /** What it means, for people. */
+  /** Meaning of the output, for people. */
   description?: string;
 }

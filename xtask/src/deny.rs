@@ -51,7 +51,7 @@ struct SourceRules {
 }
 
 #[derive(Deserialize)]
-struct Metadata {
+struct CargoMetadata {
     packages: Vec<LockedPackage>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         .args(["metadata", "--format-version", "1", "--locked", "--all-features"])
         .stderr(Stdio::inherit())
         .output()?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("`cargo metadata` failed")?;
+    let metadata: CargoMetadata = serde_json::from_slice(&output.stdout).context("`cargo metadata` failed")?;
     let faults = find_faults(&rules, &metadata);
     if !faults.is_empty() {
         bail!("deny.toml does not allow:\n  {}", faults.join("\n  "));
@@ -87,7 +87,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     run_cargo_deny(root)
 }
 
-fn find_faults(rules: &DenyFile, metadata: &Metadata) -> Vec<String> {
+fn find_faults(rules: &DenyFile, metadata: &CargoMetadata) -> Vec<String> {
     let exceptions: BTreeMap<_, _> = rules.licenses.exceptions.iter().map(|it| (it.name.as_str(), &it.allow)).collect();
     let mut faults = Vec::new();
     for package in &metadata.packages {
@@ -102,7 +102,7 @@ fn find_faults(rules: &DenyFile, metadata: &Metadata) -> Vec<String> {
                 || exceptions.get(name.as_str()).is_some_and(|more| more.contains(licence))
         };
         match license {
-            Some(license) if Expression::new(license).evaluate(&is_allowed) => {}
+            Some(license) if LicenceExpression::new(license).evaluate(&is_allowed) => {}
             Some(license) => faults.push(format!("{name} {version}: licence {license}")),
             None => faults.push(format!("{name} {version}: no licence in its manifest")),
         }
@@ -118,12 +118,12 @@ fn find_faults(rules: &DenyFile, metadata: &Metadata) -> Vec<String> {
 }
 
 /// An SPDX expression. `/`, which older manifests use, means `OR`; an exception after `WITH` only permits more.
-struct Expression<'a> {
+struct LicenceExpression<'a> {
     words: Vec<&'a str>,
     at: usize,
 }
 
-impl<'a> Expression<'a> {
+impl<'a> LicenceExpression<'a> {
     fn new(text: &'a str) -> Self {
         let mut words = Vec::new();
         let is_mark = |mark: char| matches!(mark, '(' | ')' | '/');
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     fn is_satisfied(expression: &str) -> bool {
-        Expression::new(expression).evaluate(&|licence| ["MIT", "ISC"].contains(&licence))
+        LicenceExpression::new(expression).evaluate(&|licence| ["MIT", "ISC"].contains(&licence))
     }
 
     #[test]
@@ -233,7 +233,7 @@ mod tests {
             source: source.map(str::to_owned),
             dependencies: vec![DeclaredDependency { name: "any".to_owned(), req: "*".to_owned(), path: None }],
         };
-        let faults = |package: LockedPackage| find_faults(&rules, &Metadata { packages: vec![package] });
+        let faults = |package: LockedPackage| find_faults(&rules, &CargoMetadata { packages: vec![package] });
         assert_eq!(faults(package("serde", Some("MIT OR Apache-2.0"), Some(registry))), Vec::<String>::new());
         for (refused, why) in [
             (package("serde", Some("GPL-3.0"), Some(registry)), "serde 1.0.0: licence GPL-3.0"),

@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::bail;
 
-use crate::report::{self, TestResult};
+use crate::report::{self, TestOutcome};
 use crate::test::{FEATURES, Tools};
 
 pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()> {
@@ -30,8 +30,8 @@ pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()
         let result = (1..=times).try_for_each(|round| {
             println!("== round {round} of {times}");
             report::remove(&tools.target)?;
-            nextest(root, &tools, rest).status()?;
-            let failed = report::read(&tools.target)?.into_iter().filter(|(_, result)| *result != TestResult::Passed);
+            nextest(root, &tools, rest).arg("--no-fail-fast").status()?;
+            let failed = report::read(&tools.target)?.into_iter().filter(|(_, result)| *result != TestOutcome::Passed);
             failed.for_each(|(name, _)| *failures.entry(name).or_default() += 1);
             anyhow::Ok(())
         });
@@ -50,7 +50,7 @@ pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()
 fn nextest(root: &Path, tools: &Tools, rest: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).envs(tools.environment());
-    command.args(["nextest", "run", "--workspace", "--features", FEATURES, "--no-fail-fast", "--retries", "0"]);
+    command.args(["nextest", "run", "--workspace", "--features", FEATURES, "--retries", "0"]);
     command.args(["--status-level", "fail", "--final-status-level", "fail", "--failure-output", "final"]);
     command.args(["--filterset", "kind(test)"]).args(rest);
     command

@@ -48,20 +48,20 @@ pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()>
     let mut types = BTreeMap::<String, Vec<String>>::new();
     for file in &files {
         let text = fs::read_to_string(file)?;
-        let place = file.strip_prefix(root).unwrap_or(file).display().to_string();
+        let path = file.strip_prefix(root).unwrap_or(file).display().to_string();
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        check_test_names(&place, &lines, faults);
-        if is_test_code(&place) {
+        check_test_names(&path, &lines, faults);
+        if is_test_code(&path) {
             continue;
         }
-        let is_wire = place.contains("/wire");
+        let is_wire = path.contains("/wire");
         // Comments on a command line's arguments are its help text, those on wire types go into published schemas.
         if !is_wire && !text.contains("use clap::") {
-            check_comments(&place, &lines, faults);
+            check_comments(&path, &lines, faults);
         }
         if !is_wire {
             for (number, name) in visible_types(&lines) {
-                types.entry(name.to_owned()).or_default().push(format!("{place}:{number}"));
+                types.entry(name.to_owned()).or_default().push(format!("{path}:{number}"));
             }
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn check(root: &Path, faults: &mut Vec<String>) -> anyhow::Result<()>
     Ok(())
 }
 
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+pub(crate) fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
@@ -85,8 +85,8 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_test_code(place: &str) -> bool {
-    place.contains("/tests/") || place.ends_with("/tests.rs")
+pub(crate) fn is_test_code(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
 /// The types that other modules can name, with their line numbers.
@@ -107,7 +107,7 @@ fn defined_type(line: &str) -> Option<&str> {
     name.split(|c: char| !c.is_alphanumeric() && c != '_').next().filter(|name| !name.is_empty())
 }
 
-fn check_test_names(place: &str, lines: &[&str], faults: &mut Vec<String>) {
+fn check_test_names(path: &str, lines: &[&str], faults: &mut Vec<String>) {
     let mut is_test = false;
     for (index, line) in lines.iter().enumerate() {
         if line.starts_with("#[") {
@@ -117,7 +117,7 @@ fn check_test_names(place: &str, lines: &[&str], faults: &mut Vec<String>) {
             let banned = BANNED_IN_TEST_NAMES.iter().find(|word| padded.contains(&format!("_{word}_")));
             if let Some(word) = banned.filter(|_| is_test) {
                 faults.push(format!(
-                    "{place}:{}: the test name {name} contains {word:?}: name condition and result",
+                    "{path}:{}: the test name {name} contains {word:?}: name condition and result",
                     index + 1
                 ));
             }
@@ -135,7 +135,7 @@ fn function_name(line: &str) -> Option<&str> {
 }
 
 /// Reports comments of one line whose words all stand in the item below them.
-fn check_comments(place: &str, lines: &[&str], faults: &mut Vec<String>) {
+fn check_comments(path: &str, lines: &[&str], faults: &mut Vec<String>) {
     for (index, line) in lines.iter().enumerate() {
         let Some(comment) = line.strip_prefix("///") else { continue };
         let is_single = !is_doc(lines, index.wrapping_sub(1)) && !is_doc(lines, index + 1);
@@ -143,7 +143,7 @@ fn check_comments(place: &str, lines: &[&str], faults: &mut Vec<String>) {
         if let Some(item) = item.filter(|_| is_single)
             && repeats(comment, item)
         {
-            faults.push(format!("{place}:{}: the comment only repeats the name beside it:{comment}", index + 1));
+            faults.push(format!("{path}:{}: the comment only repeats the name beside it:{comment}", index + 1));
         }
     }
 }
@@ -157,8 +157,8 @@ fn repeats(comment: &str, item: &str) -> bool {
     if comment.contains('`') {
         return false;
     }
-    let known = words(item);
-    words(comment).iter().all(|word| FILLERS.contains(&word.as_str()) || known.contains(word))
+    let item_words = words(item);
+    words(comment).iter().all(|word| FILLERS.contains(&word.as_str()) || item_words.contains(word))
 }
 
 /// The words of a text or of the names in it, in lower case and without a plural's s.

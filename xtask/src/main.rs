@@ -1,4 +1,4 @@
-//! `cargo xtask`: one command for each job around the code.
+//! `cargo xtask`: the development commands of this workspace.
 
 mod attack;
 mod bench;
@@ -6,6 +6,7 @@ mod deny;
 mod flaky;
 mod fuzz;
 mod language;
+mod methods;
 mod needs;
 mod portable;
 mod report;
@@ -21,18 +22,18 @@ use clap::{Parser, Subcommand};
 #[command(about = "Jobs around the code of Nuncio")]
 struct Cli {
     #[command(subcommand)]
-    job: Job,
+    job: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Job {
+enum XtaskCommand {
     /// Install what the tests need, then check and test everything
     Test {
         /// Passed on to the test runner, such as a name to filter by
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         rest: Vec<String>,
     },
-    /// Check the rules of the house: which crate may use which
+    /// Check the project rules: dependencies between crates, names, comments
     Tidy,
     /// Check and test the build that other systems than Linux get
     Portable {
@@ -87,15 +88,15 @@ enum Job {
 fn main() -> anyhow::Result<()> {
     let root = root();
     match Cli::parse().job {
-        Job::Test { rest } => test::run(&root, &rest),
-        Job::Tidy => tidy::run(&root),
-        Job::Portable { command } => portable::run(&root, &command),
-        Job::Deny => deny::run(&root),
-        Job::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
-        Job::Flaky { times, rest } => flaky::run(&root, times, &rest),
-        Job::Schema { check } => schema::run(&root, check),
-        Job::Attack { names } => attack::run(&root, &names),
-        Job::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),
+        XtaskCommand::Test { rest } => test::run(&root, &rest),
+        XtaskCommand::Tidy => tidy::run(&root),
+        XtaskCommand::Portable { command } => portable::run(&root, &command),
+        XtaskCommand::Deny => deny::run(&root),
+        XtaskCommand::Fuzz { seconds, target } => fuzz::run(&root, seconds, target.as_deref()),
+        XtaskCommand::Flaky { times, rest } => flaky::run(&root, times, &rest),
+        XtaskCommand::Schema { check } => schema::run(&root, check),
+        XtaskCommand::Attack { names } => attack::run(&root, &names),
+        XtaskCommand::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),
     }
 }
 

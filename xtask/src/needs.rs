@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-/// The MCP project's own reference server, which the MCP runner is tried on.
+/// The MCP project's reference server, with which the MCP runner is tested.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
 
 /// The runner of MCP servers from PyPI, and a small server.
@@ -15,19 +15,19 @@ const TIME: (&str, &str) = ("mcp-server-time", "2026.10.19");
 /// axe-core, which finds accessibility violations on the pages.
 const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
-/// Another JSON Schema validator, with which the own one is compared.
+/// Another JSON Schema validator, with which ours is compared.
 const AJV: (&str, &str) = ("ajv", "8.20.0");
 
-/// The TypeScript compiler, which the published types are tried with.
+/// The TypeScript compiler, which checks the published types.
 const TYPESCRIPT: (&str, &str) = ("typescript", "7.0.2");
 
-/// A real OpenID provider, whose access tokens are tried on the server.
+/// A real OpenID provider, whose access tokens the server must accept.
 const OIDC: (&str, &str) = ("oidc-provider", "9.13.3");
 
 /// The library of Standard Webhooks, to verify our signatures with.
 const STANDARD_WEBHOOKS: (&str, &str) = ("standardwebhooks", "1.1.1");
 
-/// Other people's Olm, HPKE, canonical JSON and Argon2, which sealing is tried against.
+/// Other implementations of Olm, HPKE, canonical JSON and Argon2, with which sealing is tested.
 const SEALING: [(&str, &str); 5] = [
     ("@matrix-org/olm", "3.2.15"),
     ("@hpke/core", "1.9.0"),
@@ -36,13 +36,13 @@ const SEALING: [(&str, &str); 5] = [
     ("@noble/hashes", "1.8.0"),
 ];
 
-/// ANP's own Python SDK, which is tried as a client of the server.
+/// ANP's own Python SDK, which is tested as a client of the server.
 const ANP: (&str, &str) = ("anp", "1.0.7");
 
-/// Another D-Bus library, against which the own client is tested.
+/// Another D-Bus library, with which our client is tested.
 const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
 
-/// The parts of a desktop that a device is tried on: a bus, a screen, a clipboard, a keyring, and a
+/// The parts of a desktop with which a device is tested: a bus, a screen, a clipboard, a keyring, and a
 /// program that shows notices.
 const DESKTOP: [&str; 5] = ["dbus-daemon", "Xvfb", "xclip", "dunst", "gnome-keyring-daemon"];
 
@@ -124,7 +124,7 @@ pub(crate) fn standard_webhooks(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "standardwebhooks", STANDARD_WEBHOOKS, "dist/index.js")
 }
 
-/// The folder of the programs against which sealing is tested, below `tools`, installed when it is not there.
+/// Folder below `tools` with the npm libraries against which sealing is tested; installs them if they are missing.
 pub(crate) fn sealing(tools: &Path) -> anyhow::Result<PathBuf> {
     let folder = tools.join("npm-sealing-1");
     npm_all(&folder, &SEALING, "@noble/hashes/argon2.js")?;
@@ -220,7 +220,7 @@ fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Node.js and npm, by apt where we may.
+/// Finds Node.js and npm, or installs them by apt if permitted.
 fn node() -> anyhow::Result<()> {
     if answers("node", "--version") && answers("npm", "--version") {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `cargo xtask portable`: the build that other systems than Linux get, checked and tested on Linux.
+//! `cargo xtask portable`: checks and tests, on Linux, the build for other systems.
 
 use std::path::Path;
 use std::process::Command;

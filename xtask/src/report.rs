@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TestResult {
+pub(crate) enum TestOutcome {
     Passed,
     /// Failed once and passed when it was repeated.
     Flaky,
@@ -25,7 +25,7 @@ pub(crate) fn remove(target: &Path) -> anyhow::Result<()> {
 }
 
 /// Every test with its result, as `crate::binary test`; nothing if no test ran, because the tests do not compile.
-pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestResult)>> {
+pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestOutcome)>> {
     match fs::read_to_string(file(target)) {
         Ok(report) => Ok(parse(&report)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -33,15 +33,15 @@ pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestResult)>> {
     }
 }
 
-fn parse(report: &str) -> Vec<(String, TestResult)> {
+fn parse(report: &str) -> Vec<(String, TestOutcome)> {
     let cases = report.split("<testcase ").skip(1);
     let result = |case: &str| {
         // What a test printed is escaped, so these tags are the report's own.
         let body = case.split_once("</testcase>").map_or("", |(body, _)| body);
         match (body.contains("<flakyFailure"), body.contains("<failure") || body.contains("<error")) {
-            (true, _) => TestResult::Flaky,
-            (false, true) => TestResult::Failed,
-            (false, false) => TestResult::Passed,
+            (true, _) => TestOutcome::Flaky,
+            (false, true) => TestOutcome::Failed,
+            (false, false) => TestOutcome::Passed,
         }
     };
     cases.map(|case| (format!("{} {}", attribute(case, "classname"), attribute(case, "name")), result(case))).collect()
@@ -64,9 +64,9 @@ mod tests {
             <failure type="test failure">no</failure></testcase></testsuite>"#;
         let name = |name: &str| format!("nuncio::it {name}");
         let expected = [
-            (name("a::good"), TestResult::Passed),
-            (name("a::shaky"), TestResult::Flaky),
-            (name("a::bad"), TestResult::Failed),
+            (name("a::good"), TestOutcome::Passed),
+            (name("a::shaky"), TestOutcome::Flaky),
+            (name("a::bad"), TestOutcome::Failed),
         ];
         assert_eq!(parse(report), expected);
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 /// Date of the release. A published release never changes; a new one has a new date.
-const RELEASE: &str = "2026-11-15";
+const RELEASE: &str = "2026-11-18";
 
 /// Writes the draft, and the release of its day when there is none yet. A release never changes.
 pub(crate) fn run(root: &Path, check: bool) -> anyhow::Result<()> {

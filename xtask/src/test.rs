@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold.
+//! `cargo xtask test`: formatting, lints, project rules and all tests.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::thread;
 
 use anyhow::{Context as _, bail};
 
-use crate::report::{self, TestResult};
+use crate::report::{self, TestOutcome};
 use crate::{deny, needs, schema, tidy};
 
 /// The traces of the feature `otel` are tested in the same build as everything else; the lints check the build without
 /// it. A third build would take minutes.
 pub(crate) const FEATURES: &str = "nuncio-server/otel";
-/// The seed of random cases, so that a change is judged by what it changes. `cargo nextest run` draws new cases.
+/// Fixed seed of random test cases, so that a failure comes from the change. `cargo nextest run` draws new cases.
 const SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "7400");
 
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
@@ -46,7 +46,7 @@ fn run_tests(root: &Path, tools: &Tools, rest: &[String]) -> anyhow::Result<()> 
     report::remove(&tools.target)?;
     let outcome = cargo(root, &arguments.into_iter().chain(rest).collect::<Vec<_>>(), &environment);
     let results = report::read(&tools.target)?;
-    let repeated = results.into_iter().filter(|(_, result)| *result == TestResult::Flaky);
+    let repeated = results.into_iter().filter(|(_, result)| *result == TestOutcome::Flaky);
     let repeated: Vec<_> = repeated.map(|(name, _)| format!("\n  {name}")).collect();
     match repeated.as_slice() {
         [] => println!("no test needed its second try"),

@@ -1,5 +1,4 @@
-//! `cargo xtask tidy`: the directions in which crates may depend on each other, and who may name
-//! which library.
+//! `cargo xtask tidy`: which crates may depend on each other, and which crates may use which library.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +7,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use toml::Table;
 
-use crate::language;
+use crate::{language, methods};
 
-/// Each crate, and the crates of the house it may depend on.
+/// Each crate of the workspace, and the workspace crates it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
     ("nuncio-judge", &["nuncio-core"]),
     ("nuncio-engine", &["nuncio-core", "nuncio-judge"]),
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-console", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
+    ("nuncio-auth", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     (
         "nuncio-backend",
         &[
@@ -54,7 +55,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-judge",
             "nuncio-engine",
             "nuncio-http",
+            "nuncio-auth",
             "nuncio-backend",
+            "nuncio-console",
             "nuncio-confine",
             "nuncio-store",
             "nuncio-bus",
@@ -92,9 +95,9 @@ const FRONT_MAY_USE: &[&str] = &["nuncio-core", "nuncio-engine", "nuncio-http", 
 /// The crates that may depend on every front.
 const MAY_USE_FRONTS: &[&str] = &["nuncio-server", "nuncio"];
 
-/// Libraries that only some crates may name; every front may also name axum.
+/// Libraries that only some crates may use; every front may also use axum.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("axum", &["nuncio-server", "nuncio-device", "nuncio-http", "nuncio-bench"]),
+    ("axum", &["nuncio-auth", "nuncio-console", "nuncio-server", "nuncio-device", "nuncio-http", "nuncio-bench"]),
     ("rusqlite", &["nuncio-attacks", "nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
@@ -106,7 +109,7 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 
-/// Modules of a front's crate, and the library that only they may name.
+/// Modules of a front's crate, and the library that only they may use.
 const HTTP_MODULES: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 /// Libraries that only Linux has. They are dependencies below [`LINUX`] alone, so that the product compiles elsewhere.
 const LINUX_ONLY: &[&str] = &["landlock", "libc", "seccompiler", "zbus"];
@@ -130,6 +133,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
             .push("Cargo.lock holds aws-lc-sys: some crate brought default TLS features; we build on ring".to_owned());
     }
     language::check(root, &mut faults)?;
+    methods::check(root, &mut faults)?;
     if faults.is_empty() {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! A call that runs on a person's device leaves records at the server, in the ledger, at the relay and on the device.
-//! Each is changed in turn.
+//! `nuncio audit explain` must name each changed record of a call. A call on a person's device leaves records at the
+//! server, in the ledger, at the relay and on the device; the attacks change one after the other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,11 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::{changed_copy, play};
-use crate::{Server, Target, poll};
+use crate::server::scripted_agent;
+use crate::{AttackedBinary, Server, poll};
 
-pub(super) const AGENT: &str = r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-description = "Reads notes."
-
-[brain]
-kind = "script"
-
+/// A tool that reads a file on the person's device.
+pub(super) const DEVICE_TOOL: &str = r#"
 [[scope]]
 id = "filesystem:read"
 label = "Read local files"
@@ -73,7 +67,7 @@ impl EnrolledDevice {
 impl Drop for EnrolledDevice {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may have ended already.
+            // Errors are ignored, because the process may have ended already.
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -85,8 +79,8 @@ pub(super) fn read_note(call: &str) -> Value {
     json!([[{"tool": {"id": call, "name": "read_file", "input": {"path": "note.md"}}}], [{"echo": "results"}]])
 }
 
-pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Target) -> anyhow::Result<String> {
-    let mut server = target.server().agent(AGENT).start()?;
+pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: AttackedBinary) -> anyhow::Result<String> {
+    let mut server = target.server().agent(scripted_agent(DEVICE_TOOL)).start()?;
     let key = server.create_key(&["--person", "ada"])?;
     let device = EnrolledDevice::start(&server, "ada").await?;
     let turn = play(&server, Some(&key), "desk", &[], read_note("c_note")).await?;
@@ -133,14 +127,7 @@ pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Target)
 }
 
 /// A tool that needs both a permission and an operator's approval.
-const APPROVED: &str = r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-
-[brain]
-kind = "script"
-
+const APPROVED_TOOL: &str = r#"
 [[scope]]
 id = "payment:write"
 label = "Pay"
@@ -155,8 +142,10 @@ run = { answer = "paid" }
 human_authorization = true
 "#;
 
-pub(super) async fn changed_grant_or_approval_of_a_call_is_named_by_explain(target: Target) -> anyhow::Result<String> {
-    let mut server = target.server().agent(APPROVED).start()?;
+pub(super) async fn changed_grant_or_approval_of_a_call_is_named_by_explain(
+    target: AttackedBinary,
+) -> anyhow::Result<String> {
+    let mut server = target.server().agent(scripted_agent(APPROVED_TOOL)).start()?;
     let made = server.run(&["--json", "key", "create", "--scope", "rooms:read"])?.json()?;
     let (id, key) = (made["id"].as_str().context("no id")?, made["key"].as_str().context("no key")?);
     let granted = server.run(&["grant", "create", &format!("key:{id}"), "desk", "payment:write"])?;

@@ -11,16 +11,19 @@ use nuncio_core::person::Enrolment;
 use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
-use super::explain::{AGENT, EnrolledDevice, read_note};
+use super::explain::{DEVICE_TOOL, EnrolledDevice, read_note};
 use super::{changed_copy, intact_records, play, verify};
 use crate::did_peer::now;
-use crate::{DidPeer, Server, Target, http_client, poll};
+use crate::server::scripted_agent;
+use crate::{AttackedBinary, DidPeer, Server, http_client, poll};
 
 const PERSON: &str = "zebulon-quux";
 const WORDS: &str = "purple elephants at midnight";
 
-pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(target: Target) -> anyhow::Result<String> {
-    let mut server = target.server().agent(AGENT).start()?;
+pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(
+    target: AttackedBinary,
+) -> anyhow::Result<String> {
+    let mut server = target.server().agent(scripted_agent(DEVICE_TOOL)).start()?;
     let other = server.create_key(&[])?;
     let key = server.create_key(&["--name", &format!("phone of {PERSON}"), "--person", PERSON])?;
     let device = EnrolledDevice::start(&server, PERSON).await?;
@@ -63,15 +66,8 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(target: T
     Ok("no file holds the name or the words; the chains hold".to_owned())
 }
 
-/// Tools for a caller with a DID: one that answers, one that waits for an operator, one that people do.
-const DESK: &str = r#"
-[agent]
-name = "desk"
-version = "1.0.0"
-
-[brain]
-kind = "script"
-
+/// Tools for a caller with a DID: one answers at once, one is a task for people.
+const TOOLS: &str = r#"
 [[scope]]
 id = "rooms:read"
 label = "See rooms"
@@ -117,8 +113,10 @@ async fn post(server: &Server, path: &str, token: &str, body: &Value) -> anyhow:
     Ok(answer)
 }
 
-pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(target: Target) -> anyhow::Result<String> {
-    let mut server = target.server().agent(DESK).flag("--dev").start()?;
+pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(
+    target: AttackedBinary,
+) -> anyhow::Result<String> {
+    let mut server = target.server().agent(scripted_agent(TOOLS)).flag("--dev").start()?;
     let key = server.create_key(&[])?;
     let (theirs, bobs) = (enrol(&server, PERSON).await?, enrol(&server, "bob").await?);
     let run = |arguments: &[&str]| -> anyhow::Result<Value> {
@@ -127,7 +125,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(tar
         done.json()
     };
 
-    // Groups that they began and that others began, with messages of both, and an agent of theirs.
+    // The person has an agent, and is in groups that they and others created, with messages of both.
     let member = |id: &str| json!({"type": "human", "id": id});
     for (starter, other) in [(&theirs, "bob"), (&bobs, PERSON)] {
         let group =
@@ -143,7 +141,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(tar
     });
     post(&server, "/a2h/agents", &theirs, &json!({"display_name": "Helper", "capability_manifest": manifest})).await?;
 
-    // A DID of theirs has a grant, calls a tool, and talks.
+    // A DID that is linked to the person has a grant, calls a tool, and has a conversation.
     let peer = DidPeer::start_as(PERSON)?;
     run(&["grant", "create", peer.did(), "desk", "rooms:read"])?;
     run(&["did", "link", peer.did(), "--person", PERSON])?;
@@ -154,7 +152,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(tar
     let made: Value = peer.send("POST", &sessions, r#"{"agent":{"name":"desk"}}"#).await?.json().await?;
     ensure!(made["sessionId"].is_string(), "{made}");
 
-    // They do work that somebody else asked for.
+    // The person finishes a task that another caller created.
     let request = json!({"skill_id": "desk/pickup", "inputs": {}, "caller": {"id": "app", "type": "service"}});
     let skill = post(&server, "/skills/desk/pickup/invoke", &key, &request).await?;
     let task = poll("a task", async || {

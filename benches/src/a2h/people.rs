@@ -1,5 +1,4 @@
-//! People with a device each, let in as everyone is: invited at the admin socket, enrolled and asked for consent over
-//! HTTP.
+//! People with one device each, created as in use: invites over the admin socket, enrolment and consent over HTTP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use tokio::net::UnixStream;
 use crate::client::Connection;
 use crate::process::Server;
 
-/// How many connections prepare things.
+/// Number of connections during preparation.
 const HANDS: usize = 32;
 
 pub(super) struct BenchDevice {
@@ -113,33 +112,33 @@ impl BenchDevice {
 /// Enrols so many people.
 pub(super) async fn enrol(server: &Server, data: &Path, count: usize) -> anyhow::Result<Vec<BenchDevice>> {
     let (data, numbers) = (Arc::from(data), (0..count).map(|number| number as u64).collect());
-    by_hands(server, numbers, async move |connection, number: u64| {
+    run_concurrently(server, numbers, async move |connection, number: u64| {
         let data: &Arc<Path> = &data;
         BenchDevice::enrol(data, connection, format!("person{number}"), number).await
     })
     .await
 }
 
-/// All devices grant an agent a scope.
+/// Lets all devices grant an agent a scope.
 pub(super) async fn allow(
     server: &Server,
     devices: Vec<BenchDevice>,
     agent: &str,
     scope: &str,
 ) -> anyhow::Result<Vec<BenchDevice>> {
-    by_hands(server, devices, async |connection, device: BenchDevice| {
+    run_concurrently(server, devices, async |connection, device: BenchDevice| {
         device.allow(connection, agent, scope).await?;
         Ok(device)
     })
     .await
 }
 
-/// All devices get new tokens.
+/// Gets new tokens for all devices.
 pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyhow::Result<Vec<BenchDevice>> {
     let mut connection = Connection::open(&server.address).await?;
     let keys = check_status(connection.ask("GET", "/a2h/auth/keys", None, "").await?)?;
     let audience = text(&keys["audience"])?;
-    by_hands(server, devices, async |connection, mut device: BenchDevice| {
+    run_concurrently(server, devices, async |connection, mut device: BenchDevice| {
         device.refresh(connection, &audience).await?;
         Ok(device)
     })
@@ -147,7 +146,7 @@ pub(super) async fn refresh(server: &Server, devices: Vec<BenchDevice>) -> anyho
 }
 
 /// Runs a function for each item in order, over a few concurrent connections.
-pub(super) async fn by_hands<T, U>(
+pub(super) async fn run_concurrently<T, U>(
     server: &Server,
     items: Vec<T>,
     work: impl AsyncFn(&mut Connection, T) -> anyhow::Result<U>,
@@ -170,7 +169,7 @@ pub(super) async fn by_hands<T, U>(
     Ok(done.into_iter().map(|(_, item)| item).collect())
 }
 
-/// A number that was not given before.
+/// The next unused number.
 pub(super) fn unique() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -199,7 +198,8 @@ pub(super) fn text(value: &Value) -> anyhow::Result<String> {
     Ok(value.as_str().with_context(|| format!("no text: {value}"))?.to_owned())
 }
 
-/// A manifest with one tool and one scope; with an argument that calls must have from then on, unlike any before.
+/// A manifest with one tool and one scope. Each number above zero requires another argument, so
+/// that a manifest with a new number breaks existing consent.
 pub(super) fn manifest(number: u64) -> Value {
     let name = format!("arg_{number}");
     let required: &[&str] = if number == 0 { &[] } else { &[&name] };

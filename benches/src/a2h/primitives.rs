@@ -25,13 +25,13 @@ const ASSOCIATED: usize = 43;
 /// Application context of HPKE.
 const INFO: &[u8] = b"a2h/cek/v1";
 
-type Wrapping = X25519HkdfSha256;
+type KeyWrapping = X25519HkdfSha256;
 
 /// The primitives that sealing and opening a message for one device call, without envelope encoding, lookups or
 /// storage.
 pub(super) struct PrimitiveBaseline {
     signing: ed25519_dalek::SigningKey,
-    agreement: (<Wrapping as Kem>::PrivateKey, <Wrapping as Kem>::PublicKey),
+    agreement: (<KeyWrapping as Kem>::PrivateKey, <KeyWrapping as Kem>::PublicKey),
     /// The two ends of an established session; the first one sends.
     sessions: [Session; 2],
     padded: Vec<u8>,
@@ -42,8 +42,8 @@ pub(super) struct PrimitiveBaseline {
 impl PrimitiveBaseline {
     /// Prepares a message whose payload has `payload` bytes.
     pub(super) fn new(payload: usize) -> Self {
-        let agreement = <Wrapping as Kem>::PrivateKey::from_bytes(&random::<32>()).expect("any 32 bytes are a key");
-        let public = Wrapping::sk_to_pk(&agreement);
+        let agreement = <KeyWrapping as Kem>::PrivateKey::from_bytes(&random::<32>()).expect("any 32 bytes are a key");
+        let public = KeyWrapping::sk_to_pk(&agreement);
         let padded = vec![b'x'; padded_len(payload)];
         let body = URL_SAFE_NO_PAD.encode(&padded).into_bytes();
         let signing = ed25519_dalek::SigningKey::from_bytes(&random());
@@ -70,7 +70,7 @@ impl PrimitiveBaseline {
         let content = [key, hash].concat();
         let (private, public) = &self.agreement;
         let mut fresh = SystemRng;
-        let wrapped = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, Wrapping>(
+        let wrapped = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, KeyWrapping>(
             &OpModeS::Base,
             public,
             INFO,
@@ -79,7 +79,14 @@ impl PrimitiveBaseline {
             &mut fresh,
         );
         let unwrapped = wrapped.and_then(|(enc, ct)| {
-            hpke::single_shot_open::<AesGcm256, HkdfSha256, Wrapping>(&OpModeR::Base, private, &enc, INFO, &ct, &hash)
+            hpke::single_shot_open::<AesGcm256, HkdfSha256, KeyWrapping>(
+                &OpModeR::Base,
+                private,
+                &enc,
+                INFO,
+                &ct,
+                &hash,
+            )
         });
         unwrapped.is_ok() && self.body(&key) && self.signature()
     }

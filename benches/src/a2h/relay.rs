@@ -6,9 +6,9 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::people::{self, BenchDevice, SCOPE, by_hands, manifest, text, unique};
+use super::people::{self, BenchDevice, SCOPE, manifest, run_concurrently, text, unique};
 use super::sockets::{self, ListeningSockets};
-use super::{Goal, start};
+use super::{MeasuredGoal, start};
 use crate::aap::in_parallel;
 use crate::client::Connection;
 use crate::process::Server;
@@ -21,27 +21,27 @@ pub(super) const CONVERSATIONS: usize = 8;
 /// Size of an envelope, in bytes.
 pub(super) const ENVELOPE: usize = 1024;
 
-pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
+pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
     let folder = tempfile::tempdir()?;
     let server = start(nuncio, folder.path()).await?;
     let stage = RelayBench::prepare(&server, &folder.path().join("data")).await?;
-    // Once around, so that everything is warm.
+    // One round before the measurement warms up caches and connections.
     stage.send(&server, count / 10, Sender::Person, None).await?;
     let (mut to_two, mut to_one) = (bare(count, 2)?, bare(count, 1)?);
     let person = stage.send(&server, count, Sender::Person, None).await?;
     let agent = stage.send(&server, count, Sender::Agent, None).await?;
-    // Before and after, as others may use the machine meanwhile.
+    // The lower bound is measured before and after, because the load of the machine may change.
     for (bare, again) in [(&mut to_two, self::bare(count, 2)?), (&mut to_one, self::bare(count, 1)?)] {
         bare.cpu = f64::midpoint(bare.cpu, again.cpu);
         bare.rate = f64::midpoint(bare.rate, again.rate);
     }
     let listening = sockets::listen(&server, &stage.devices).await?;
-    let heard = stage.send(&server, count, Sender::Agent, Some(&listening)).await?;
+    let delivered = stage.send(&server, count, Sender::Agent, Some(&listening)).await?;
     heading();
     row("1 KB from a person to an agent", person, "the same rows by hand", to_two);
     row("1 KB from an agent to a person", agent, "the same rows by hand", to_one);
-    row("… who hears it on a socket", heard, "the same rows by hand", to_one);
-    let goal = |what, ours: Measurement, bare: Measurement| Goal {
+    row("… who hears it on a socket", delivered, "the same rows by hand", to_one);
+    let goal = |what, ours: Measurement, bare: Measurement| MeasuredGoal {
         what,
         asked: "≤ 3 × the CPU of the bare write",
         measured: format!("{:.2} ({:.0} µs, the rows {:.0} µs)", ours.cpu / bare.cpu, ours.cpu, bare.cpu),
@@ -57,8 +57,8 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
 fn bare(count: usize, told: usize) -> anyhow::Result<Measurement> {
     let output =
         Command::new(std::env::current_exe()?).args(["rows", &count.to_string(), &told.to_string()]).output()?;
-    let said: Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
-    let number = |name: &str| said[name].as_f64().with_context(|| format!("no {name}"));
+    let measured: Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
+    let number = |name: &str| measured[name].as_f64().with_context(|| format!("no {name}"));
     Ok(Measurement { rate: number("rate")?, cpu: number("cpu")? })
 }
 
@@ -86,16 +86,17 @@ impl RelayBench {
         for (agent, _) in &agents {
             devices = people::allow(server, devices, agent, SCOPE).await?;
         }
-        let conversations = by_hands(server, devices.iter().collect(), async |connection, device: &BenchDevice| {
-            let mut all = Vec::new();
-            for (agent, _) in &agents {
-                let new = json!({"type": "h2a", "with": [{"type": "agent", "id": agent}]});
-                let made = device.ask(connection, "POST", "/a2h/conversations", &new).await?;
-                all.push(text(&made["id"])?);
-            }
-            Ok(all)
-        })
-        .await?;
+        let conversations =
+            run_concurrently(server, devices.iter().collect(), async |connection, device: &BenchDevice| {
+                let mut all = Vec::new();
+                for (agent, _) in &agents {
+                    let new = json!({"type": "h2a", "with": [{"type": "agent", "id": agent}]});
+                    let made = device.ask(connection, "POST", "/a2h/conversations", &new).await?;
+                    all.push(text(&made["id"])?);
+                }
+                Ok(all)
+            })
+            .await?;
         Ok(Self { devices, agents: agents.into_iter().map(|(_, token)| token).collect(), conversations })
     }
 
@@ -119,11 +120,11 @@ impl RelayBench {
         measure(server, rounds * CLIENTS, async {
             in_parallel(clients, async |(client, connection): &mut (usize, Connection)| {
                 for round in 0..rounds {
-                    let place = round % CONVERSATIONS;
-                    let path = format!("/a2h/conversations/{}/messages", self.conversations[*client][place]);
+                    let conversation = round % CONVERSATIONS;
+                    let path = format!("/a2h/conversations/{}/messages", self.conversations[*client][conversation]);
                     let token = match sender {
                         Sender::Person => &self.devices[*client].token,
-                        Sender::Agent => &self.agents[place],
+                        Sender::Agent => &self.agents[conversation],
                     };
                     let id = unique();
                     let body = format!(

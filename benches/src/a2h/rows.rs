@@ -31,7 +31,7 @@ const SCHEMA: &str = "
         PRIMARY KEY (recipient, seq)) STRICT, WITHOUT ROWID;
     CREATE INDEX mail_by_age ON mail (at);";
 
-struct Unit {
+struct WriteRequest {
     client: usize,
     round: usize,
     done: oneshot::Sender<()>,
@@ -41,7 +41,7 @@ struct Unit {
 pub(crate) async fn run(count: usize, told: usize) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let connection = prepare(&folder.path().join("bare.db"))?;
-    let (send, receive) = mpsc::channel::<Unit>();
+    let (send, receive) = mpsc::channel::<WriteRequest>();
     let writer = thread::spawn(move || write(&connection, &receive, told));
     let (cpu, began) = (cpu_micros()?, Instant::now());
     let clients: Vec<_> = (0..CLIENTS)
@@ -50,7 +50,7 @@ pub(crate) async fn run(count: usize, told: usize) -> anyhow::Result<()> {
             tokio::spawn(async move {
                 for round in 0..count / CLIENTS {
                     let (done, written) = oneshot::channel();
-                    send.send(Unit { client, round, done }).ok().context("the writer stopped")?;
+                    send.send(WriteRequest { client, round, done }).ok().context("the writer stopped")?;
                     written.await?;
                 }
                 anyhow::Ok(())
@@ -91,9 +91,9 @@ fn conversation(client: usize, number: usize) -> String {
     format!("cnv_0123456789abcdef{client:04}{number:04}")
 }
 
-fn write(connection: &Connection, queue: &mpsc::Receiver<Unit>, told: usize) -> anyhow::Result<()> {
+fn write(connection: &Connection, queue: &mpsc::Receiver<WriteRequest>, told: usize) -> anyhow::Result<()> {
     while let Ok(first) = queue.recv() {
-        let group: Vec<Unit> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
+        let group: Vec<WriteRequest> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for unit in &group {
             message(connection, unit, told)?;
@@ -106,9 +106,9 @@ fn write(connection: &Connection, queue: &mpsc::Receiver<Unit>, told: usize) -> 
     Ok(())
 }
 
-fn message(connection: &Connection, unit: &Unit, told: usize) -> anyhow::Result<()> {
-    let place = unit.round % CONVERSATIONS;
-    let (id, sender) = (conversation(unit.client, place), person(unit.client));
+fn message(connection: &Connection, unit: &WriteRequest, told: usize) -> anyhow::Result<()> {
+    let index = unit.round % CONVERSATIONS;
+    let (id, sender) = (conversation(unit.client, index), person(unit.client));
     let (number, seq): (i64, i64) = connection
         .prepare_cached(
             "UPDATE relay_conversations SET last_seq = last_seq + 1 WHERE id = ?1 AND revision = 0
@@ -127,7 +127,7 @@ fn message(connection: &Connection, unit: &Unit, told: usize) -> anyhow::Result<
         .prepare_cached("UPDATE relay_members SET read_seq = ?3 WHERE member = ?1 AND conversation = ?2")?
         .execute(params![sender, id, seq])?;
     let happening = format!("{{\"type\":\"message\",\"conversation\":\"{id}\",\"seq\":{seq}}}");
-    for recipient in [sender, format!("agent:agt_0123456789abcdef01{place:04}")].into_iter().take(told) {
+    for recipient in [sender, format!("agent:agt_0123456789abcdef01{index:04}")].into_iter().take(told) {
         let seq: i64 = connection
             .prepare_cached(
                 "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1)

@@ -1,5 +1,5 @@
-//! Sealing and opening a letter, beside the primitives alone: both in this process, in turns, by the CPU time of one
-//! thread.
+//! Cost of sealing and opening a message compared with its cryptographic primitives alone. Both are measured in this
+//! process, alternately, by the CPU time of one thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,39 +7,39 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use nuncio_core::bundle::{OneTimeKey, SealMode};
 use nuncio_core::conversation::{ContentType, ConversationType};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
-    Addressee, MemoryKeyStore, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity,
+    MemoryKeyStore, NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity,
 };
 use serde_json::{Value, json};
 
-use super::Goal;
+use super::MeasuredGoal;
 use super::primitives::PrimitiveBaseline;
 use crate::anp::cpu_micros;
 
-/// How many letters are sealed before it is the other's turn to be measured.
+/// Number of messages per measured batch; batches of sealing and of primitives alternate.
 const PIECE: usize = 50;
-/// How many bytes are said.
+/// Size of a message, in bytes.
 const SAID: usize = 1024;
 
-pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<Goal>> {
+pub(super) fn run(rounds: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
     let mut goals = Vec::new();
     for (what, mode, answered) in [
         ("seal + open 1 KB, in a running session", SealMode::Stateful, false),
         ("… each letter answered (the ratchet turns)", SealMode::Stateful, true),
         ("… to a key that stays (HPKE)", SealMode::Stateless, false),
     ] {
-        let (ours, bare) = both(mode, answered, rounds)?;
-        let said = format!("{:.2} ({ours:.0} µs, the primitives {bare:.0} µs)", ours / bare);
-        goals.push(Goal { what, asked: "≤ 2 × the primitives", measured: said, met: ours <= 2.0 * bare });
+        let (ours, bare) = measure_batches(mode, answered, rounds)?;
+        let ratio = format!("{:.2} ({ours:.0} µs, the primitives {bare:.0} µs)", ours / bare);
+        goals.push(MeasuredGoal { what, asked: "≤ 2 × the primitives", measured: ratio, met: ours <= 2.0 * bare });
     }
     Ok(goals)
 }
 
-/// Microseconds of a letter, and of its primitives. Of all pieces the best counts: it was disturbed the least.
-fn both(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f64)> {
+/// CPU microseconds of a message and of its primitives: those of the fastest batch, which was disturbed the least.
+fn measure_batches(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f64)> {
     let mut pair = Pair::new(mode)?;
     let mut primitives = PrimitiveBaseline::new(pair.payload.to_string().len());
     let (mut ours, mut bare) = (f64::MAX, f64::MAX);
@@ -54,11 +54,11 @@ fn both(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f
         ours = ours.min((cpu_micros() - began) / PIECE as f64);
         let began = cpu_micros();
         for _ in 0..PIECE {
-            let held = match mode {
+            let succeeded = match mode {
                 SealMode::Stateful => primitives.in_session(),
                 SealMode::Stateless => primitives.to_key(),
             };
-            ensure!(held, "the primitives do not hold");
+            ensure!(succeeded, "the primitives failed");
             if answered {
                 primitives.turn();
             }
@@ -68,7 +68,7 @@ fn both(mode: SealMode, answered: bool, rounds: usize) -> anyhow::Result<(f64, f
     Ok((ours, bare))
 }
 
-/// Two who know each other; the first one writes.
+/// Two parties with an established session; the first one sends.
 struct Pair {
     parties: [SealIdentity; 2],
     payload: Value,
@@ -80,17 +80,20 @@ impl Pair {
     fn new(mode: SealMode) -> anyhow::Result<Self> {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let party = |owner: Recipient, device: &str, mode| {
-            let named = Some((owner, DeviceId::parse(device)?));
-            anyhow::Ok(SealIdentity::create(Arc::new(MemoryKeyStore::new()), &NewSealIdentity { named, mode, now })?)
+            let identity = Some((owner, DeviceId::parse(device)?));
+            anyhow::Ok(SealIdentity::create(
+                Arc::new(MemoryKeyStore::new()),
+                &NewSealIdentity { named: identity, mode, now },
+            )?)
         };
         let mut person = party(Recipient::Person(PersonName::parse("ada")?), "dev_1", SealMode::Stateful)?;
         let mut agent = party(Recipient::Agent(AgentId::parse("agt_1")?), "main", mode)?;
         let keys = agent.one_time_keys(0, now)?;
-        meet(&mut person, &agent)?;
-        meet(&mut agent, &person)?;
+        establish_session(&mut person, &agent)?;
+        establish_session(&mut agent, &person)?;
         let payload = json!({"type": "text", "text": "x".repeat(SAID)});
         let mut pair = Self { parties: [person, agent], payload, count: 0, first_key: keys.into_iter().next() };
-        // Until both have heard each other a session is not running.
+        // A session is established after one message in each direction.
         for _ in 0..2 {
             pair.letter()?;
             pair.parties.reverse();
@@ -113,9 +116,10 @@ impl Pair {
         };
         let [from, to] = &mut self.parties;
         let bundle = to.bundle().context("it has a name")?;
-        let envelope = from.seal(&letter, &[Addressee { bundle, one_time_key: self.first_key.take().as_ref() }])?;
+        let envelope =
+            from.seal(&letter, &[RecipientDevice { bundle, one_time_key: self.first_key.take().as_ref() }])?;
         let (owner, device) = from.owner_device().context("it has a name")?;
-        let told = RelayMetadata {
+        let metadata = RelayMetadata {
             conversation: letter.conversation,
             conversation_type: letter.conversation_type,
             sender: owner.clone(),
@@ -124,13 +128,13 @@ impl Pair {
             content_type: letter.content_type,
             subtype: None,
         };
-        let opened = to.open(&told, &envelope, at)?;
+        let opened = to.open(&metadata, &envelope, at)?;
         ensure!(opened.payload == self.payload, "another letter was opened");
         Ok(())
     }
 }
 
-fn meet(one: &mut SealIdentity, other: &SealIdentity) -> anyhow::Result<()> {
+fn establish_session(one: &mut SealIdentity, other: &SealIdentity) -> anyhow::Result<()> {
     let bundle = other.bundle().context("it has a name")?;
     one.review_keys(&bundle.keys.owner, std::slice::from_ref(bundle), None)?;
     Ok(())

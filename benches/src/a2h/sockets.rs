@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::people::{self, BenchDevice, SCOPE, manifest};
-use super::{Goal, start};
+use super::{MeasuredGoal, start};
 use crate::client::Connection;
 use crate::process::Server;
 
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 64;
 /// Memory limit of the server with all connections, in MiB.
 const MOST_MIB: f64 = 300.0;
 
-pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
+pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<MeasuredGoal>> {
     let folder = tempfile::tempdir()?;
     let server = start(nuncio, folder.path()).await?;
     let devices = people::enrol(&server, &folder.path().join("data"), count).await?;
@@ -33,7 +33,7 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
     let devices = people::allow(&server, devices, &agent, SCOPE).await?;
     server.stop().await?;
 
-    // A server that has done nothing yet.
+    // The baseline is the memory of a server that has served no request yet.
     let server = start(nuncio, folder.path()).await?;
     let devices = people::refresh(&server, devices).await?;
     let before = server.memory_mib();
@@ -41,22 +41,27 @@ pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>
     let sockets = connect(&server, &devices).await?;
     println!("{count} connected in {:.1} s", began.elapsed().as_secs_f64());
     let idle = server.memory_mib();
-    let told = tell_all(&server, &devices[0], &agent, sockets).await?;
+    let result = tell_all(&server, &devices[0], &agent, sockets).await?;
     let after = server.memory_mib();
     println!("Memory: {before:.0} MiB before the first, {idle:.0} with all, {after:.0} when all had been told.");
-    let all = told.heard == count && told.twice == 0;
-    let heard = format!(
+    let all = result.heard == count && result.twice == 0;
+    let received = format!(
         "{} heard, {} of them twice; the last after {:.2} s; {:.0} µs of CPU each, judging and committing included",
-        told.heard, told.twice, told.last, told.cpu
+        result.heard, result.twice, result.last, result.cpu
     );
     Ok(vec![
-        Goal {
+        MeasuredGoal {
             what: "idle WebSockets of 5,000 people",
             asked: "< 300 MiB",
             measured: format!("{idle:.0} MiB ({:.0} KiB each)", (idle - before) * 1024.0 / count as f64),
             met: idle < MOST_MIB,
         },
-        Goal { what: "one `reauth_required` to all of them", asked: "each hears it once", measured: heard, met: all },
+        MeasuredGoal {
+            what: "one `reauth_required` to all of them",
+            asked: "each hears it once",
+            measured: received,
+            met: all,
+        },
     ])
 }
 
@@ -69,7 +74,7 @@ async fn connect(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<Vec
         let config = WebSocketConfig::default().read_buffer_size(1024).write_buffer_size(0);
         let url = format!("ws://{}/a2h/ws/human", server.address);
         let (mut socket, _) = client_async_with_config(url, stream, Some(config)).await?;
-        // What came before is of no interest.
+        // Earlier events are skipped.
         send_frame(&mut socket, &json!({"type": "auth", "token": device.token, "after": u32::MAX})).await?;
         let answer = frame(&mut socket).await?;
         ensure!(answer["type"] == "auth.ok", "{}: {answer}", device.person);
@@ -123,11 +128,11 @@ async fn tell_all(
     let answer = owner.ask(&mut connection, "PATCH", &format!("/a2h/agents/{agent}"), &change).await?;
     println!("published in {:.2} s", began.elapsed().as_secs_f64());
     ensure!(answer["capability_manifest_version"] == 2, "{answer}");
-    let heard = listening.join_all().await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let received = listening.join_all().await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
     let cpu = (server.cpu_micros() - cpu) / count as f64;
-    let last = heard.iter().map(|(_, _, at)| at.duration_since(began).as_secs_f64()).fold(0.0, f64::max);
-    // Whatever else was on its way comes before the answer to this.
-    let again = heard.into_iter().map(|(mut socket, seq, _)| async move {
+    let last = received.iter().map(|(_, _, at)| at.duration_since(began).as_secs_f64()).fold(0.0, f64::max);
+    // All earlier events arrive before the answer to this request.
+    let again = received.into_iter().map(|(mut socket, seq, _)| async move {
         send_frame(&mut socket, &json!({"type": "resume", "after": seq})).await?;
         let mut twice = 0;
         loop {
@@ -155,32 +160,32 @@ async fn reauth(socket: &mut Socket) -> anyhow::Result<u64> {
 /// Connected devices that count received messages.
 pub(super) struct ListeningSockets {
     _tasks: JoinSet<()>,
-    heard: Arc<AtomicUsize>,
+    received: Arc<AtomicUsize>,
 }
 
 pub(super) async fn listen(server: &Server, devices: &[BenchDevice]) -> anyhow::Result<ListeningSockets> {
-    let heard = Arc::new(AtomicUsize::new(0));
+    let received = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for mut socket in connect(server, devices).await? {
-        let heard = Arc::clone(&heard);
+        let received = Arc::clone(&received);
         tasks.spawn(async move {
             while let Some(Ok(next)) = socket.next().await {
                 if matches!(next, Message::Text(text) if text.contains("message.new")) {
-                    heard.fetch_add(1, Ordering::Relaxed);
+                    received.fetch_add(1, Ordering::Relaxed);
                 }
             }
         });
     }
-    Ok(ListeningSockets { _tasks: tasks, heard })
+    Ok(ListeningSockets { _tasks: tasks, received })
 }
 
 impl ListeningSockets {
     /// Waits until exactly so many messages were received.
     pub(super) async fn until(&self, count: usize) -> anyhow::Result<()> {
         loop {
-            match self.heard.load(Ordering::Relaxed) {
-                heard if heard == count => return Ok(()),
-                heard => ensure!(heard < count, "{heard} messages were heard of {count}"),
+            match self.received.load(Ordering::Relaxed) {
+                received if received == count => return Ok(()),
+                received => ensure!(received < count, "{received} messages were heard of {count}"),
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

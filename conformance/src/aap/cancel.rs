@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::script::{play, sleep, text};
-use super::turn::{Answer, STREAMED};
-use super::wire::{Api, HttpReply};
+use super::turn::{STREAMED, TurnAnswer};
+use super::wire::{AapServer, HttpReply};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -16,9 +16,9 @@ checks![
 ];
 
 /// Milliseconds; longer than any check may take.
-const LONG: u32 = 600_000;
+const LONG_DELAY_MS: u32 = 600_000;
 
-async fn cancel(api: &Api, session: &str) -> Result<HttpReply, CheckFailure> {
+async fn cancel(api: &AapServer, session: &str) -> Result<HttpReply, CheckFailure> {
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure((200..300).contains(&reply.code), || {
         format!("{}: expected success, got {} {}", reply.asked, reply.code, reply.text())
@@ -31,10 +31,10 @@ fn cancelled(stop: &str, end: &Value) -> CheckVerdict {
     equal("cancelled", &json!(true), &end["cancelled"])
 }
 
-async fn cancel_ends_a_streamed_turn(api: &Api) -> CheckVerdict {
+async fn cancel_ends_a_streamed_turn(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
-        let body = json!({ "messages": [play(&[vec![sleep(LONG), text("never")]])], "stream": mode });
+        let body = json!({ "messages": [play(&[vec![sleep(LONG_DELAY_MS), text("never")]])], "stream": mode });
         let mut live = api.open(&session, &body, &[]).await?;
         live.until("turn_start").await?;
         cancel(api, &session).await?;
@@ -45,9 +45,9 @@ async fn cancel_ends_a_streamed_turn(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn cancel_ends_a_none_turn(api: &Api) -> CheckVerdict {
+async fn cancel_ends_a_none_turn(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let body = json!({ "messages": [play(&[vec![sleep(LONG), text("never")]])] });
+    let body = json!({ "messages": [play(&[vec![sleep(LONG_DELAY_MS), text("never")]])] });
     let turn = api.post_turn(&session, &body);
     let cancel = async {
         // The turn may not have begun, so the request is repeated.
@@ -60,13 +60,13 @@ async fn cancel_ends_a_none_turn(api: &Api) -> CheckVerdict {
         }
     };
     let (reply, ()) = futures_util::future::try_join(turn, cancel).await?;
-    let answer = Answer::read(reply.status(200)?)?;
+    let answer = TurnAnswer::read(reply.status(200)?)?;
     cancelled(answer.stop(), &answer.body)
 }
 
-async fn cancel_leaves_the_session_usable(api: &Api) -> CheckVerdict {
+async fn cancel_leaves_the_session_usable(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let body = json!({ "messages": [play(&[vec![text("begun "), sleep(LONG)]])], "stream": "delta" });
+    let body = json!({ "messages": [play(&[vec![text("begun "), sleep(LONG_DELAY_MS)]])], "stream": "delta" });
     let mut live = api.open(&session, &body, &[]).await?;
     live.until("text_delta").await?;
     cancel(api, &session).await?;
@@ -77,7 +77,7 @@ async fn cancel_leaves_the_session_usable(api: &Api) -> CheckVerdict {
     equal("text of the next turn", "here I am", answer.text().as_str())
 }
 
-async fn cancel_without_a_turn_is_refused(api: &Api) -> CheckVerdict {
+async fn cancel_without_a_turn_is_refused(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
     ensure(matches!(reply.code, 404 | 409), || {
@@ -86,6 +86,6 @@ async fn cancel_without_a_turn_is_refused(api: &Api) -> CheckVerdict {
     reply.error_body()
 }
 
-async fn cancel_unknown_session_is_404(api: &Api) -> CheckVerdict {
+async fn cancel_unknown_session_is_404(api: &AapServer) -> CheckVerdict {
     api.post("/sessions/nobody/cancel", &json!({})).await?.refused(404)
 }

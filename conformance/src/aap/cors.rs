@@ -5,7 +5,7 @@ use reqwest::header::{CONTENT_TYPE, HOST, ORIGIN};
 use serde_json::json;
 
 use super::script::user;
-use super::wire::{Api, HttpReply};
+use super::wire::{AapServer, HttpReply};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
@@ -17,19 +17,19 @@ checks![
     cors_open_server_refuses_other_hosts,
 ];
 
-const ELSEWHERE: &str = "https://app.example";
+const OTHER_ORIGIN: &str = "https://app.example";
 
-async fn preflight(api: &Api, path: &str, method: &str) -> Result<HttpReply, CheckFailure> {
+async fn preflight(api: &AapServer, path: &str, method: &str) -> Result<HttpReply, CheckFailure> {
     let request = api
         .anonymous(Method::OPTIONS, path)
-        .header(ORIGIN, ELSEWHERE)
+        .header(ORIGIN, OTHER_ORIGIN)
         .header("access-control-request-method", method)
         .header("access-control-request-headers", "authorization,content-type");
     api.call(request).await
 }
 
 /// Routes that a browser app uses, each with the method of its preflight.
-const ROUTES: [(&str, &str); 5] = [
+const PREFLIGHT_ROUTES: [(&str, &str); 5] = [
     ("/meta", "GET"),
     ("/sessions", "POST"),
     ("/sessions/any", "DELETE"),
@@ -37,8 +37,8 @@ const ROUTES: [(&str, &str); 5] = [
     ("/sessions/any/history?type=full", "GET"),
 ];
 
-async fn cors_preflight_before_authentication(api: &Api) -> CheckVerdict {
-    for (path, method) in ROUTES {
+async fn cors_preflight_before_authentication(api: &AapServer) -> CheckVerdict {
+    for (path, method) in PREFLIGHT_ROUTES {
         let reply = preflight(api, path, method).await?;
         // An open loopback server may refuse, but not with 401 or a server error.
         ensure(matches!(reply.code, 200 | 204 | 403), || {
@@ -48,8 +48,8 @@ async fn cors_preflight_before_authentication(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn cors_preflight_allows(api: &Api) -> CheckVerdict {
-    for (path, method) in ROUTES {
+async fn cors_preflight_allows(api: &AapServer) -> CheckVerdict {
+    for (path, method) in PREFLIGHT_ROUTES {
         let reply = preflight(api, path, method).await?;
         ensure(matches!(reply.code, 200 | 204), || format!("{}: expected 204, got {}", reply.asked, reply.code))?;
         allows_origin(&reply)?;
@@ -68,25 +68,25 @@ async fn cors_preflight_allows(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn cors_on_every_answer(api: &Api) -> CheckVerdict {
+async fn cors_on_every_answer(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
-    let from_elsewhere = |method, path: &str| api.request(method, path).header(ORIGIN, ELSEWHERE);
+    let from_elsewhere = |method, path: &str| api.request(method, path).header(ORIGIN, OTHER_ORIGIN);
     for path in ["/meta", "/sessions", "/sessions/nobody", "/nothing/here"] {
         allows_origin(&api.call(from_elsewhere(Method::GET, path)).await?)?;
     }
-    let denied = api.call(api.anonymous(Method::GET, "/sessions").header(ORIGIN, ELSEWHERE)).await?;
+    let denied = api.call(api.anonymous(Method::GET, "/sessions").header(ORIGIN, OTHER_ORIGIN)).await?;
     equal("status without the key", 401, denied.code)?;
     allows_origin(&denied)?;
     let body = json!({ "messages": [user("hello")], "stream": "message" });
-    let turn = api.posting(&format!("/sessions/{session}/turns"), &body, &[("origin", ELSEWHERE)]);
+    let turn = api.posting(&format!("/sessions/{session}/turns"), &body, &[("origin", OTHER_ORIGIN)]);
     allows_origin(&api.call(turn).await?)
 }
 
-async fn cors_open_server_refuses_other_origins(api: &Api) -> CheckVerdict {
+async fn cors_open_server_refuses_other_origins(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     let agent = json!({ "agent": { "name": api.any_agent()? } });
     let turn = json!({ "messages": [user("hello")] });
-    for origin in [ELSEWHERE, "http://localhost.evil.example", "null"] {
+    for origin in [OTHER_ORIGIN, "http://localhost.evil.example", "null"] {
         let headers = [("origin", origin)];
         api.post_with("/sessions", &agent, &headers).await?.refused(403)?;
         api.post_with(&format!("/sessions/{session}/turns"), &turn, &headers).await?.refused(403)?;
@@ -99,11 +99,11 @@ async fn cors_open_server_refuses_other_origins(api: &Api) -> CheckVerdict {
     api.shown(&session).await.map(drop)
 }
 
-async fn cors_open_server_refuses_simple_requests(api: &Api) -> CheckVerdict {
+async fn cors_open_server_refuses_simple_requests(api: &AapServer) -> CheckVerdict {
     // Requests that a page can send without a preflight.
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
-        let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).header(ORIGIN, ELSEWHERE);
+        let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).header(ORIGIN, OTHER_ORIGIN);
         let reply = api.call(request.body(body.clone())).await?;
         ensure(matches!(reply.code, 403 | 415), || format!("expected 403 or 415, got {}", reply.code))?;
         reply.error_body()?;
@@ -111,7 +111,7 @@ async fn cors_open_server_refuses_simple_requests(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn cors_open_server_refuses_other_hosts(api: &Api) -> CheckVerdict {
+async fn cors_open_server_refuses_other_hosts(api: &AapServer) -> CheckVerdict {
     // A host name that was rebound to the loopback address.
     for host in ["evil.example", "localhost.evil.example:7400", "127.0.0.1.evil.example"] {
         let reply = api.call(api.request(Method::GET, "/sessions").header(HOST, host)).await?;
@@ -123,8 +123,8 @@ async fn cors_open_server_refuses_other_hosts(api: &Api) -> CheckVerdict {
 
 fn allows_origin(reply: &HttpReply) -> CheckVerdict {
     let allowed = reply.header("access-control-allow-origin");
-    ensure(matches!(allowed, "*" | ELSEWHERE), || {
-        format!("{} ({}): expected allow-origin for {ELSEWHERE}, got {allowed:?}", reply.asked, reply.code)
+    ensure(matches!(allowed, "*" | OTHER_ORIGIN), || {
+        format!("{} ({}): expected allow-origin for {OTHER_ORIGIN}, got {allowed:?}", reply.asked, reply.code)
     })
 }
 

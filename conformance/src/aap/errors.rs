@@ -8,7 +8,7 @@ use reqwest::{Body, Method};
 use serde_json::json;
 
 use super::script::user;
-use super::wire::Api;
+use super::wire::AapServer;
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -16,14 +16,14 @@ checks![
     error_unknown_path_is_404,
     error_wrong_method_is_405,
     error_media_type_is_415,
-    error_charset_is_no_matter,
+    error_charset_parameter_is_ignored,
     error_bad_json_is_400,
     error_deep_json_is_400,
     error_large_body_is_413,
     error_server_stays_up,
 ];
 
-async fn error_bodies_are_json(api: &Api) -> CheckVerdict {
+async fn error_bodies_are_json(api: &AapServer) -> CheckVerdict {
     let turn = json!({ "messages": [user("hello")] });
     api.get("/sessions/nobody").await?.refused(404)?;
     api.delete("/sessions/nobody").await?.refused(404)?;
@@ -34,7 +34,7 @@ async fn error_bodies_are_json(api: &Api) -> CheckVerdict {
     api.post("/sessions", &json!({})).await?.refused(400)
 }
 
-async fn error_unknown_path_is_404(api: &Api) -> CheckVerdict {
+async fn error_unknown_path_is_404(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     for path in ["/nothing/here".to_owned(), format!("/sessions/{session}/nothing"), "/metadata".to_owned()] {
         api.get(&path).await?.refused(404)?;
@@ -43,7 +43,7 @@ async fn error_unknown_path_is_404(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_wrong_method_is_405(api: &Api) -> CheckVerdict {
+async fn error_wrong_method_is_405(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     let cases = [
         (Method::POST, "/meta".to_owned(), "GET"),
@@ -69,7 +69,7 @@ async fn error_wrong_method_is_405(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_media_type_is_415(api: &Api) -> CheckVerdict {
+async fn error_media_type_is_415(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     let creation = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     let turn = json!({ "messages": [user("hello")] }).to_string();
@@ -82,7 +82,7 @@ async fn error_media_type_is_415(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_charset_is_no_matter(api: &Api) -> CheckVerdict {
+async fn error_charset_parameter_is_ignored(api: &AapServer) -> CheckVerdict {
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"] {
         let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).body(body.clone());
@@ -91,7 +91,7 @@ async fn error_charset_is_no_matter(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_bad_json_is_400(api: &Api) -> CheckVerdict {
+async fn error_bad_json_is_400(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     let bodies: [&[u8]; 7] =
         [b"", b"{", b"not json", b"{} {}", b"{\"messages\":[}", b"\xff\xfe{}", b"{\"a\":\"\xc3\x28\"}"];
@@ -108,33 +108,33 @@ async fn error_bad_json_is_400(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn error_deep_json_is_400(api: &Api) -> CheckVerdict {
+async fn error_deep_json_is_400(api: &AapServer) -> CheckVerdict {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let body = format!("{{\"agent\":{{\"name\":\"script\"}},\"messages\":{deep}}}");
     let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, "application/json").body(body);
     api.call(request).await?.refused(400)
 }
 
-async fn error_large_body_is_413(api: &Api) -> CheckVerdict {
-    const PIECE: usize = 64 * 1024;
-    const PIECES: usize = 512;
+async fn error_large_body_is_413(api: &AapServer) -> CheckVerdict {
+    const CHUNK_BYTES: usize = 64 * 1024;
+    const CHUNK_COUNT: usize = 512;
     // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
     // once can be read before it closes the connection.
-    let pieces = stream::iter(0..PIECES).then(|n| async move {
+    let pieces = stream::iter(0..CHUNK_COUNT).then(|n| async move {
         if n == 1 {
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
-        Ok::<_, std::io::Error>(vec![b' '; PIECE])
+        Ok::<_, std::io::Error>(vec![b' '; CHUNK_BYTES])
     });
     let request = api
         .request(Method::POST, "/sessions")
         .header(CONTENT_TYPE, "application/json")
-        .header(CONTENT_LENGTH, PIECE * PIECES)
+        .header(CONTENT_LENGTH, CHUNK_BYTES * CHUNK_COUNT)
         .body(Body::wrap_stream(pieces));
     api.call(request).await?.refused(413)
 }
 
-async fn error_server_stays_up(api: &Api) -> CheckVerdict {
+async fn error_server_stays_up(api: &AapServer) -> CheckVerdict {
     // After several malformed requests on one connection, the next valid request is served.
     let session = api.any_session().await?;
     for path in ["/sessions/%00", "/sessions/..%2f..%2fetc", "/sessions/%ff%fe", "/sessions/%F0%9F%8F%A8"] {

@@ -4,23 +4,23 @@ use serde_json::{Value, json};
 
 use super::script::{add, deny, echo, grant, pick, play, result, text, thinking};
 use super::tools::{array, with_pick};
-use super::wire::Api;
+use super::wire::AapServer;
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
-    history_only_the_asked_key,
-    history_compacted_is_kept,
+    history_has_only_the_requested_kind,
+    history_compacted_is_not_empty,
     history_full_is_exact,
     history_full_holds_the_seed,
-    history_full_is_what_was_answered,
+    history_full_equals_the_response,
     history_keeps_unknown_fields,
     history_permission_never_stored,
     history_shows_pending_calls,
     history_type_missing_or_unknown_is_400,
-    history_compacted_is_what_the_brain_sees,
+    history_compacted_equals_what_the_brain_sees,
 ];
 
-async fn history_only_the_asked_key(api: &Api) -> CheckVerdict {
+async fn history_has_only_the_requested_kind(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.tell(&session, &[vec![text("hello")]]).await?;
     for kind in ["compacted", "full"] {
@@ -33,14 +33,14 @@ async fn history_only_the_asked_key(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn history_compacted_is_kept(api: &Api) -> CheckVerdict {
+async fn history_compacted_is_not_empty(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.tell(&session, &[vec![text("first")]]).await?;
     let kept = api.history(&session, "compacted").await?;
     ensure(!kept.is_empty(), || "expected something to continue from, got nothing".to_owned())
 }
 
-async fn history_full_is_exact(api: &Api) -> CheckVerdict {
+async fn history_full_is_exact(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let as_text = play(&[vec![thinking("hm "), text("one")]]);
     let script = super::script::script(&[vec![text("two")]]);
@@ -54,7 +54,7 @@ async fn history_full_is_exact(api: &Api) -> CheckVerdict {
     equal("blocks stay blocks", &as_blocks, &history[2])
 }
 
-async fn history_full_holds_the_seed(api: &Api) -> CheckVerdict {
+async fn history_full_holds_the_seed(api: &AapServer) -> CheckVerdict {
     let seed = vec![
         json!({ "role": "system", "content": "Be brief." }),
         json!({ "role": "user", "content": "hello" }),
@@ -71,7 +71,7 @@ async fn history_full_holds_the_seed(api: &Api) -> CheckVerdict {
     equal("after a turn", &seed[..], &history[..seed.len()])
 }
 
-async fn history_full_is_what_was_answered(api: &Api) -> CheckVerdict {
+async fn history_full_equals_the_response(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![thinking("hm"), text("adding"), add("c1")], vec![text("done")]];
     let answer = api.tell(&session, &steps).await?;
@@ -79,7 +79,7 @@ async fn history_full_is_what_was_answered(api: &Api) -> CheckVerdict {
     equal("history", answer.messages.as_slice(), history.get(1..).unwrap_or_default())
 }
 
-async fn history_keeps_unknown_fields(api: &Api) -> CheckVerdict {
+async fn history_keeps_unknown_fields(api: &AapServer) -> CheckVerdict {
     let seeded = json!({ "role": "user", "content": "hello", "x-note": { "by": "us", "n": 1 } });
     let session = api.session_with(json!({}), json!({ "messages": [seeded] })).await?;
     let mut message = play(&[vec![text("hello")]]);
@@ -90,7 +90,7 @@ async fn history_keeps_unknown_fields(api: &Api) -> CheckVerdict {
     equal("sent message", Some(&message), history.get(1))
 }
 
-async fn history_permission_never_stored(api: &Api) -> CheckVerdict {
+async fn history_permission_never_stored(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([{ "name": "add" }, { "name": "lookup" }])).await?;
     let step = vec![add("c1"), super::script::lookup("k", "c2"), pick("c3")];
     api.tell(&session, &[step, vec![text("done")]]).await?;
@@ -110,7 +110,7 @@ async fn history_permission_never_stored(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn history_shows_pending_calls(api: &Api) -> CheckVerdict {
+async fn history_shows_pending_calls(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
     api.tell(&session, &[vec![text("your turn"), pick("c1")]]).await?;
     let history = api.history(&session, "full").await?;
@@ -120,7 +120,7 @@ async fn history_shows_pending_calls(api: &Api) -> CheckVerdict {
     equal("its last block", Some(&call), last["content"].as_array().and_then(|blocks| blocks.last()))
 }
 
-async fn history_type_missing_or_unknown_is_400(api: &Api) -> CheckVerdict {
+async fn history_type_missing_or_unknown_is_400(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     for query in ["", "?type=", "?type=everything", "?kind=full"] {
         api.get(&format!("/sessions/{session}/history{query}")).await?.refused(400)?;
@@ -128,7 +128,7 @@ async fn history_type_missing_or_unknown_is_400(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn history_compacted_is_what_the_brain_sees(api: &Api) -> CheckVerdict {
+async fn history_compacted_equals_what_the_brain_sees(api: &AapServer) -> CheckVerdict {
     let seed = json!([{ "role": "system", "content": "Be brief." }]);
     let session = api.session_with(json!({}), json!({ "messages": seed })).await?;
     api.tell(&session, &[vec![text("first")]]).await?;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::script::{add, echo, play, sleep, text};
-use super::turn::{Answer, STREAMED};
-use super::wire::Api;
+use super::turn::{STREAMED, TurnAnswer};
+use super::wire::AapServer;
 use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
 checks![
@@ -18,25 +18,25 @@ checks![
     idempotent_without_key_runs_again,
 ];
 
-const KEY: &str = "idempotency-key";
+const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
 /// Unused key, made from an id of the server.
-async fn fresh_key(api: &Api) -> Result<String, CheckFailure> {
+async fn fresh_key(api: &AapServer) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.any_session().await?))
 }
 
-async fn idempotent_session(api: &Api) -> CheckVerdict {
+async fn idempotent_session(api: &AapServer) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
-    let first = api.created(&api.post_with("/sessions", &body, &[(KEY, &key)]).await?)?;
-    let second = api.created(&api.post_with("/sessions", &body, &[(KEY, &key)]).await?)?;
+    let first = api.created(&api.post_with("/sessions", &body, &[(IDEMPOTENCY_HEADER, &key)]).await?)?;
+    let second = api.created(&api.post_with("/sessions", &body, &[(IDEMPOTENCY_HEADER, &key)]).await?)?;
     equal("sessionId of the repetition", first, second)
 }
 
-async fn idempotent_session_in_parallel(api: &Api) -> CheckVerdict {
+async fn idempotent_session_in_parallel(api: &AapServer) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
-    let headers = [(KEY, key.as_str())];
+    let headers = [(IDEMPOTENCY_HEADER, key.as_str())];
     let again = (0..6).map(|_| api.post_with("/sessions", &body, &headers));
     let replies = futures_util::future::try_join_all(again).await?;
     let mut made = Vec::new();
@@ -47,43 +47,43 @@ async fn idempotent_session_in_parallel(api: &Api) -> CheckVerdict {
     equal("sessions made", 1, made.len())
 }
 
-async fn idempotent_session_other_body_is_422(api: &Api) -> CheckVerdict {
+async fn idempotent_session_other_body_is_422(api: &AapServer) -> CheckVerdict {
     let key = fresh_key(api).await?;
     let body = json!({ "agent": { "name": api.any_agent()? } });
-    api.created(&api.post_with("/sessions", &body, &[(KEY, &key)]).await?)?;
+    api.created(&api.post_with("/sessions", &body, &[(IDEMPOTENCY_HEADER, &key)]).await?)?;
     let other = json!({ "agent": { "name": api.any_agent()? }, "messages": [{ "role": "user", "content": "hi" }] });
-    api.post_with("/sessions", &other, &[(KEY, &key)]).await?.refused(422)
+    api.post_with("/sessions", &other, &[(IDEMPOTENCY_HEADER, &key)]).await?.refused(422)
 }
 
 /// Session whose turns run `add`, and the body of such a turn.
-async fn adding(api: &Api, mode: &str) -> Result<(String, Value), CheckFailure> {
+async fn adding(api: &AapServer, mode: &str) -> Result<(String, Value), CheckFailure> {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![add("c1")], vec![text("done: "), echo("results")]];
     Ok((session, json!({ "messages": [play(&steps)], "stream": mode })))
 }
 
 /// Checks that the turn and its tool ran once.
-async fn ran_once(api: &Api, session: &str) -> CheckVerdict {
+async fn ran_once(api: &AapServer, session: &str) -> CheckVerdict {
     let history = api.history(session, "full").await?;
     let roles: Vec<&str> = history.iter().filter_map(|message| message["role"].as_str()).collect();
     equal("roles in history", vec!["user", "assistant", "tool", "assistant"], roles)
 }
 
-async fn idempotent_turn(api: &Api) -> CheckVerdict {
+async fn idempotent_turn(api: &AapServer) -> CheckVerdict {
     let (session, body) = adding(api, "none").await?;
     let (path, key) = (format!("/sessions/{session}/turns"), fresh_key(api).await?);
-    let first = Answer::read(api.post_with(&path, &body, &[(KEY, &key)]).await?.status(200)?)?;
-    let second = Answer::read(api.post_with(&path, &body, &[(KEY, &key)]).await?.status(200)?)?;
+    let first = TurnAnswer::read(api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?)?;
+    let second = TurnAnswer::read(api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?)?;
     equal("answer to the repetition", &first.body, &second.body)?;
     ran_once(api, &session).await
 }
 
-async fn idempotent_turn_streamed(api: &Api) -> CheckVerdict {
+async fn idempotent_turn_streamed(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let (session, body) = adding(api, mode).await?;
         let key = fresh_key(api).await?;
-        let first = api.open(&session, &body, &[(KEY, &key)]).await?.finish().await?;
-        let second = api.open(&session, &body, &[(KEY, &key)]).await?.finish().await?;
+        let first = api.open(&session, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.finish().await?;
+        let second = api.open(&session, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.finish().await?;
         let (first, second) = (first.bytes_after(0), second.bytes_after(0));
         let (first, second) = (String::from_utf8_lossy(&first), String::from_utf8_lossy(&second));
         equal(&format!("bytes of the repetition in {mode}"), first, second)?;
@@ -92,31 +92,31 @@ async fn idempotent_turn_streamed(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn idempotent_turn_while_running(api: &Api) -> CheckVerdict {
+async fn idempotent_turn_while_running(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one "), sleep(1500), text("two")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
     let key = fresh_key(api).await?;
-    let mut first = api.open(&session, &body, &[(KEY, &key)]).await?;
+    let mut first = api.open(&session, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?;
     first.until("text_delta").await?;
     // The client repeats the request while the turn still runs.
-    let second = api.open(&session, &body, &[(KEY, &key)]).await?.finish().await?;
+    let second = api.open(&session, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.finish().await?;
     let first = first.finish().await?;
     equal("events of the repetition", &first.events, &second.events)?;
     let history = api.history(&session, "full").await?;
     equal("messages in history", 2, history.len())
 }
 
-async fn idempotent_turn_other_body_is_422(api: &Api) -> CheckVerdict {
+async fn idempotent_turn_other_body_is_422(api: &AapServer) -> CheckVerdict {
     let (session, body) = adding(api, "none").await?;
     let (path, key) = (format!("/sessions/{session}/turns"), fresh_key(api).await?);
-    api.post_with(&path, &body, &[(KEY, &key)]).await?.status(200)?;
+    api.post_with(&path, &body, &[(IDEMPOTENCY_HEADER, &key)]).await?.status(200)?;
     let other = json!({ "messages": [play(&[vec![text("something else")]])] });
-    api.post_with(&path, &other, &[(KEY, &key)]).await?.refused(422)?;
+    api.post_with(&path, &other, &[(IDEMPOTENCY_HEADER, &key)]).await?.refused(422)?;
     ran_once(api, &session).await
 }
 
-async fn idempotent_without_key_runs_again(api: &Api) -> CheckVerdict {
+async fn idempotent_without_key_runs_again(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let body = json!({ "messages": [play(&[vec![text("again")]])] });
     api.ask(&session, &body).await?;

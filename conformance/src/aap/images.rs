@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::script::{pick, script, text};
 use super::tools::with_pick;
-use super::wire::Api;
+use super::wire::AapServer;
 use crate::verdict::{CheckVerdict, equal};
 
 checks![
@@ -22,11 +22,11 @@ checks![
     image_in_seed_checked,
 ];
 
-/// PNG of one pixel.
-const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const ONE_PIXEL_PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 fn pixel() -> String {
-    format!("data:image/png;base64,{PIXEL}")
+    format!("data:image/png;base64,{ONE_PIXEL_PNG}")
 }
 
 /// User message with an image and a script.
@@ -37,14 +37,14 @@ fn showing(url: &Value) -> Value {
     ] })
 }
 
-async fn accepted(api: &Api, url: &str) -> CheckVerdict {
+async fn accepted(api: &AapServer, url: &str) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.ask(&session, &json!({ "messages": [showing(&json!(url))] })).await?;
     equal("text", "seen", answer.text().as_str())
 }
 
 /// Checks that the image is refused with 400 in every mode and that nothing is stored.
-async fn refused(api: &Api, url: &Value) -> CheckVerdict {
+async fn refused(api: &AapServer, url: &Value) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     for mode in ["none", "delta", "message"] {
         let body = json!({ "messages": [showing(url)], "stream": mode });
@@ -53,27 +53,27 @@ async fn refused(api: &Api, url: &Value) -> CheckVerdict {
     equal("history", Vec::<Value>::new(), api.history(&session, "full").await?)
 }
 
-async fn image_https_accepted(api: &Api) -> CheckVerdict {
+async fn image_https_accepted(api: &AapServer) -> CheckVerdict {
     accepted(api, "https://images.example/room.png").await
 }
 
-async fn image_data_accepted(api: &Api) -> CheckVerdict {
+async fn image_data_accepted(api: &AapServer) -> CheckVerdict {
     accepted(api, &pixel()).await
 }
 
-async fn image_kept_in_history(api: &Api) -> CheckVerdict {
+async fn image_kept_in_history(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let message = showing(&json!(pixel()));
     api.ask(&session, &json!({ "messages": [message.clone()] })).await?;
     equal("stored", Some(&message), api.history(&session, "full").await?.first())
 }
 
-async fn image_plain_http_refused(api: &Api) -> CheckVerdict {
+async fn image_plain_http_refused(api: &AapServer) -> CheckVerdict {
     refused(api, &json!("http://images.example/room.png")).await?;
     refused(api, &json!("HTTP://images.example/room.png")).await
 }
 
-async fn image_other_schemes_refused(api: &Api) -> CheckVerdict {
+async fn image_other_schemes_refused(api: &AapServer) -> CheckVerdict {
     for url in [
         "file:///etc/passwd",
         "ftp://images.example/room.png",
@@ -88,11 +88,11 @@ async fn image_other_schemes_refused(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn image_bad_base64_refused(api: &Api) -> CheckVerdict {
+async fn image_bad_base64_refused(api: &AapServer) -> CheckVerdict {
     for url in [
         "data:image/png;base64,@@@@".to_owned(),
-        format!("data:image/png;base64,{}", &PIXEL[..PIXEL.len() - 3]),
-        format!("data:image/png,{PIXEL}"),
+        format!("data:image/png;base64,{}", &ONE_PIXEL_PNG[..ONE_PIXEL_PNG.len() - 3]),
+        format!("data:image/png,{ONE_PIXEL_PNG}"),
         "data:image/png;base64,".to_owned(),
         "data:".to_owned(),
     ] {
@@ -101,19 +101,19 @@ async fn image_bad_base64_refused(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn image_other_types_refused(api: &Api) -> CheckVerdict {
+async fn image_other_types_refused(api: &AapServer) -> CheckVerdict {
     for (kind, bytes) in [("text/plain", "hello"), ("text/html", "<p>hello"), ("application/pdf", "%PDF-1.7")] {
         refused(api, &json!(format!("data:{kind};base64,{}", BASE64_STANDARD.encode(bytes)))).await?;
     }
     Ok(())
 }
 
-async fn image_without_url_refused(api: &Api) -> CheckVerdict {
+async fn image_without_url_refused(api: &AapServer) -> CheckVerdict {
     refused(api, &Value::Null).await?;
     refused(api, &json!(7)).await
 }
 
-async fn image_in_tool_result(api: &Api) -> CheckVerdict {
+async fn image_in_tool_result(api: &AapServer) -> CheckVerdict {
     let session = with_pick(api, json!([])).await?;
     let asked = api.tell(&session, &[vec![pick("c1")], vec![text("seen")]]).await?;
     equal("stopReason", "tool_use", asked.stop())?;
@@ -125,7 +125,7 @@ async fn image_in_tool_result(api: &Api) -> CheckVerdict {
     equal("text", "seen", api.ask(&session, &showing(&pixel())).await?.text().as_str())
 }
 
-async fn image_in_seed_checked(api: &Api) -> CheckVerdict {
+async fn image_in_seed_checked(api: &AapServer) -> CheckVerdict {
     let body = |url: &str| json!({ "agent": { "name": "script" }, "messages": [showing(&json!(url))] });
     api.post("/sessions", &body("http://images.example/room.png")).await?.refused(400)?;
     api.create(&body(&pixel())).await.map(drop)

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::wire::Api;
+use super::wire::AapServer;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
 
 checks![
@@ -14,10 +14,10 @@ checks![
     list_bad_cursor_is_400,
 ];
 
-/// More sessions than fit on one page.
-const MANY: usize = 52;
+/// Number of sessions that the check creates, more than fit on one page.
+const SESSION_COUNT: usize = 52;
 
-async fn list_shape(api: &Api) -> CheckVerdict {
+async fn list_shape(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     let listed = every_session(api).await?;
     let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
@@ -25,8 +25,8 @@ async fn list_shape(api: &Api) -> CheckVerdict {
     equal("entry", &api.shown(&session).await?, entry)
 }
 
-async fn list_pages_cover_everything(api: &Api) -> CheckVerdict {
-    let made = make(api, MANY).await?;
+async fn list_pages_cover_everything(api: &AapServer) -> CheckVerdict {
+    let made = make(api, SESSION_COUNT).await?;
     let listed = every_session(api).await?;
     for session in &made {
         let times = listed.iter().filter(|entry| entry["sessionId"] == session.as_str()).count();
@@ -35,10 +35,10 @@ async fn list_pages_cover_everything(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn list_last_page_has_no_next(api: &Api) -> CheckVerdict {
+async fn list_last_page_has_no_next(api: &AapServer) -> CheckVerdict {
     api.any_session().await?;
     let mut after = None;
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let body = page(api, after.as_deref()).await?;
         match body.get("next") {
             None => return Ok(()),
@@ -48,10 +48,10 @@ async fn list_last_page_has_no_next(api: &Api) -> CheckVerdict {
             }
         }
     }
-    Err(fail(format!("expected a last page, got none among {PAGES}")))
+    Err(fail(format!("expected a last page, got none among {MAX_PAGES}")))
 }
 
-async fn list_newest_first(api: &Api) -> CheckVerdict {
+async fn list_newest_first(api: &AapServer) -> CheckVerdict {
     let mut made = make(api, 3).await?;
     made.reverse();
     let listed = every_session(api).await?;
@@ -63,14 +63,14 @@ async fn list_newest_first(api: &Api) -> CheckVerdict {
     equal("order", made, ours)
 }
 
-async fn list_fifty_a_page(api: &Api) -> CheckVerdict {
-    make(api, MANY).await?;
+async fn list_fifty_a_page(api: &AapServer) -> CheckVerdict {
+    make(api, SESSION_COUNT).await?;
     let first = page(api, None).await?;
     equal("sessions on the first page", Some(50), first["sessions"].as_array().map(Vec::len))?;
     ensure(first["next"].is_string(), || "expected `next` on a full page, got none".to_owned())
 }
 
-async fn list_bad_cursor_is_400(api: &Api) -> CheckVerdict {
+async fn list_bad_cursor_is_400(api: &AapServer) -> CheckVerdict {
     for cursor in ["not-a-cursor", "%00%ff", "999999999999999999999999"] {
         api.get(&format!("/sessions?after={cursor}")).await?.refused(400)?;
     }
@@ -78,13 +78,13 @@ async fn list_bad_cursor_is_400(api: &Api) -> CheckVerdict {
 }
 
 /// Limit on pages to read.
-const PAGES: usize = 400;
+const MAX_PAGES: usize = 400;
 
 /// Reads all pages.
-pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, CheckFailure> {
+pub(super) async fn every_session(api: &AapServer) -> Result<Vec<Value>, CheckFailure> {
     let mut sessions = Vec::new();
     let mut after: Option<String> = None;
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let body = page(api, after.as_deref()).await?;
         sessions.extend(body["sessions"].as_array().cloned().unwrap_or_default());
         match body["next"].as_str() {
@@ -92,10 +92,10 @@ pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, CheckFailure>
             None => return Ok(sessions),
         }
     }
-    Err(fail(format!("expected a last page, got none among {PAGES}")))
+    Err(fail(format!("expected a last page, got none among {MAX_PAGES}")))
 }
 
-async fn page(api: &Api, after: Option<&str>) -> Result<Value, CheckFailure> {
+async fn page(api: &AapServer, after: Option<&str>) -> Result<Value, CheckFailure> {
     let mut request = api.request(reqwest::Method::GET, "/sessions");
     if let Some(after) = after {
         request = request.query(&[("after", after)]);
@@ -105,7 +105,7 @@ async fn page(api: &Api, after: Option<&str>) -> Result<Value, CheckFailure> {
     Ok(body)
 }
 
-async fn make(api: &Api, count: usize) -> Result<Vec<String>, CheckFailure> {
+async fn make(api: &AapServer, count: usize) -> Result<Vec<String>, CheckFailure> {
     let body = json!({ "agent": { "name": api.any_agent()? } });
     let mut made = Vec::with_capacity(count);
     for _ in 0..count {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::listing::every_session;
 use super::script::{play, text, user};
-use super::wire::{Api, SCRIPT};
+use super::wire::{AapServer, SCRIPT};
 use crate::verdict::{CheckVerdict, equal, lacks};
 
 checks![
@@ -18,58 +18,58 @@ checks![
     option_refused_in_turn_changes_nothing,
 ];
 
-const SECRET: &str = "sk-conformance-7f3a91c2";
+const SECRET_OPTION_VALUE: &str = "sk-conformance-7f3a91c2";
 
-async fn option_shown_as_set(api: &Api) -> CheckVerdict {
+async fn option_shown_as_set(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de", "model": "large" } })).await?;
     let options = &api.shown(&session).await?["agent"]["options"];
     equal("language", &json!("de"), &options["language"])?;
     equal("model", &json!("large"), &options["model"])
 }
 
-async fn option_secret_never_in_clear(api: &Api) -> CheckVerdict {
-    let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
-    let later = format!("{SECRET}-later");
+async fn option_secret_never_in_clear(api: &AapServer) -> CheckVerdict {
+    let session = api.session(json!({ "options": { "apiKey": SECRET_OPTION_VALUE } })).await?;
+    let later = format!("{SECRET_OPTION_VALUE}-later");
     let body = json!({
         "messages": [play(&[vec![text("hello")]])],
         "agent": { "options": { "apiKey": later } },
     });
     let answer = api.post_turn(&session, &body).await?;
-    lacks("the turn", SECRET, &answer.text())?;
+    lacks("the turn", SECRET_OPTION_VALUE, &answer.text())?;
     for path in ["", "/history?type=full", "/history?type=compacted"] {
         let reply = api.get(&format!("/sessions/{session}{path}")).await?;
-        lacks(&reply.asked, SECRET, &reply.status(200)?.text())?;
+        lacks(&reply.asked, SECRET_OPTION_VALUE, &reply.status(200)?.text())?;
     }
-    lacks("GET /sessions", SECRET, &json!(every_session(api).await?).to_string())
+    lacks("GET /sessions", SECRET_OPTION_VALUE, &json!(every_session(api).await?).to_string())
 }
 
-async fn option_secret_placeholder(api: &Api) -> CheckVerdict {
-    let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
+async fn option_secret_placeholder(api: &AapServer) -> CheckVerdict {
+    let session = api.session(json!({ "options": { "apiKey": SECRET_OPTION_VALUE } })).await?;
     equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])?;
     let listed = every_session(api).await?;
     let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
     equal("apiKey in the list", Some(&json!("***")), entry.map(|entry| &entry["agent"]["options"]["apiKey"]))
 }
 
-async fn option_placeholder_means_unchanged(api: &Api) -> CheckVerdict {
+async fn option_placeholder_means_unchanged(api: &AapServer) -> CheckVerdict {
     // From outside, one sees that the placeholder is accepted and the option stays set; the server's own tests check
     // that the value is unchanged.
-    let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
+    let session = api.session(json!({ "options": { "apiKey": SECRET_OPTION_VALUE } })).await?;
     let echoed = api.shown(&session).await?["agent"]["options"].clone();
     let body = json!({ "messages": [play(&[vec![text("hello")]])], "agent": { "options": echoed } });
     api.ask(&session, &body).await?;
     equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])
 }
 
-async fn option_unknown_refused(api: &Api) -> CheckVerdict {
+async fn option_unknown_refused(api: &AapServer) -> CheckVerdict {
     refused(api, json!({ "colour": "blue" })).await
 }
 
-async fn option_select_outside_list_refused(api: &Api) -> CheckVerdict {
+async fn option_select_outside_list_refused(api: &AapServer) -> CheckVerdict {
     refused(api, json!({ "model": "enormous" })).await
 }
 
-async fn option_not_text_refused(api: &Api) -> CheckVerdict {
+async fn option_not_text_refused(api: &AapServer) -> CheckVerdict {
     for value in [json!(1), json!(true), json!(null), json!(["de"]), json!({ "code": "de" })] {
         refused(api, json!({ "language": value })).await?;
     }
@@ -78,7 +78,7 @@ async fn option_not_text_refused(api: &Api) -> CheckVerdict {
 }
 
 /// Checks that the options are refused for a new session and in a turn.
-async fn refused(api: &Api, options: Value) -> CheckVerdict {
+async fn refused(api: &AapServer, options: Value) -> CheckVerdict {
     let body = json!({ "agent": { "name": SCRIPT, "options": options } });
     api.post("/sessions", &body).await?.refused(400)?;
     let session = api.session(json!({})).await?;
@@ -86,7 +86,7 @@ async fn refused(api: &Api, options: Value) -> CheckVerdict {
     api.post_turn(&session, &body).await?.refused(400)
 }
 
-async fn option_refused_in_turn_changes_nothing(api: &Api) -> CheckVerdict {
+async fn option_refused_in_turn_changes_nothing(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "options": { "language": "de" } })).await?;
     let before = api.shown(&session).await?;
     let body = json!({

@@ -3,9 +3,9 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::script::{ScriptStep, add, echo, play, sleep, text, thinking};
+use super::script::{BrainScriptStep, add, echo, play, sleep, text, thinking};
 use super::turn::{LiveStream, STREAMED, Turn, raw};
-use super::wire::Api;
+use super::wire::AapServer;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail};
 
 checks![
@@ -21,7 +21,7 @@ checks![
     resume_is_the_latest_turn,
 ];
 
-fn everything() -> [ScriptStep; 2] {
+fn everything() -> [BrainScriptStep; 2] {
     [vec![thinking("hm "), text("adding now "), add("c1")], vec![text("done "), echo("results")]]
 }
 
@@ -30,7 +30,7 @@ fn trusted() -> Value {
 }
 
 /// Opens the session's stream after an event.
-async fn reopen(api: &Api, session: &str, after: Option<&str>) -> Result<LiveStream, CheckFailure> {
+async fn reopen(api: &AapServer, session: &str, after: Option<&str>) -> Result<LiveStream, CheckFailure> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
@@ -40,7 +40,7 @@ async fn reopen(api: &Api, session: &str, after: Option<&str>) -> Result<LiveStr
 }
 
 /// Bytes of the session's stream after an event. An empty rest may be answered with 204.
-async fn bytes(api: &Api, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckFailure> {
+async fn bytes(api: &AapServer, session: &str, after: Option<&str>) -> Result<Vec<u8>, CheckFailure> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
@@ -61,7 +61,7 @@ fn id_of(turn: &Turn, index: usize) -> Result<&str, CheckFailure> {
     event.id.as_deref().ok_or_else(|| fail(format!("expected an `id:` on {}, got none", event.name)))
 }
 
-async fn resume_finished_from_every_event(api: &Api) -> CheckVerdict {
+async fn resume_finished_from_every_event(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
         let turn = api.play(&session, mode, &everything()).await?;
@@ -73,7 +73,7 @@ async fn resume_finished_from_every_event(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn resume_finished_from_the_start(api: &Api) -> CheckVerdict {
+async fn resume_finished_from_the_start(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
         let turn = api.play(&session, mode, &everything()).await?;
@@ -84,7 +84,7 @@ async fn resume_finished_from_the_start(api: &Api) -> CheckVerdict {
 }
 
 /// Turn that pauses after its first words, and its stream up to there.
-async fn paused(api: &Api) -> Result<(String, LiveStream), CheckFailure> {
+async fn paused(api: &AapServer) -> Result<(String, LiveStream), CheckFailure> {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1500), text("three four")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
@@ -98,7 +98,7 @@ fn last_id(live: &LiveStream) -> Result<String, CheckFailure> {
     id.ok_or_else(|| fail("expected an `id:` on every event, got none"))
 }
 
-async fn resume_while_running(api: &Api) -> CheckVerdict {
+async fn resume_while_running(api: &AapServer) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     let (after, seen) = (last_id(&live)?, live.events.len());
     let second = reopen(api, &session, Some(&after)).await?;
@@ -107,7 +107,7 @@ async fn resume_while_running(api: &Api) -> CheckVerdict {
     same_bytes("the second reader", &turn.bytes_after(seen), &raw(&second))
 }
 
-async fn resume_by_many_readers(api: &Api) -> CheckVerdict {
+async fn resume_by_many_readers(api: &AapServer) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     let after = live.events[0].id.clone().ok_or_else(|| fail("expected an `id:` on turn_start, got none"))?;
     let readers = (0..5).map(|_| bytes(api, &session, Some(&after)));
@@ -119,7 +119,7 @@ async fn resume_by_many_readers(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn resume_unknown_id_is_400(api: &Api) -> CheckVerdict {
+async fn resume_unknown_id_is_400(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.play(&session, "delta", &[vec![text("hello")]]).await?;
     for id in ["not-an-id", "999999", "-1", "1-999999", "999999-1", "\u{e9}"] {
@@ -130,12 +130,12 @@ async fn resume_unknown_id_is_400(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn resume_without_a_turn_is_404(api: &Api) -> CheckVerdict {
+async fn resume_without_a_turn_is_404(api: &AapServer) -> CheckVerdict {
     let session = api.any_session().await?;
     api.get(&format!("/sessions/{session}/stream")).await?.refused(404)
 }
 
-async fn resume_after_disconnect(api: &Api) -> CheckVerdict {
+async fn resume_after_disconnect(api: &AapServer) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     let after = last_id(&live)?;
     let before = Turn { events: live.events.clone(), comments: 0 }.text();
@@ -146,13 +146,13 @@ async fn resume_after_disconnect(api: &Api) -> CheckVerdict {
     equal("text", "one two three four".to_owned(), before + &rest.text())
 }
 
-async fn resume_disconnected_turn_is_stored(api: &Api) -> CheckVerdict {
+async fn resume_disconnected_turn_is_stored(api: &AapServer) -> CheckVerdict {
     let (session, live) = paused(api).await?;
     drop(live);
     stored(api, &session, "one two three four").await
 }
 
-async fn resume_disconnected_none_turn_is_stored(api: &Api) -> CheckVerdict {
+async fn resume_disconnected_none_turn_is_stored(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1000), text("three four")]];
     let body = json!({ "messages": [play(&steps)] });
@@ -164,7 +164,7 @@ async fn resume_disconnected_none_turn_is_stored(api: &Api) -> CheckVerdict {
 }
 
 /// Waits until the session's last message has this text. The time limit of the check ends the wait.
-async fn stored(api: &Api, session: &str, expected: &str) -> CheckVerdict {
+async fn stored(api: &AapServer, session: &str, expected: &str) -> CheckVerdict {
     loop {
         let history = api.history(session, "full").await?;
         let last = history.last().cloned().unwrap_or_default();
@@ -175,7 +175,7 @@ async fn stored(api: &Api, session: &str, expected: &str) -> CheckVerdict {
     }
 }
 
-async fn resume_is_the_latest_turn(api: &Api) -> CheckVerdict {
+async fn resume_is_the_latest_turn(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.play(&session, "delta", &[vec![text("first")]]).await?;
     let second = api.play(&session, "delta", &[vec![text("second")]]).await?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// Items of one script step.
-pub(super) type ScriptStep = Vec<Value>;
+pub(super) type BrainScriptStep = Vec<Value>;
 
 /// Script item that outputs a text word by word.
 pub(super) fn text(text: impl Into<String>) -> Value {
@@ -60,12 +60,12 @@ pub(super) fn lookup(key: &str, id: &str) -> Value {
 }
 
 /// Text of a script.
-pub(super) fn script(steps: &[ScriptStep]) -> String {
+pub(super) fn script(steps: &[BrainScriptStep]) -> String {
     json!({ "script": steps }).to_string()
 }
 
 /// User message with a script.
-pub(super) fn play(steps: &[ScriptStep]) -> Value {
+pub(super) fn play(steps: &[BrainScriptStep]) -> Value {
     user(&script(steps))
 }
 

@@ -27,7 +27,7 @@ impl Event {
 
 /// Strict incremental decoder of an event stream.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub(super) struct SseStreamDecoder {
     buffer: Vec<u8>,
     /// Position up to which no blank line was found.
     searched: usize,
@@ -35,7 +35,7 @@ pub(super) struct Decoder {
     pub(super) comments: usize,
 }
 
-impl Decoder {
+impl SseStreamDecoder {
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -114,10 +114,10 @@ fn object(name: &str, data: &str) -> Result<Map<String, Value>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Decoder;
+    use super::SseStreamDecoder;
 
     fn decode(bytes: &[u8]) -> Result<Vec<String>, String> {
-        let mut decoder = Decoder::default();
+        let mut decoder = SseStreamDecoder::default();
         let mut names = Vec::new();
         // Byte by byte, because an event may be split anywhere.
         for byte in bytes {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn raw_bytes_of_event_exclude_sse_comments() {
-        let mut decoder = Decoder::default();
+        let mut decoder = SseStreamDecoder::default();
         decoder.push(b": beat\nid: 7\nevent: turn_start\ndata: {}\n\n");
         let event = decoder.next().expect("it is well formed").expect("it is complete");
         assert_eq!(event.raw, b"id: 7\nevent: turn_start\ndata: {}\n\n");

@@ -4,17 +4,22 @@ use reqwest::Response;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 
-use super::script::{ScriptStep, flat, play};
-use super::sse::{Decoder, Event};
-use super::wire::{Api, HttpReply, chain, header};
+use super::script::{BrainScriptStep, flat, play};
+use super::sse::{Event, SseStreamDecoder};
+use super::wire::{AapServer, HttpReply, chain, header};
 use crate::verdict::{CheckFailure, ensure, equal, fail, short};
 
 /// Stream modes with streaming.
 pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
 
-impl Api {
+impl AapServer {
     /// Plays a script and reads the stream to its end.
-    pub(super) async fn play(&self, session: &str, mode: &str, steps: &[ScriptStep]) -> Result<Turn, CheckFailure> {
+    pub(super) async fn play(
+        &self,
+        session: &str,
+        mode: &str,
+        steps: &[BrainScriptStep],
+    ) -> Result<Turn, CheckFailure> {
         self.turn(session, mode, vec![play(steps)]).await
     }
 
@@ -37,14 +42,14 @@ impl Api {
     }
 
     /// Plays a script in mode `none`.
-    pub(super) async fn tell(&self, session: &str, steps: &[ScriptStep]) -> Result<Answer, CheckFailure> {
+    pub(super) async fn tell(&self, session: &str, steps: &[BrainScriptStep]) -> Result<TurnAnswer, CheckFailure> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
     /// Sends a body in mode `none`.
-    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<Answer, CheckFailure> {
+    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<TurnAnswer, CheckFailure> {
         let reply = self.post_turn(session, body).await?;
-        Answer::read(reply.status(200)?)
+        TurnAnswer::read(reply.status(200)?)
     }
 
     /// Sends a body, valid or not, and returns the raw reply.
@@ -69,12 +74,12 @@ impl Api {
 
 /// Response to a turn in mode `none`.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct TurnAnswer {
     pub(super) body: Value,
     pub(super) messages: Vec<Value>,
 }
 
-impl Answer {
+impl TurnAnswer {
     pub(super) fn read(reply: &HttpReply) -> Result<Self, CheckFailure> {
         let body = reply.json()?;
         let messages = body["messages"].as_array().cloned();
@@ -106,7 +111,7 @@ pub(super) struct LiveStream {
     pub(super) events: Vec<Event>,
     asked: String,
     response: Response,
-    decoder: Decoder,
+    decoder: SseStreamDecoder,
 }
 
 impl LiveStream {
@@ -118,7 +123,7 @@ impl LiveStream {
         let headers = response.headers().clone();
         let kind = header(&headers, "content-type").split(';').next().unwrap_or_default();
         equal(&format!("{asked}: content-type"), "text/event-stream", kind.trim())?;
-        Ok(Self { headers, events: Vec::new(), asked, response, decoder: Decoder::default() })
+        Ok(Self { headers, events: Vec::new(), asked, response, decoder: SseStreamDecoder::default() })
     }
 
     /// Reads the next event; `None` at the end of the stream.

@@ -2,36 +2,36 @@
 
 use serde_json::{Value, json};
 
-use super::script::{ScriptStep, add, echo, script, stop, text, throw, user};
+use super::script::{BrainScriptStep, add, echo, script, stop, text, throw, user};
 use super::turn::STREAMED;
-use super::wire::Api;
+use super::wire::AapServer;
 use crate::verdict::{CheckVerdict, ensure, equal, short};
 
 checks![
     turn_default_is_none,
     turn_none_shape,
     turn_makes_agent_messages_only,
-    turn_stop_reasons_pass,
+    turn_stop_reasons_are_forwarded,
     turn_brain_failure_in_none,
     turn_brain_failure_streamed,
-    turn_failure_says_why,
-    turn_goes_on_after_failure,
-    turn_failure_keeps_what_came_in,
+    turn_failure_has_a_message,
+    turn_after_failure_works,
+    turn_failure_keeps_its_input,
     turn_loop_is_bounded,
-    turn_history_is_the_servers,
+    turn_uses_the_history_of_the_server,
     turn_seed_reaches_the_brain,
     turn_takes_blocks,
     turn_takes_plain_text,
     turn_unknown_fields_tolerated,
 ];
 
-async fn turn_default_is_none(api: &Api) -> CheckVerdict {
+async fn turn_default_is_none(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.tell(&session, &[vec![text("as one piece")]]).await?;
     equal("text", "as one piece", answer.text().as_str())
 }
 
-async fn turn_none_shape(api: &Api) -> CheckVerdict {
+async fn turn_none_shape(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let message = user(&script(&[vec![text("hello")]]));
     let answer = api.ask(&session, &json!({ "messages": [message], "stream": "none" })).await?;
@@ -40,14 +40,14 @@ async fn turn_none_shape(api: &Api) -> CheckVerdict {
     equal("text", "hello", answer.text().as_str())
 }
 
-async fn turn_makes_agent_messages_only(api: &Api) -> CheckVerdict {
+async fn turn_makes_agent_messages_only(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let answer = api.tell(&session, &[vec![add("c1")], vec![text("done")]]).await?;
     let roles: Vec<&Value> = answer.messages.iter().map(|message| &message["role"]).collect();
     equal("roles", json!(["assistant", "tool", "assistant"]), json!(roles))
 }
 
-async fn turn_stop_reasons_pass(api: &Api) -> CheckVerdict {
+async fn turn_stop_reasons_are_forwarded(api: &AapServer) -> CheckVerdict {
     for reason in ["end_turn", "max_tokens", "refusal"] {
         let steps = [vec![text("so far"), stop(reason)]];
         let session = api.session(json!({})).await?;
@@ -60,13 +60,13 @@ async fn turn_stop_reasons_pass(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_brain_failure_in_none(api: &Api) -> CheckVerdict {
+async fn turn_brain_failure_in_none(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.tell(&session, &[vec![text("half a "), throw("lost the thread")]]).await?;
     equal("stopReason", "error", answer.stop())
 }
 
-async fn turn_brain_failure_streamed(api: &Api) -> CheckVerdict {
+async fn turn_brain_failure_streamed(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         // `Turn::new` requires that `turn_stop` is the last event.
@@ -76,7 +76,7 @@ async fn turn_brain_failure_streamed(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_failure_says_why(api: &Api) -> CheckVerdict {
+async fn turn_failure_has_a_message(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         let turn = api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
@@ -85,7 +85,7 @@ async fn turn_failure_says_why(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_goes_on_after_failure(api: &Api) -> CheckVerdict {
+async fn turn_after_failure_works(api: &AapServer) -> CheckVerdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
         api.play(&session, mode, &[vec![throw("lost the thread")]]).await?;
@@ -96,7 +96,7 @@ async fn turn_goes_on_after_failure(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn turn_failure_keeps_what_came_in(api: &Api) -> CheckVerdict {
+async fn turn_failure_keeps_its_input(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let message = user(&script(&[vec![add("c1")], vec![throw("lost the thread")]]));
     api.ask(&session, &json!({ "messages": [message.clone()] })).await?;
@@ -109,7 +109,7 @@ async fn turn_failure_keeps_what_came_in(api: &Api) -> CheckVerdict {
     })
 }
 
-async fn turn_loop_is_bounded(api: &Api) -> CheckVerdict {
+async fn turn_loop_is_bounded(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let again = json!({ "tool": { "name": "add", "input": { "a": 1, "b": 1 } } });
     let turn = api.play(&session, "message", &[vec![again]]).await?;
@@ -119,14 +119,14 @@ async fn turn_loop_is_bounded(api: &Api) -> CheckVerdict {
     equal("text of the next turn", "free again", turn.text().as_str())
 }
 
-async fn turn_history_is_the_servers(api: &Api) -> CheckVerdict {
+async fn turn_uses_the_history_of_the_server(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     api.tell(&session, &[vec![text("first")]]).await?;
     let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
     equal("roles the brain sees", r#"["user","assistant","user"]"#, compact(&answer.text()).as_str())
 }
 
-async fn turn_seed_reaches_the_brain(api: &Api) -> CheckVerdict {
+async fn turn_seed_reaches_the_brain(api: &AapServer) -> CheckVerdict {
     let seed = json!([
         { "role": "system", "content": "Be brief." },
         { "role": "user", "content": "hello" },
@@ -138,22 +138,22 @@ async fn turn_seed_reaches_the_brain(api: &Api) -> CheckVerdict {
     equal("roles the brain sees", expected, compact(&answer.text()).as_str())
 }
 
-async fn turn_takes_blocks(api: &Api) -> CheckVerdict {
+async fn turn_takes_blocks(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let content = json!([{ "type": "text", "text": script(&[vec![text("read it")]]) }]);
     let answer = api.ask(&session, &json!({ "messages": [{ "role": "user", "content": content }] })).await?;
     equal("text", "read it", answer.text().as_str())
 }
 
-async fn turn_takes_plain_text(api: &Api) -> CheckVerdict {
+async fn turn_takes_plain_text(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
     let answer = api.ask(&session, &json!({ "messages": [user("good evening")] })).await?;
     equal("text", "You said: good evening", answer.text().as_str())
 }
 
-async fn turn_unknown_fields_tolerated(api: &Api) -> CheckVerdict {
+async fn turn_unknown_fields_tolerated(api: &AapServer) -> CheckVerdict {
     let session = api.session(json!({})).await?;
-    let steps: [ScriptStep; 1] = [vec![text("never mind")]];
+    let steps: [BrainScriptStep; 1] = [vec![text("never mind")]];
     let message = json!({ "role": "user", "content": script(&steps), "x-device": "watch" });
     let body = json!({ "messages": [message], "agent": { "mood": "merry" }, "x-trace": 7 });
     equal("text", "never mind", api.ask(&session, &body).await?.text().as_str())

@@ -7,23 +7,23 @@ use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 pub(super) use crate::reply::{HttpReply, chain, header, send};
-use crate::target::Target;
+use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, fail, short, skip};
 
 /// Agent that plays scripts.
 pub(super) const SCRIPT: &str = "script";
 
 /// The server under test. Sessions created through this client are deleted after the check.
-pub(super) struct Api {
-    pub(super) target: Target,
+pub(super) struct AapServer {
+    pub(super) target: ServerUnderTest,
     /// Body of `GET /meta`.
     pub(super) meta: Value,
     made: Mutex<Vec<String>>,
 }
 
-impl Api {
+impl AapServer {
     /// Fetches `GET /meta`, so that checks know which agents exist.
-    pub(super) async fn connect(target: &Target) -> Result<Self, CheckFailure> {
+    pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckFailure> {
         let mut api = Self { target: target.clone(), meta: Value::Null, made: Mutex::default() };
         api.meta = api.get("/meta").await?.status(200)?.json()?;
         Ok(api)

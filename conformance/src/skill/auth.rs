@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use super::wire::{ALL, Api, wish};
+use super::wire::{ALL, SkillServer, invocation};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
-    auth_none_needs_nothing,
+    auth_none_needs_no_credential,
     auth_missing_is_401,
     auth_wrong_is_401,
-    auth_401_says_how,
+    auth_401_names_the_scheme,
     auth_401_has_a_challenge,
     auth_key_in_the_named_header,
     auth_header_names_have_no_case,
@@ -21,33 +21,33 @@ checks![
     auth_without_scope_is_403,
     auth_public_with_key_needs_no_scope,
     auth_comes_before_faults,
-    auth_id_in_the_body_is_no_identity,
+    auth_caller_id_in_body_is_not_trusted,
 ];
 
 /// Skills that take keys, with their headers.
-const KEYED: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
+const KEYED_SKILLS: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
 
-async fn auth_none_needs_nothing(api: &Api) -> CheckVerdict {
+async fn auth_none_needs_no_credential(api: &SkillServer) -> CheckVerdict {
     api.invoke(ALL, json!({ "text": "x" })).await?.status(202).map(drop)
 }
 
-async fn auth_missing_is_401(api: &Api) -> CheckVerdict {
+async fn auth_missing_is_401(api: &SkillServer) -> CheckVerdict {
     for skill in ["probe/keyed", "probe/restricted", "probe/signed", "probe/signed-public"] {
         api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn auth_wrong_is_401(api: &Api) -> CheckVerdict {
-    for (skill, header) in KEYED {
+async fn auth_wrong_is_401(api: &SkillServer) -> CheckVerdict {
+    for (skill, header) in KEYED_SKILLS {
         for key in ["nk_wrong", "", "Bearer x"] {
-            api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[(header, key)])
+            api.invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &[(header, key)])
                 .await?
                 .refused_as(401, "AUTH_REQUIRED")?;
         }
         let bearer = [("authorization", "Bearer nk_wrong")];
         let error = api
-            .invoke_with(skill, &wish(skill, json!({ "text": "x" })), &bearer)
+            .invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &bearer)
             .await?
             .refused_as(401, "AUTH_REQUIRED")?;
         equal("details.required_auth_type", json!("api_key"), error["details"]["required_auth_type"].clone())?;
@@ -55,8 +55,8 @@ async fn auth_wrong_is_401(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_401_says_how(api: &Api) -> CheckVerdict {
-    for (skill, header) in KEYED {
+async fn auth_401_names_the_scheme(api: &SkillServer) -> CheckVerdict {
+    for (skill, header) in KEYED_SKILLS {
         let error = api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
         equal("details", json!({ "required_auth_type": "api_key", "header": header }), error["details"].clone())?;
         equal("retry", json!({ "suggested_delay_ms": 0, "max_attempts": 1 }), error["retry"].clone())?;
@@ -65,7 +65,7 @@ async fn auth_401_says_how(api: &Api) -> CheckVerdict {
     equal("details.required_auth_type", json!("custom"), error["details"]["required_auth_type"].clone())
 }
 
-async fn auth_401_has_a_challenge(api: &Api) -> CheckVerdict {
+async fn auth_401_has_a_challenge(api: &SkillServer) -> CheckVerdict {
     for skill in ["probe/keyed", "probe/restricted", "probe/signed"] {
         let reply = api.invoke(skill, json!({ "text": "x" })).await?;
         ensure(!reply.header("www-authenticate").is_empty(), || format!("{skill}: expected WWW-Authenticate"))?;
@@ -73,45 +73,45 @@ async fn auth_401_has_a_challenge(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_key_in_the_named_header(api: &Api) -> CheckVerdict {
+async fn auth_key_in_the_named_header(api: &SkillServer) -> CheckVerdict {
     let (_, key) = api.key()?;
-    for (skill, header) in KEYED {
-        api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[(header, key)]).await?.status(202)?;
+    for (skill, header) in KEYED_SKILLS {
+        api.invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &[(header, key)]).await?.status(202)?;
     }
     Ok(())
 }
 
-async fn auth_header_names_have_no_case(api: &Api) -> CheckVerdict {
+async fn auth_header_names_have_no_case(api: &SkillServer) -> CheckVerdict {
     let (_, key) = api.key()?;
     for header in ["x-probe-key", "X-PROBE-KEY"] {
-        let body = wish("probe/restricted", json!({ "text": "x" }));
+        let body = invocation("probe/restricted", json!({ "text": "x" }));
         api.invoke_with("probe/restricted", &body, &[(header, key)]).await?.status(202)?;
     }
     Ok(())
 }
 
-async fn auth_key_in_another_header_is_401(api: &Api) -> CheckVerdict {
+async fn auth_key_in_another_header_is_401(api: &SkillServer) -> CheckVerdict {
     let (_, key) = api.key()?;
-    let body = wish("probe/keyed", json!({ "text": "x" }));
+    let body = invocation("probe/keyed", json!({ "text": "x" }));
     for header in ["x-probe-key", "x-key", "cookie"] {
         api.invoke_with("probe/keyed", &body, &[(header, key)]).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn auth_bearer_key(api: &Api) -> CheckVerdict {
+async fn auth_bearer_key(api: &SkillServer) -> CheckVerdict {
     let bearer = format!("Bearer {}", api.key()?.1);
-    for (skill, _) in KEYED {
-        api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[("authorization", &bearer)])
+    for (skill, _) in KEYED_SKILLS {
+        api.invoke_with(skill, &invocation(skill, json!({ "text": "x" })), &[("authorization", &bearer)])
             .await?
             .status(202)?;
     }
     Ok(())
 }
 
-async fn auth_key_in_the_body(api: &Api) -> CheckVerdict {
-    for (skill, _) in KEYED {
-        let mut body = wish(skill, json!({ "text": "x" }));
+async fn auth_key_in_the_body(api: &SkillServer) -> CheckVerdict {
+    for (skill, _) in KEYED_SKILLS {
+        let mut body = invocation(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
         let reply = api.invoke_with(skill, &body, &[("prefer", "wait=30")]).await?;
         // The credential is removed before the skill receives the request.
@@ -123,17 +123,17 @@ async fn auth_key_in_the_body(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn auth_header_goes_before_body(api: &Api) -> CheckVerdict {
-    for (skill, header) in KEYED {
-        let mut body = wish(skill, json!({ "text": "x" }));
+async fn auth_header_goes_before_body(api: &SkillServer) -> CheckVerdict {
+    for (skill, header) in KEYED_SKILLS {
+        let mut body = invocation(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
         api.invoke_with(skill, &body, &[(header, "nk_wrong")]).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn auth_without_scope_is_403(api: &Api) -> CheckVerdict {
-    let body = wish("probe/restricted", json!({ "text": "x" }));
+async fn auth_without_scope_is_403(api: &SkillServer) -> CheckVerdict {
+    let body = invocation("probe/restricted", json!({ "text": "x" }));
     let error =
         api.invoke_with("probe/restricted", &body, &[api.other_key()?]).await?.refused_as(403, "PERMISSION_DENIED")?;
     let details = &error["details"];
@@ -141,25 +141,25 @@ async fn auth_without_scope_is_403(api: &Api) -> CheckVerdict {
     ensure(details["granted_scopes"].is_array(), || format!("expected granted_scopes, got {details}"))
 }
 
-async fn auth_public_with_key_needs_no_scope(api: &Api) -> CheckVerdict {
-    let body = wish("probe/keyed", json!({ "text": "x" }));
+async fn auth_public_with_key_needs_no_scope(api: &SkillServer) -> CheckVerdict {
+    let body = invocation("probe/keyed", json!({ "text": "x" }));
     api.invoke_with("probe/keyed", &body, &[api.other_key()?]).await?.status(202).map(drop)
 }
 
-async fn auth_comes_before_faults(api: &Api) -> CheckVerdict {
+async fn auth_comes_before_faults(api: &SkillServer) -> CheckVerdict {
     // Unauthenticated callers learn nothing about the skill.
     for body in ["{", "{}", "[]"] {
         api.post("probe/restricted", body).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
-    let body = wish("probe/restricted", json!({ "text": 7 }));
+    let body = invocation("probe/restricted", json!({ "text": 7 }));
     api.invoke_with("probe/restricted", &body, &[]).await?.refused_as(401, "AUTH_REQUIRED")?;
     api.invoke_with("probe/restricted", &body, &[api.other_key()?]).await?.refused_as(403, "PERMISSION_DENIED")?;
     api.invoke_with("probe/restricted", &body, &[api.key()?]).await?.refused_as(400, "VALIDATION_ERROR").map(drop)
 }
 
-async fn auth_id_in_the_body_is_no_identity(api: &Api) -> CheckVerdict {
+async fn auth_caller_id_in_body_is_not_trusted(api: &SkillServer) -> CheckVerdict {
     for id in ["operator", "local", "admin", "probe:use"] {
-        let mut body = wish("probe/restricted", json!({ "text": "x" }));
+        let mut body = invocation("probe/restricted", json!({ "text": "x" }));
         body["caller"] = json!({ "id": id, "type": "user" });
         api.invoke_with("probe/restricted", &body, &[]).await?.refused_as(401, "AUTH_REQUIRED")?;
     }

@@ -3,45 +3,51 @@
 use serde_json::{Value, json};
 
 use super::form::time;
-use super::wire::{Api, WAIT, ended, execution_id, status_path, wish, wish_in};
+use super::wire::{SkillServer, WAIT, ended, execution_id, invocation, invocation_in_context, status_path};
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal};
 
 checks![
-    context_may_be_left_out,
+    context_is_optional,
     context_priorities,
-    context_high_overtakes_low,
-    context_timeouts_that_are_none_are_400,
-    context_huge_timeouts_are_fine,
+    context_high_priority_runs_before_low,
+    context_with_invalid_timeout_is_400,
+    context_with_huge_timeout_is_accepted,
     context_trace_ids,
-    context_caller_types_are_free,
+    context_accepts_any_caller_type,
 ];
 
-async fn context_may_be_left_out(api: &Api) -> CheckVerdict {
-    for body in [wish(WAIT, json!({ "text": "x" })), wish_in(WAIT, json!({ "text": "x" }), json!({}))] {
+async fn context_is_optional(api: &SkillServer) -> CheckVerdict {
+    for body in
+        [invocation(WAIT, json!({ "text": "x" })), invocation_in_context(WAIT, json!({ "text": "x" }), json!({}))]
+    {
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
     }
     Ok(())
 }
 
-async fn context_priorities(api: &Api) -> CheckVerdict {
+async fn context_priorities(api: &SkillServer) -> CheckVerdict {
     for priority in ["low", "normal", "high"] {
-        let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "priority": priority }));
+        let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "priority": priority }));
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
     }
     for priority in [json!("urgent"), json!("HIGH"), json!(""), json!(1), json!(null)] {
-        let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "priority": priority }));
+        let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "priority": priority }));
         api.invoke_with(WAIT, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
     Ok(())
 }
 
 /// Submits to a skill that runs one execution at a time.
-async fn queued(api: &Api, delay: u64, priority: &str) -> Result<String, CheckFailure> {
-    let body = wish_in("probe/single", json!({ "text": priority, "delay_ms": delay }), json!({ "priority": priority }));
+async fn queued(api: &SkillServer, delay: u64, priority: &str) -> Result<String, CheckFailure> {
+    let body = invocation_in_context(
+        "probe/single",
+        json!({ "text": priority, "delay_ms": delay }),
+        json!({ "priority": priority }),
+    );
     execution_id(&api.invoke_with("probe/single", &body, &[]).await?)
 }
 
-async fn context_high_overtakes_low(api: &Api) -> CheckVerdict {
+async fn context_high_priority_runs_before_low(api: &SkillServer) -> CheckVerdict {
     // The first one occupies the only slot; the others wait.
     let first = queued(api, 400, "normal").await?;
     let low = queued(api, 0, "low").await?;
@@ -54,45 +60,45 @@ async fn context_high_overtakes_low(api: &Api) -> CheckVerdict {
     ensure(high <= low, || format!("expected high before low, got {high} and {low}"))
 }
 
-async fn context_timeouts_that_are_none_are_400(api: &Api) -> CheckVerdict {
+async fn context_with_invalid_timeout_is_400(api: &SkillServer) -> CheckVerdict {
     for timeout in [json!(0), json!(-1), json!("100"), json!(null), json!(true), json!([1])] {
-        let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
+        let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let error = api.invoke_with(WAIT, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
         equal("path", json!("/context/timeout_ms"), error["details"]["violations"][0]["path"].clone())?;
     }
     Ok(())
 }
 
-async fn context_huge_timeouts_are_fine(api: &Api) -> CheckVerdict {
+async fn context_with_huge_timeout_is_accepted(api: &SkillServer) -> CheckVerdict {
     for timeout in [json!(1e300), json!(u64::MAX), json!(60_000.5)] {
-        let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
+        let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "timeout_ms": timeout }));
         let id = execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
         ended(&api.over(&id).await?, "completed")?;
     }
     Ok(())
 }
 
-async fn context_trace_ids(api: &Api) -> CheckVerdict {
+async fn context_trace_ids(api: &SkillServer) -> CheckVerdict {
     for trace in ["trace-7f3a9b2c", "", "日本"] {
-        let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
+        let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
     }
     for trace in ["line\nbreak".to_owned(), "x".repeat(10_000)] {
-        let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
+        let body = invocation_in_context(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
         api.invoke_with(WAIT, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
     // An invalid trace context is ignored, as W3C requires.
     for traceparent in ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "nonsense"] {
-        let body = wish(WAIT, json!({ "text": "x" }));
+        let body = invocation(WAIT, json!({ "text": "x" }));
         let id = execution_id(&api.invoke_with(WAIT, &body, &[("traceparent", traceparent)]).await?)?;
         api.get(&status_path(&id)).await?.status(200)?;
     }
     Ok(())
 }
 
-async fn context_caller_types_are_free(api: &Api) -> CheckVerdict {
+async fn context_accepts_any_caller_type(api: &SkillServer) -> CheckVerdict {
     for kind in ["ifay", "service", "user", "something else"] {
-        let mut body = wish(WAIT, json!({ "text": "x" }));
+        let mut body = invocation(WAIT, json!({ "text": "x" }));
         body["caller"]["type"] = json!(kind);
         api.invoke_with(WAIT, &body, &[]).await?.status(202)?;
     }

@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Body, Method};
 use serde_json::json;
 
-use super::wire::{Api, WELL_KNOWN, invoke_path, status_path, wish};
+use super::wire::{SkillServer, WELL_KNOWN, invocation, invoke_path, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
@@ -16,17 +16,17 @@ checks![
     errors_unknown_path_is_404,
     errors_wrong_method_is_405,
     errors_media_type_is_415,
-    errors_json_by_any_name,
+    errors_json_content_types_are_accepted,
     errors_large_body_is_413,
     errors_server_stays_up,
 ];
 
 /// Id of the first skill in the index.
-fn any_skill(api: &Api) -> String {
+fn any_skill(api: &SkillServer) -> String {
     api.entries().first().and_then(|entry| entry["id"].as_str()).unwrap_or("nobody/nothing").to_owned()
 }
 
-async fn errors_have_one_format(api: &Api) -> CheckVerdict {
+async fn errors_have_one_format(api: &SkillServer) -> CheckVerdict {
     let skill = any_skill(api);
     for (method, path, body) in [
         (Method::GET, "/skills/nobody/nothing.json".to_owned(), ""),
@@ -50,7 +50,7 @@ async fn errors_have_one_format(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn errors_unknown_skill_is_404(api: &Api) -> CheckVerdict {
+async fn errors_unknown_skill_is_404(api: &SkillServer) -> CheckVerdict {
     for id in ["nobody/nothing", "nothing", "%00", "%ff", "..%2f..", "nobody/nothing/invoke"] {
         api.invoke(id, json!({})).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
@@ -60,14 +60,14 @@ async fn errors_unknown_skill_is_404(api: &Api) -> CheckVerdict {
     ensure(message.contains("nobody/nothing"), || format!("expected the id in the message, got {message}"))
 }
 
-async fn errors_unknown_path_is_404(api: &Api) -> CheckVerdict {
+async fn errors_unknown_path_is_404(api: &SkillServer) -> CheckVerdict {
     for path in ["/skills", "/skills/", "/skills/nothing", "/executions", "/executions/a/b", "/executions/a/result/b"] {
         api.get(path).await?.refused_as(404, "SKILL_NOT_FOUND")?;
     }
     Ok(())
 }
 
-async fn errors_wrong_method_is_405(api: &Api) -> CheckVerdict {
+async fn errors_wrong_method_is_405(api: &SkillServer) -> CheckVerdict {
     for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
         let reply = api.call(api.request(method, WELL_KNOWN)).await?;
         reply.refused_as(405, "VALIDATION_ERROR")?;
@@ -78,8 +78,8 @@ async fn errors_wrong_method_is_405(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn errors_media_type_is_415(api: &Api) -> CheckVerdict {
-    let body = wish("probe/all", json!({ "text": "x" })).to_string();
+async fn errors_media_type_is_415(api: &SkillServer) -> CheckVerdict {
+    let body = invocation("probe/all", json!({ "text": "x" })).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp"] {
         let request =
             api.request(Method::POST, &invoke_path("probe/all")).header(CONTENT_TYPE, kind).body(body.clone());
@@ -89,8 +89,8 @@ async fn errors_media_type_is_415(api: &Api) -> CheckVerdict {
     api.call(request).await?.refused_as(415, "VALIDATION_ERROR").map(drop)
 }
 
-async fn errors_json_by_any_name(api: &Api) -> CheckVerdict {
-    let body = wish("probe/all", json!({ "text": "x" })).to_string();
+async fn errors_json_content_types_are_accepted(api: &SkillServer) -> CheckVerdict {
+    let body = invocation("probe/all", json!({ "text": "x" })).to_string();
     for kind in ["application/json; charset=utf-8", "Application/JSON", "application/vnd.skill+json"] {
         let request =
             api.request(Method::POST, &invoke_path("probe/all")).header(CONTENT_TYPE, kind).body(body.clone());
@@ -99,26 +99,26 @@ async fn errors_json_by_any_name(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn errors_large_body_is_413(api: &Api) -> CheckVerdict {
-    const PIECE: usize = 64 * 1024;
-    const PIECES: usize = 64;
+async fn errors_large_body_is_413(api: &SkillServer) -> CheckVerdict {
+    const CHUNK_BYTES: usize = 64 * 1024;
+    const CHUNK_COUNT: usize = 64;
     // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
     // once can be read before it closes the connection.
-    let pieces = stream::iter(0..PIECES).then(|n| async move {
+    let pieces = stream::iter(0..CHUNK_COUNT).then(|n| async move {
         if n == 1 {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        Ok::<_, std::io::Error>(vec![b' '; PIECE])
+        Ok::<_, std::io::Error>(vec![b' '; CHUNK_BYTES])
     });
     let request = api
         .request(Method::POST, &invoke_path("probe/all"))
         .header(CONTENT_TYPE, "application/json")
-        .header(CONTENT_LENGTH, PIECE * PIECES)
+        .header(CONTENT_LENGTH, CHUNK_BYTES * CHUNK_COUNT)
         .body(Body::wrap_stream(pieces));
     api.call(request).await?.refused_as(413, "VALIDATION_ERROR").map(drop)
 }
 
-async fn errors_server_stays_up(api: &Api) -> CheckVerdict {
+async fn errors_server_stays_up(api: &SkillServer) -> CheckVerdict {
     for path in [
         "/skills/%00/invoke",
         "/skills/..%2f..%2fetc%2fpasswd",

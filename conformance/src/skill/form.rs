@@ -21,7 +21,7 @@ pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> CheckVerdict {
     ensure(words.contains(&found), || expected(value, name, &words.join(", ")))
 }
 
-/// Requires a string if the field is present.
+/// Requires a non-empty string if the field is present.
 pub(super) fn optional_text(value: &Value, name: &str) -> CheckVerdict {
     match value.get(name) {
         None => Ok(()),

@@ -2,23 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::wire::{ALL, Api, ended, wish};
+use super::wire::{ALL, SkillServer, ended, invocation};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
-    inputs_that_do_not_fit_are_400,
-    inputs_faults_have_places,
+    invalid_inputs_are_400,
+    input_faults_have_paths,
     inputs_get_their_defaults,
-    inputs_survive_as_they_are,
+    inputs_reach_the_skill_unchanged,
     request_without_a_field_is_400,
     request_of_wrong_types_is_400,
     request_for_another_skill_is_400,
     request_with_repeated_keys_is_400,
-    request_with_more_fields_is_fine,
-    request_body_that_is_no_object_is_400,
+    request_with_unknown_fields_is_accepted,
+    request_body_other_than_object_is_400,
 ];
 
-async fn inputs_that_do_not_fit_are_400(api: &Api) -> CheckVerdict {
+async fn invalid_inputs_are_400(api: &SkillServer) -> CheckVerdict {
     for inputs in [
         json!({}),
         json!({ "text": 7 }),
@@ -33,7 +33,7 @@ async fn inputs_that_do_not_fit_are_400(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn inputs_faults_have_places(api: &Api) -> CheckVerdict {
+async fn input_faults_have_paths(api: &SkillServer) -> CheckVerdict {
     let error = api.invoke(ALL, json!({ "text": 7, "amount": "many" })).await?.refused_as(400, "VALIDATION_ERROR")?;
     let violations = error["details"]["violations"].as_array().cloned().unwrap_or_default();
     let mut paths: Vec<_> = violations.iter().filter_map(|fault| fault["path"].as_str()).collect();
@@ -46,14 +46,14 @@ async fn inputs_faults_have_places(api: &Api) -> CheckVerdict {
     equal("expected", json!("number"), violations[0]["expected"].clone())
 }
 
-async fn inputs_get_their_defaults(api: &Api) -> CheckVerdict {
+async fn inputs_get_their_defaults(api: &SkillServer) -> CheckVerdict {
     let over = api.done(ALL, json!({ "text": "x" })).await?;
     equal("output", json!({ "text": "x", "amount": 7, "flag": false }), over["output"].clone())?;
     let over = api.done(ALL, json!({ "text": "x", "amount": 0, "flag": true })).await?;
     equal("output", json!({ "text": "x", "amount": 0, "flag": true }), over["output"].clone())
 }
 
-async fn inputs_survive_as_they_are(api: &Api) -> CheckVerdict {
+async fn inputs_reach_the_skill_unchanged(api: &SkillServer) -> CheckVerdict {
     for text in ["", "日本語 🏨", "a\u{0}b", "line\r\nline", "\u{202e}right to left", &"long ".repeat(20_000)] {
         let over = api.done(ALL, json!({ "text": text, "amount": 9_007_199_254_740_993_i64 })).await?;
         ended(&over, "completed")?;
@@ -63,8 +63,8 @@ async fn inputs_survive_as_they_are(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_without_a_field_is_400(api: &Api) -> CheckVerdict {
-    let whole = wish(ALL, json!({ "text": "x" }));
+async fn request_without_a_field_is_400(api: &SkillServer) -> CheckVerdict {
+    let whole = invocation(ALL, json!({ "text": "x" }));
     for path in ["/caller", "/skill_id", "/inputs", "/caller/id", "/caller/type"] {
         let mut body = whole.clone();
         let (above, name) = path.rsplit_once('/').unwrap_or_default();
@@ -78,7 +78,7 @@ async fn request_without_a_field_is_400(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_of_wrong_types_is_400(api: &Api) -> CheckVerdict {
+async fn request_of_wrong_types_is_400(api: &SkillServer) -> CheckVerdict {
     for (name, value) in [
         ("caller", json!("me")),
         ("caller", json!({ "id": 7, "type": "service" })),
@@ -92,22 +92,22 @@ async fn request_of_wrong_types_is_400(api: &Api) -> CheckVerdict {
         ("context", json!({ "priority": "urgent" })),
         ("context", json!({ "timeout_ms": "1000" })),
     ] {
-        let mut body = wish(ALL, json!({ "text": "x" }));
+        let mut body = invocation(ALL, json!({ "text": "x" }));
         body[name] = value;
         api.invoke_with(ALL, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
     Ok(())
 }
 
-async fn request_for_another_skill_is_400(api: &Api) -> CheckVerdict {
-    api.invoke_with(ALL, &wish("probe/wait", json!({ "text": "x" })), &[])
+async fn request_for_another_skill_is_400(api: &SkillServer) -> CheckVerdict {
+    api.invoke_with(ALL, &invocation("probe/wait", json!({ "text": "x" })), &[])
         .await?
         .refused_as(400, "VALIDATION_ERROR")
         .map(drop)
 }
 
-async fn request_with_repeated_keys_is_400(api: &Api) -> CheckVerdict {
-    let good = wish(ALL, json!({ "text": "x" })).to_string();
+async fn request_with_repeated_keys_is_400(api: &SkillServer) -> CheckVerdict {
+    let good = invocation(ALL, json!({ "text": "x" })).to_string();
     for body in [
         good.replace("\"text\":", "\"text\":\"y\",\"text\":"),
         good.replace("\"caller\":", "\"caller\":{},\"caller\":"),
@@ -117,21 +117,21 @@ async fn request_with_repeated_keys_is_400(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn request_with_more_fields_is_fine(api: &Api) -> CheckVerdict {
-    let mut body = wish(ALL, json!({ "text": "x" }));
+async fn request_with_unknown_fields_is_accepted(api: &SkillServer) -> CheckVerdict {
+    let mut body = invocation(ALL, json!({ "text": "x" }));
     body["new_in_1_1"] = json!({ "a": 1 });
     body["caller"]["nickname"] = json!("n");
     body["context"] = json!({ "new_in_1_1": true });
     api.invoke_with(ALL, &body, &[]).await?.status(202).map(drop)
 }
 
-async fn request_body_that_is_no_object_is_400(api: &Api) -> CheckVerdict {
+async fn request_body_other_than_object_is_400(api: &SkillServer) -> CheckVerdict {
     let bodies: [&[u8]; 9] =
         [b"", b"{", b"null", b"[]", b"7", b"\"text\"", b"{} {}", b"{\"caller\":\"\xc3\x28\"}", b"\xef\xbb\xbf{}"];
     for body in bodies {
         api.post(ALL, body.to_vec()).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let body = wish(ALL, json!({ "text": "DEEP" })).to_string().replace("\"DEEP\"", &deep);
+    let body = invocation(ALL, json!({ "text": "DEEP" })).to_string().replace("\"DEEP\"", &deep);
     api.post(ALL, body).await?.refused_as(400, "VALIDATION_ERROR").map(drop)
 }

@@ -3,19 +3,19 @@
 use reqwest::Method;
 use serde_json::json;
 
-use super::wire::{ALL, Api, WAIT, ended, execution_id, fresh, result_path, status_path, wish, with};
+use super::wire::{ALL, SkillServer, WAIT, ended, execution_id, fresh, invocation, result_path, status_path, with};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
-    owners_alone_read,
-    owners_alone_cancel,
-    owners_others_cannot_tell,
-    owners_nobodys_by_id,
-    owners_keys_are_their_own
+    only_the_caller_reads_an_execution,
+    only_the_caller_cancels_an_execution,
+    execution_of_another_caller_looks_unknown,
+    execution_of_anonymous_caller_is_readable_by_id,
+    idempotency_keys_of_callers_are_separate
 ];
 
-async fn owners_alone_read(api: &Api) -> CheckVerdict {
-    let body = wish("probe/keyed", json!({ "text": "x" }));
+async fn only_the_caller_reads_an_execution(api: &SkillServer) -> CheckVerdict {
+    let body = invocation("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
     let bearer = format!("Bearer {}", api.key()?.1);
     for own in [api.key()?, ("authorization", bearer.as_str())] {
@@ -23,14 +23,14 @@ async fn owners_alone_read(api: &Api) -> CheckVerdict {
         api.get_with(&result_path(&id), &[own]).await?.status(200)?;
     }
     // The header of the skill's own scheme works too.
-    let body = wish("probe/restricted", json!({ "text": "x" }));
+    let body = invocation("probe/restricted", json!({ "text": "x" }));
     let named = ("x-probe-key", api.key()?.1);
     let id = execution_id(&api.invoke_with("probe/restricted", &body, &[named]).await?)?;
     api.get_with(&status_path(&id), &[named]).await?.status(200).map(drop)
 }
 
-async fn owners_alone_cancel(api: &Api) -> CheckVerdict {
-    let body = wish(WAIT, json!({ "text": "x", "delay_ms": 2000 }));
+async fn only_the_caller_cancels_an_execution(api: &SkillServer) -> CheckVerdict {
+    let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 2000 }));
     let id = execution_id(&api.invoke_with(WAIT, &body, &[api.key()?]).await?)?;
     for headers in [vec![], vec![api.other_key()?]] {
         for (method, path) in
@@ -43,8 +43,8 @@ async fn owners_alone_cancel(api: &Api) -> CheckVerdict {
     ended(seen.last().unwrap_or(&json!(null)), "completed")
 }
 
-async fn owners_others_cannot_tell(api: &Api) -> CheckVerdict {
-    let body = wish("probe/keyed", json!({ "text": "x" }));
+async fn execution_of_another_caller_looks_unknown(api: &SkillServer) -> CheckVerdict {
+    let body = invocation("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
     // An unknown id of the same length.
     let (head, tail) = id.split_at(id.len() - 8);
@@ -61,7 +61,7 @@ async fn owners_others_cannot_tell(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn owners_nobodys_by_id(api: &Api) -> CheckVerdict {
+async fn execution_of_anonymous_caller_is_readable_by_id(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "x" })).await?;
     for headers in [vec![], vec![api.key()?], vec![api.other_key()?]] {
         api.get_with(&status_path(&id), &headers).await?.status(200)?;
@@ -69,9 +69,9 @@ async fn owners_nobodys_by_id(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn owners_keys_are_their_own(api: &Api) -> CheckVerdict {
+async fn idempotency_keys_of_callers_are_separate(api: &SkillServer) -> CheckVerdict {
     let key = fresh(api).await?;
-    let body = wish("probe/keyed", json!({ "text": "x" }));
+    let body = invocation("probe/keyed", json!({ "text": "x" }));
     let mut ids = Vec::new();
     for who in [api.key()?, api.other_key()?] {
         let reply = api.invoke_with("probe/keyed", &body, &[who, ("idempotency-key", &key)]).await?;

@@ -5,16 +5,22 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
-use super::wire::{Api, descriptor_path, invoke_path, wish, with};
+use super::wire::{SkillServer, descriptor_path, invocation, invoke_path, with};
 use crate::verdict::{CheckFailure, CheckVerdict, equal};
 
-checks![private_descriptor_shown, private_descriptor_hidden, private_invoke_hidden, private_invoked_by_those_who_may];
+checks![
+    private_descriptor_shown,
+    private_descriptor_hidden,
+    private_invoke_hidden,
+    private_skill_is_invoked_by_authorized_callers
+];
 
 /// Private skill, and an id of the same length that does not exist.
-const PAIRS: [(&str, &str); 2] = [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
+const PRIVATE_AND_MISSING_SKILLS: [(&str, &str); 2] =
+    [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
 
-async fn private_descriptor_shown(api: &Api) -> CheckVerdict {
-    for (private, _) in PAIRS {
+async fn private_descriptor_shown(api: &SkillServer) -> CheckVerdict {
+    for (private, _) in PRIVATE_AND_MISSING_SKILLS {
         let reply = api.get_with(&descriptor_path(private), &[api.key()?]).await?;
         let descriptor = reply.status(200)?.json()?;
         equal("access", json!("private"), descriptor["access"].clone())?;
@@ -24,7 +30,7 @@ async fn private_descriptor_shown(api: &Api) -> CheckVerdict {
 }
 
 /// Credentials of callers without access.
-fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
+fn strangers(api: &SkillServer) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> {
     let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
     Ok(vec![
         vec![],
@@ -36,8 +42,8 @@ fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, CheckFailure> 
     ])
 }
 
-async fn private_descriptor_hidden(api: &Api) -> CheckVerdict {
-    for (private, unknown) in PAIRS {
+async fn private_descriptor_hidden(api: &SkillServer) -> CheckVerdict {
+    for (private, unknown) in PRIVATE_AND_MISSING_SKILLS {
         for headers in strangers(api)? {
             for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
                 let ask = |id| api.call(with(api.request(method.clone(), &descriptor_path(id)), &headers));
@@ -51,14 +57,14 @@ async fn private_descriptor_hidden(api: &Api) -> CheckVerdict {
 }
 
 /// Method, content type, body and additional headers.
-type Case<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
+type PrivateSkillCase<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
-async fn private_invoke_hidden(api: &Api) -> CheckVerdict {
+async fn private_invoke_hidden(api: &SkillServer) -> CheckVerdict {
     let json = "application/json";
-    for (private, unknown) in PAIRS {
+    for (private, unknown) in PRIVATE_AND_MISSING_SKILLS {
         for headers in strangers(api)? {
-            let good = wish("ID", json!({ "text": "hello" })).to_string();
-            let cases: [Case<'_>; 14] = [
+            let good = invocation("ID", json!({ "text": "hello" })).to_string();
+            let cases: [PrivateSkillCase<'_>; 14] = [
                 (Method::POST, json, good.clone(), &[]),
                 (Method::POST, json, good.clone(), &[("prefer", "wait=1")]),
                 (Method::POST, json, good.clone(), &[("idempotency-key", "")]),
@@ -92,10 +98,10 @@ async fn private_invoke_hidden(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn private_invoked_by_those_who_may(api: &Api) -> CheckVerdict {
-    let (private, _) = PAIRS[0];
+async fn private_skill_is_invoked_by_authorized_callers(api: &SkillServer) -> CheckVerdict {
+    let (private, _) = PRIVATE_AND_MISSING_SKILLS[0];
     let reply = api
-        .invoke_with(private, &wish(private, json!({ "text": "hello" })), &[api.key()?, ("prefer", "wait=30")])
+        .invoke_with(private, &invocation(private, json!({ "text": "hello" })), &[api.key()?, ("prefer", "wait=30")])
         .await?;
     let execution = reply.status(200)?.json()?;
     equal("output", json!({ "text": "hello" }), execution["output"].clone())

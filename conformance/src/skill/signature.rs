@@ -7,19 +7,19 @@ use ring::{hmac, rand};
 use serde_json::json;
 
 use super::wire::{
-    Api, HttpReply, WELL_KNOWN, descriptor_path, execution_id, ids, invoke_path, status_path, wish, with,
+    HttpReply, SkillServer, WELL_KNOWN, descriptor_path, execution_id, ids, invocation, invoke_path, status_path, with,
 };
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, skip};
 
 checks![
     signature_is_accepted,
     signature_of_another_body_is_401,
-    signature_again_is_401,
-    signature_of_another_time_is_401,
-    signature_in_parts_is_401,
-    signature_is_no_key,
-    signature_reads_what_it_asked_for,
-    signature_discovers,
+    signature_replayed_is_401,
+    signature_with_wrong_time_is_401,
+    signature_with_missing_headers_is_401,
+    signing_secret_is_not_accepted_as_key,
+    signature_reads_own_execution,
+    signature_shows_private_skills,
 ];
 
 struct SignedRequest {
@@ -44,18 +44,18 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Signs a body with version 1 and a timestamp `from_now` seconds away.
-fn sign(api: &Api, body: &str, from_now: i64) -> Result<SignedRequest, CheckFailure> {
+fn sign(api: &SkillServer, body: &str, from_now: i64) -> Result<SignedRequest, CheckFailure> {
     make(api, "v1", from_now, |timestamp, nonce| format!("{timestamp}.{nonce}.{body}"))
 }
 
 /// Signs a GET request with version 2, which covers method and target.
-fn sign_get(api: &Api, path: &str) -> Result<SignedRequest, CheckFailure> {
+fn sign_get(api: &SkillServer, path: &str) -> Result<SignedRequest, CheckFailure> {
     make(api, "v2", 0, |timestamp, nonce| format!("{timestamp}\n{nonce}\nGET\n{path}\n"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stranger has no clock but the machine's")]
 fn make(
-    api: &Api,
+    api: &SkillServer,
     version: &str,
     from_now: i64,
     message: impl FnOnce(&str, &str) -> String,
@@ -71,64 +71,66 @@ fn make(
 }
 
 fn body(skill: &str) -> String {
-    wish(skill, json!({ "text": "signed" })).to_string()
+    invocation(skill, json!({ "text": "signed" })).to_string()
 }
 
-async fn post(api: &Api, skill: &str, body: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckFailure> {
+async fn post(api: &SkillServer, skill: &str, body: &str, headers: &[(&str, &str)]) -> Result<HttpReply, CheckFailure> {
     api.call(with(api.request(Method::POST, &invoke_path(skill)).body(body.to_owned()), headers)).await
 }
 
-const SKILL: &str = "probe/signed";
+const SIGNED_SKILL: &str = "probe/signed";
 
-async fn signature_is_accepted(api: &Api) -> CheckVerdict {
-    for skill in [SKILL, "probe/signed-public", "probe/signed-private"] {
+async fn signature_is_accepted(api: &SkillServer) -> CheckVerdict {
+    for skill in [SIGNED_SKILL, "probe/signed-public", "probe/signed-private"] {
         let body = body(skill);
         post(api, skill, &body, &sign(api, &body, 0)?.headers()).await?.status(202)?;
     }
     Ok(())
 }
 
-async fn signature_of_another_body_is_401(api: &Api) -> CheckVerdict {
-    let good = body(SKILL);
+async fn signature_of_another_body_is_401(api: &SkillServer) -> CheckVerdict {
+    let good = body(SIGNED_SKILL);
     for other in [good.replace("signed\"", "forged\""), format!("{good} "), String::new()] {
-        post(api, SKILL, &other, &sign(api, &good, 0)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
+        post(api, SIGNED_SKILL, &other, &sign(api, &good, 0)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn signature_again_is_401(api: &Api) -> CheckVerdict {
-    let body = body(SKILL);
+async fn signature_replayed_is_401(api: &SkillServer) -> CheckVerdict {
+    let body = body(SIGNED_SKILL);
     let signed = sign(api, &body, 0)?;
-    post(api, SKILL, &body, &signed.headers()).await?.status(202)?;
-    post(api, SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
+    post(api, SIGNED_SKILL, &body, &signed.headers()).await?.status(202)?;
+    post(api, SIGNED_SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
 }
 
-async fn signature_of_another_time_is_401(api: &Api) -> CheckVerdict {
-    let body = body(SKILL);
+async fn signature_with_wrong_time_is_401(api: &SkillServer) -> CheckVerdict {
+    let body = body(SIGNED_SKILL);
     for from_now in [-3600, 3600] {
-        post(api, SKILL, &body, &sign(api, &body, from_now)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
+        post(api, SIGNED_SKILL, &body, &sign(api, &body, from_now)?.headers())
+            .await?
+            .refused_as(401, "AUTH_REQUIRED")?;
     }
     Ok(())
 }
 
-async fn signature_in_parts_is_401(api: &Api) -> CheckVerdict {
-    let body = body(SKILL);
+async fn signature_with_missing_headers_is_401(api: &SkillServer) -> CheckVerdict {
+    let body = body(SIGNED_SKILL);
     for left_out in 0..3 {
         let signed = sign(api, &body, 0)?;
         let headers: Vec<_> =
             signed.headers().into_iter().enumerate().filter(|(n, _)| *n != left_out).map(|(_, h)| h).collect();
-        post(api, SKILL, &body, &headers).await?.refused_as(401, "AUTH_REQUIRED")?;
+        post(api, SIGNED_SKILL, &body, &headers).await?.refused_as(401, "AUTH_REQUIRED")?;
     }
     for signature in ["", "v1=", "v2=00", "v3=00", "v1=zz", "v1=00"] {
         let mut signed = sign(api, &body, 0)?;
         signature.clone_into(&mut signed.signature);
-        let error = post(api, SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
+        let error = post(api, SIGNED_SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
         equal("details.required_auth_type", json!("custom"), error["details"]["required_auth_type"].clone())?;
     }
     Ok(())
 }
 
-async fn signature_is_no_key(api: &Api) -> CheckVerdict {
+async fn signing_secret_is_not_accepted_as_key(api: &SkillServer) -> CheckVerdict {
     let secret = api.target.secret.as_deref().unwrap_or_default();
     let body = body("probe/keyed");
     let headers = [("content-type", "application/json"), ("x-api-key", secret)];
@@ -137,9 +139,9 @@ async fn signature_is_no_key(api: &Api) -> CheckVerdict {
     post(api, "probe/keyed", &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
 }
 
-async fn signature_reads_what_it_asked_for(api: &Api) -> CheckVerdict {
-    let body = body(SKILL);
-    let id = execution_id(&post(api, SKILL, &body, &sign(api, &body, 0)?.headers()).await?)?;
+async fn signature_reads_own_execution(api: &SkillServer) -> CheckVerdict {
+    let body = body(SIGNED_SKILL);
+    let id = execution_id(&post(api, SIGNED_SKILL, &body, &sign(api, &body, 0)?.headers()).await?)?;
     api.get_with(&status_path(&id), &sign_get(api, &status_path(&id))?.headers()[..3]).await?.status(200)?;
     let by_version_1 = api.get_with(&status_path(&id), &sign(api, "", 0)?.headers()[..3]).await?;
     ensure(by_version_1.code == 401, || format!("expected 401 for version 1, got {}", by_version_1.code))?;
@@ -147,7 +149,7 @@ async fn signature_reads_what_it_asked_for(api: &Api) -> CheckVerdict {
     api.get_with(&status_path(&id), &[api.key()?]).await?.refused_as(404, "SKILL_NOT_FOUND").map(drop)
 }
 
-async fn signature_discovers(api: &Api) -> CheckVerdict {
+async fn signature_shows_private_skills(api: &SkillServer) -> CheckVerdict {
     let index = api.get_with(WELL_KNOWN, &sign_get(api, WELL_KNOWN)?.headers()[..3]).await?.status(200)?.json()?;
     ensure(ids(&index).contains(&"probe/signed-private"), || format!("expected it, got {:?}", ids(&index)))?;
     let path = descriptor_path("probe/signed-private");

@@ -3,20 +3,20 @@
 use serde_json::{Value, json};
 
 use super::form::{self, STATUS, text, time};
-use super::wire::{ALL, Api, WAIT, ended, is_over, result_path, wish_in};
+use super::wire::{ALL, SkillServer, WAIT, ended, invocation_in_context, is_over, result_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
-    states_only_go_on,
-    states_times_only_go_on,
-    states_the_end_stays,
+    states_never_go_backwards,
+    states_timestamps_never_decrease,
+    states_final_status_does_not_change,
     states_completed_has_output,
     states_failed_has_error,
     states_timeout_by_the_descriptor,
     states_timeout_by_the_caller,
-    states_timeout_says_so,
+    states_timeout_has_the_specified_details,
     states_wrong_output_is_failed,
-    states_attempt_is_told,
+    states_attempt_is_reported,
 ];
 
 fn rank(execution: &Value) -> usize {
@@ -24,7 +24,7 @@ fn rank(execution: &Value) -> usize {
     STATUS.iter().position(|status| execution["status"] == *status).map_or(0, |rank| rank.min(2))
 }
 
-async fn states_only_go_on(api: &Api) -> CheckVerdict {
+async fn states_never_go_backwards(api: &SkillServer) -> CheckVerdict {
     for (skill, inputs) in
         [(WAIT, json!({ "text": "x", "delay_ms": 300 })), ("probe/hasty", json!({ "text": "x", "delay_ms": 5000 }))]
     {
@@ -38,7 +38,7 @@ async fn states_only_go_on(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn states_times_only_go_on(api: &Api) -> CheckVerdict {
+async fn states_timestamps_never_decrease(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 300 })).await?;
     let seen = api.poll(&id, &[]).await?;
     let mut before = String::new();
@@ -51,7 +51,7 @@ async fn states_times_only_go_on(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn states_the_end_stays(api: &Api) -> CheckVerdict {
+async fn states_final_status_does_not_change(api: &SkillServer) -> CheckVerdict {
     for (skill, inputs) in [(ALL, json!({ "text": "x" })), ("probe/fail", json!({ "code": "X", "message": "no" }))] {
         let over = api.done(skill, inputs).await?;
         let id = text(&over, "execution_id")?;
@@ -61,7 +61,7 @@ async fn states_the_end_stays(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn states_completed_has_output(api: &Api) -> CheckVerdict {
+async fn states_completed_has_output(api: &SkillServer) -> CheckVerdict {
     let over = api.done(ALL, json!({ "text": "x", "place": { "lat": 1.5, "lon": -2 } })).await?;
     ended(&over, "completed")?;
     form::response(&over)?;
@@ -72,7 +72,7 @@ async fn states_completed_has_output(api: &Api) -> CheckVerdict {
     )
 }
 
-async fn states_failed_has_error(api: &Api) -> CheckVerdict {
+async fn states_failed_has_error(api: &SkillServer) -> CheckVerdict {
     let over = api.done("probe/fail", json!({ "code": "E1", "message": "it broke" })).await?;
     ended(&over, "failed")?;
     form::response(&over)?;
@@ -81,24 +81,28 @@ async fn states_failed_has_error(api: &Api) -> CheckVerdict {
     equal("code", json!("EXECUTION_FAILED"), over["error"]["code"].clone())
 }
 
-async fn states_timeout_by_the_descriptor(api: &Api) -> CheckVerdict {
+async fn states_timeout_by_the_descriptor(api: &SkillServer) -> CheckVerdict {
     equal("timeout_ms", json!(250), api.descriptor("probe/hasty").await?["endpoint"]["timeout_ms"].clone())?;
     ended(&api.done("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?, "timeout")?;
     // A longer timeout of the caller does not extend the descriptor's.
-    let body = wish_in("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 50_000 }));
+    let body = invocation_in_context(
+        "probe/hasty",
+        json!({ "text": "x", "delay_ms": 60_000 }),
+        json!({ "timeout_ms": 50_000 }),
+    );
     let id = super::wire::execution_id(&api.invoke_with("probe/hasty", &body, &[]).await?)?;
     ended(&api.over(&id).await?, "timeout")
 }
 
-async fn states_timeout_by_the_caller(api: &Api) -> CheckVerdict {
-    let body = wish_in(WAIT, json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 200 }));
+async fn states_timeout_by_the_caller(api: &SkillServer) -> CheckVerdict {
+    let body = invocation_in_context(WAIT, json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 200 }));
     let id = super::wire::execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
     let over = api.over(&id).await?;
     ended(&over, "timeout")?;
     form::response(&over)
 }
 
-async fn states_timeout_says_so(api: &Api) -> CheckVerdict {
+async fn states_timeout_has_the_specified_details(api: &SkillServer) -> CheckVerdict {
     let over = api.done("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?;
     let error = &over["error"];
     equal("code", json!("INVOCATION_TIMEOUT"), error["code"].clone())?;
@@ -108,13 +112,13 @@ async fn states_timeout_says_so(api: &Api) -> CheckVerdict {
     equal("result", over.clone(), api.get(&result_path(text(&over, "execution_id")?)).await?.status(200)?.json()?)
 }
 
-async fn states_wrong_output_is_failed(api: &Api) -> CheckVerdict {
+async fn states_wrong_output_is_failed(api: &SkillServer) -> CheckVerdict {
     let over = api.done("probe/liar", json!({ "text": "x" })).await?;
     ended(&over, "failed")?;
     ensure(over.get("output").is_none() && is_over(&over), || format!("expected no output, got {over}"))?;
     equal("details.reason", json!("invalid_output"), over["error"]["details"]["reason"].clone())
 }
 
-async fn states_attempt_is_told(api: &Api) -> CheckVerdict {
+async fn states_attempt_is_reported(api: &SkillServer) -> CheckVerdict {
     equal("attempt", json!(1), api.done(ALL, json!({ "text": "x" })).await?["attempt"].clone())
 }

@@ -5,39 +5,39 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::form::{self, text};
-use super::wire::{ALL, Api, WAIT, ended, execution_id, result_path, status_path, wish};
+use super::wire::{ALL, SkillServer, WAIT, ended, execution_id, invocation, result_path, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
 checks![
     submit_is_202,
-    submit_form,
+    submit_response_has_required_fields,
     submit_ids_differ,
-    submit_says_where,
-    submit_is_there_at_once,
-    submit_by_the_descriptor,
+    submit_names_the_status_url,
+    submitted_execution_is_readable_immediately,
+    submit_with_urls_of_the_descriptor,
     submit_example_of_the_appendix,
-    status_form,
-    result_form,
-    result_is_the_status,
+    status_has_required_fields,
+    result_has_required_fields,
+    result_equals_the_status,
     result_before_the_end,
-    result_is_kept,
+    result_names_its_expiry,
     unknown_execution_is_404,
     script_echo,
     script_fail,
 ];
 
-async fn submit_is_202(api: &Api) -> CheckVerdict {
+async fn submit_is_202(api: &SkillServer) -> CheckVerdict {
     let reply = api.invoke(WAIT, json!({ "text": "hello" })).await?;
     let execution = reply.status(202)?.json()?;
     equal("status", "accepted", text(&execution, "status")?)?;
     equal("skill_id", WAIT, text(&execution, "skill_id")?)
 }
 
-async fn submit_form(api: &Api) -> CheckVerdict {
+async fn submit_response_has_required_fields(api: &SkillServer) -> CheckVerdict {
     form::response(&api.invoke(ALL, json!({ "text": "hello" })).await?.status(202)?.json()?)
 }
 
-async fn submit_ids_differ(api: &Api) -> CheckVerdict {
+async fn submit_ids_differ(api: &SkillServer) -> CheckVerdict {
     let mut ids = BTreeSet::new();
     for _ in 0..8 {
         let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
@@ -48,7 +48,7 @@ async fn submit_ids_differ(api: &Api) -> CheckVerdict {
     equal("different ids", 8, ids.len())
 }
 
-async fn submit_says_where(api: &Api) -> CheckVerdict {
+async fn submit_names_the_status_url(api: &SkillServer) -> CheckVerdict {
     let reply = api.invoke(WAIT, json!({ "text": "hello", "delay_ms": 50 })).await?;
     let id = execution_id(&reply)?;
     let location = reply.header("location");
@@ -57,7 +57,7 @@ async fn submit_says_where(api: &Api) -> CheckVerdict {
     ensure(seconds.is_ok(), || format!("expected Retry-After in seconds, got {:?}", reply.header("retry-after")))
 }
 
-async fn submit_is_there_at_once(api: &Api) -> CheckVerdict {
+async fn submitted_execution_is_readable_immediately(api: &SkillServer) -> CheckVerdict {
     for _ in 0..8 {
         let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
         api.get(&status_path(&id)).await?.status(200)?;
@@ -65,11 +65,11 @@ async fn submit_is_there_at_once(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn submit_by_the_descriptor(api: &Api) -> CheckVerdict {
+async fn submit_with_urls_of_the_descriptor(api: &SkillServer) -> CheckVerdict {
     // Uses only URLs from the descriptor, as a consumer would.
     let descriptor = api.descriptor(ALL).await?;
     let endpoint = &descriptor["endpoint"];
-    let body = wish(text(&descriptor, "id")?, json!({ "text": "hello" })).to_string();
+    let body = invocation(text(&descriptor, "id")?, json!({ "text": "hello" })).to_string();
     let kind = endpoint["content_type"].as_str().unwrap_or("application/json");
     let request = api.request(reqwest::Method::POST, text(endpoint, "url")?).header("content-type", kind).body(body);
     let id = execution_id(&api.call(request).await?)?;
@@ -80,7 +80,7 @@ async fn submit_by_the_descriptor(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn submit_example_of_the_appendix(api: &Api) -> CheckVerdict {
+async fn submit_example_of_the_appendix(api: &SkillServer) -> CheckVerdict {
     let body = json!({
         "caller": { "id": "ifay-instance-042", "type": "ifay" },
         "skill_id": ALL,
@@ -95,7 +95,7 @@ async fn submit_example_of_the_appendix(api: &Api) -> CheckVerdict {
     equal("output.amount", json!(100), over["output"]["amount"].clone())
 }
 
-async fn status_form(api: &Api) -> CheckVerdict {
+async fn status_has_required_fields(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "hello", "delay_ms": 100 })).await?;
     for seen in api.poll(&id, &[]).await? {
         form::response(&seen)?;
@@ -104,7 +104,7 @@ async fn status_form(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn result_form(api: &Api) -> CheckVerdict {
+async fn result_has_required_fields(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
     api.over(&id).await?;
     let result = api.get(&result_path(&id)).await?.status(200)?.json()?;
@@ -112,13 +112,13 @@ async fn result_form(api: &Api) -> CheckVerdict {
     equal("output.text", json!("hello"), result["output"]["text"].clone())
 }
 
-async fn result_is_the_status(api: &Api) -> CheckVerdict {
+async fn result_equals_the_status(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
     let over = api.over(&id).await?;
     equal("result", over, api.get(&result_path(&id)).await?.json()?)
 }
 
-async fn result_before_the_end(api: &Api) -> CheckVerdict {
+async fn result_before_the_end(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "hello", "delay_ms": 1500 })).await?;
     let reply = api.get(&result_path(&id)).await?;
     let early = reply.status(200)?.json()?;
@@ -135,14 +135,14 @@ async fn result_before_the_end(api: &Api) -> CheckVerdict {
     ensure(after.header("retry-after").is_empty(), || "expected no Retry-After at the end".to_owned())
 }
 
-async fn result_is_kept(api: &Api) -> CheckVerdict {
+async fn result_names_its_expiry(api: &SkillServer) -> CheckVerdict {
     let over = api.done(ALL, json!({ "text": "hello" })).await?;
     let (end, until) =
         (form::time(&over["timestamps"], "completed_at")?, form::time(&over["timestamps"], "expires_at")?);
     ensure(until > end, || format!("expected a later time than {end}, got {until}"))
 }
 
-async fn unknown_execution_is_404(api: &Api) -> CheckVerdict {
+async fn unknown_execution_is_404(api: &SkillServer) -> CheckVerdict {
     for id in ["nobody", "exe_00000000000000000000000000000", "%00", "%ff", "..%2f..%2fetc", "%F0%9F%8F%A8"] {
         let error = api.get(&status_path(id)).await?.refused_as(404, "SKILL_NOT_FOUND")?;
         equal("details.reason", json!("execution_not_found"), error["details"]["reason"].clone())?;
@@ -152,13 +152,13 @@ async fn unknown_execution_is_404(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn script_echo(api: &Api) -> CheckVerdict {
+async fn script_echo(api: &SkillServer) -> CheckVerdict {
     let over = api.done("script/echo", json!({ "text": "hello", "delay_ms": 50 })).await?;
     ended(&over, "completed")?;
     equal("output", json!({ "text": "hello" }), over["output"].clone())
 }
 
-async fn script_fail(api: &Api) -> CheckVerdict {
+async fn script_fail(api: &SkillServer) -> CheckVerdict {
     let over = api.done("script/fail", json!({ "code": "E42", "message": "out of paper" })).await?;
     ended(&over, "failed")?;
     let message = text(&over["error"], "message")?;

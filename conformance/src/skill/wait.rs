@@ -5,13 +5,19 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::form;
-use super::wire::{Api, WAIT, ended, execution_id, status_path, wish};
+use super::wire::{SkillServer, WAIT, ended, execution_id, invocation, status_path};
 use crate::verdict::{CheckVerdict, ensure, equal};
 
-checks![wait_answers_when_done, wait_ends_without_an_end, wait_not_at_all, wait_on_status, wait_that_is_none];
+checks![
+    wait_answers_when_done,
+    wait_ends_before_the_execution,
+    wait_zero_answers_immediately,
+    wait_on_status,
+    invalid_wait_is_ignored
+];
 
-async fn wait_answers_when_done(api: &Api) -> CheckVerdict {
-    let body = wish(WAIT, json!({ "text": "x", "delay_ms": 100 }));
+async fn wait_answers_when_done(api: &SkillServer) -> CheckVerdict {
+    let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 100 }));
     let reply = api.invoke_with(WAIT, &body, &[("prefer", "wait=30")]).await?;
     let over = reply.status(200)?.json()?;
     form::response(&over)?;
@@ -19,8 +25,8 @@ async fn wait_answers_when_done(api: &Api) -> CheckVerdict {
     equal("preference-applied", "wait=30", reply.header("preference-applied"))
 }
 
-async fn wait_ends_without_an_end(api: &Api) -> CheckVerdict {
-    let body = wish(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
+async fn wait_ends_before_the_execution(api: &SkillServer) -> CheckVerdict {
+    let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
     for seconds in [0, 1] {
         let reply = api.invoke_with(WAIT, &body, &[("prefer", &format!("wait={seconds}"))]).await?;
         let id = execution_id(&reply)?;
@@ -30,8 +36,8 @@ async fn wait_ends_without_an_end(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn wait_not_at_all(api: &Api) -> CheckVerdict {
-    let body = wish(WAIT, json!({ "text": "x", "delay_ms": 100 }));
+async fn wait_zero_answers_immediately(api: &SkillServer) -> CheckVerdict {
+    let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 100 }));
     for prefer in ["respond-async", "respond-async, wait=30", "wait=30, respond-async"] {
         let reply = api.invoke_with(WAIT, &body, &[("prefer", prefer)]).await?;
         execution_id(&reply)?;
@@ -39,14 +45,14 @@ async fn wait_not_at_all(api: &Api) -> CheckVerdict {
     Ok(())
 }
 
-async fn wait_on_status(api: &Api) -> CheckVerdict {
+async fn wait_on_status(api: &SkillServer) -> CheckVerdict {
     let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 300 })).await?;
     let over = api.get_with(&status_path(&id), &[("prefer", "wait=30")]).await?.status(200)?.json()?;
     ended(&over, "completed")
 }
 
-async fn wait_that_is_none(api: &Api) -> CheckVerdict {
-    let body = wish(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
+async fn invalid_wait_is_ignored(api: &SkillServer) -> CheckVerdict {
+    let body = invocation(WAIT, json!({ "text": "x", "delay_ms": 60_000 }));
     for prefer in ["wait", "wait=-1", "wait=soon", "wait=1.5", "wait=99999999999999999999", "handling=lenient", ",,;="]
     {
         let began = Instant::now();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 pub(super) use crate::reply::HttpReply;
 use crate::reply::send;
-use crate::target::Target;
+use crate::target::ServerUnderTest;
 use crate::verdict::{CheckFailure, CheckVerdict, ensure, equal, fail, short, skip};
 
 /// Path of the skill index (§4.3.1).
@@ -22,10 +22,10 @@ pub(super) const WAIT: &str = "probe/wait";
 pub(super) const KEY_HEADER: &str = "X-API-Key";
 
 /// Time limit for the end of an execution.
-const PATIENCE: Duration = Duration::from_secs(60);
+const EXECUTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Error codes of Skill Sharing (§8.1).
-const CODES: [&str; 7] = [
+const ERROR_CODES: [&str; 7] = [
     "VALIDATION_ERROR",
     "AUTH_REQUIRED",
     "PERMISSION_DENIED",
@@ -36,15 +36,15 @@ const CODES: [&str; 7] = [
 ];
 
 /// Server under test.
-pub(super) struct Api {
-    pub(super) target: Target,
+pub(super) struct SkillServer {
+    pub(super) target: ServerUnderTest,
     /// The server's public skill index.
     pub(super) index: Value,
 }
 
-impl Api {
+impl SkillServer {
     /// Fetches the index, so that checks know which skills exist.
-    pub(super) async fn connect(target: &Target) -> Result<Self, CheckFailure> {
+    pub(super) async fn connect(target: &ServerUnderTest) -> Result<Self, CheckFailure> {
         let mut api = Self { target: target.clone(), index: Value::Null };
         api.index = api.get(WELL_KNOWN).await?.status(200)?.json()?;
         Ok(api)
@@ -99,7 +99,7 @@ impl Api {
     }
 
     pub(super) async fn invoke(&self, skill: &str, inputs: Value) -> Result<HttpReply, CheckFailure> {
-        self.invoke_with(skill, &wish(skill, inputs), &[]).await
+        self.invoke_with(skill, &invocation(skill, inputs), &[]).await
     }
 
     /// Invokes a skill with a complete body and additional headers.
@@ -131,7 +131,7 @@ impl Api {
             if over {
                 return Ok(seen);
             }
-            ensure(began.elapsed() < PATIENCE, || format!("expected {id} to be over, got {seen:?}"))?;
+            ensure(began.elapsed() < EXECUTION_TIMEOUT, || format!("expected {id} to be over, got {seen:?}"))?;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -165,7 +165,7 @@ impl HttpReply {
     pub(super) fn envelope(&self) -> Result<Value, CheckFailure> {
         let body = self.json()?;
         let error = &body["error"];
-        let known = error["code"].as_str().is_some_and(|code| CODES.contains(&code));
+        let known = error["code"].as_str().is_some_and(|code| ERROR_CODES.contains(&code));
         let said = error["message"].as_str().is_some_and(|text| !text.trim().is_empty());
         let number = |name: &str| error["retry"][name].as_f64().is_some_and(|number| number >= 0.0);
         let retry = error.get("retry").is_none() || number("suggested_delay_ms") && number("max_attempts");
@@ -178,8 +178,8 @@ impl HttpReply {
 
     /// Status, headers and body without `name`, for comparing two replies.
     pub(super) fn fingerprint(&self, name: &str) -> (u16, Vec<(String, String)>, String) {
-        const OWN: [&str; 3] = ["date", "x-request-id", "content-length"];
-        let headers = self.headers.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
+        const PER_RESPONSE_HEADERS: [&str; 3] = ["date", "x-request-id", "content-length"];
+        let headers = self.headers.iter().filter(|(name, _)| !PER_RESPONSE_HEADERS.contains(&name.as_str()));
         let mut headers: Vec<_> = headers
             .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             .collect();
@@ -189,17 +189,17 @@ impl HttpReply {
 }
 
 /// Body of a minimal invocation (§5.3).
-pub(super) fn wish(skill: &str, inputs: Value) -> Value {
-    let mut wish = json!({ "caller": { "id": "conformance", "type": "service" }, "skill_id": skill });
-    wish["inputs"] = inputs;
-    wish
+pub(super) fn invocation(skill: &str, inputs: Value) -> Value {
+    let mut invocation = json!({ "caller": { "id": "conformance", "type": "service" }, "skill_id": skill });
+    invocation["inputs"] = inputs;
+    invocation
 }
 
 /// Body of an invocation with a context.
-pub(super) fn wish_in(skill: &str, inputs: Value, context: Value) -> Value {
-    let mut wish = wish(skill, inputs);
-    wish["context"] = context;
-    wish
+pub(super) fn invocation_in_context(skill: &str, inputs: Value, context: Value) -> Value {
+    let mut invocation = invocation(skill, inputs);
+    invocation["context"] = context;
+    invocation
 }
 
 /// Id of an accepted execution.
@@ -248,6 +248,6 @@ pub(super) fn with(request: RequestBuilder, headers: &[(&str, &str)]) -> Request
 }
 
 /// An unused idempotency key.
-pub(super) async fn fresh(api: &Api) -> Result<String, CheckFailure> {
+pub(super) async fn fresh(api: &SkillServer) -> Result<String, CheckFailure> {
     Ok(format!("conformance-{}", api.accepted(ALL, json!({ "text": "a name" })).await?))
 }

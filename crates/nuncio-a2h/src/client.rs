@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
+use nuncio_core::notification::Recipient;
 use nuncio_engine::relay::NewPost;
 use serde_json::Value;
 
-use crate::wire::stream::{StreamFrame, StreamNews};
+use crate::wire::stream::{StreamFrame, StreamNotice};
 
 mod enrol;
 mod http;
@@ -47,7 +47,7 @@ pub enum RelayEventKind {
         device: DeviceId,
     },
     /// Transient event of a stream.
-    Stream(Box<StreamNews>),
+    Stream(Box<StreamNotice>),
     /// Any other event, by its type.
     Other(String),
 }
@@ -82,7 +82,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     /// Publishes keys. Returns the number of one-time keys stored at the relay.
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
     async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError>;
-    /// Takes a one-time key of a device; no other sender gets it.
+    /// Takes a one-time key of a device; no other sender gets the same key.
     async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError>;
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
     /// Two-party conversation with someone; created if there is none.
@@ -104,7 +104,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Sends a stream frame, or drops it; delivery is not guaranteed. The relay may report an error later as
-    /// [`StreamNews::Error`].
+    /// [`StreamNotice::Error`].
     async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
         let _ = frame;
         Err(RelayError::Unreachable("this connection carries no streams".to_owned()))

@@ -18,5 +18,5 @@ pub mod project;
 #[cfg(feature = "server")]
 pub mod server;
 #[cfg(any(feature = "client", feature = "server"))]
-mod streamed;
+mod stream_frames;
 pub mod wire;

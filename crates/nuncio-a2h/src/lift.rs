@@ -17,11 +17,11 @@ use url::Url;
 
 use crate::wire::agent::{AgentRequest, ConnectionMode};
 use crate::wire::keys::KeysRequest;
-use crate::wire::message::{PostRequest, Sealed};
+use crate::wire::message::{PostMessageRequest, SealedBytes};
 use crate::wire::relation::ConsentRequest;
 
 /// Length of a backup's salt, in bytes.
-const SALT: usize = 32;
+const BACKUP_SALT_BYTES: usize = 32;
 /// Limit of each text in a DID proof, in bytes.
 const MAX_PROOF: usize = 1024;
 
@@ -98,11 +98,8 @@ pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> 
 
 /// Requested changes of an account; `None` without any.
 pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, EngineError> {
-    let health_check_url = match &request.health_check_url {
-        Some(Some(url)) => Some(Some(health(url)?)),
-        Some(None) => Some(None),
-        None => None,
-    };
+    let health_check_url = request.health_check_url.as_ref();
+    let health_check_url = health_check_url.map(|url| url.as_deref().map(health).transpose()).transpose()?;
     let patch = AgentPatch {
         display_name: request.display_name.clone(),
         description: request.description.clone().map(Option::unwrap_or_default),
@@ -133,22 +130,22 @@ fn health(text: &str) -> Result<Url, EngineError> {
 }
 
 pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError> {
-    let wishes = request.granted_scopes.iter().map(crate::wire::relation::ScopeWish::wish);
+    let wishes = request.granted_scopes.iter().map(crate::wire::relation::ScopeGrantRequest::wish);
     let wishes = wishes.collect::<Result<_, _>>().map_err(|why| wrong(format!("granted_scopes: {why}")))?;
     Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
 }
 
 /// Parses a message. The envelope stays opaque; only the envelope's nesting depth is limited.
 pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
-    let request: PostRequest<'_> = with_raw(bytes)?;
+    let request: PostMessageRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
     if written.starts_with('{') && json::is_too_deep(written.as_bytes()) {
         return Err(bad_json(&format!("the envelope {}", json::JsonError::TooDeep)));
     }
-    let Some(Sealed(envelope)) = Sealed::of_envelope(request.envelope) else {
+    let Some(SealedBytes(envelope)) = SealedBytes::of_envelope(request.envelope) else {
         return Err(wrong("envelope must be an object, or a text with its bytes in base64 (standard or url-safe)"));
     };
-    let PostRequest { client_message_id: client_id, content_type, msg_subtype: subtype, .. } = request;
+    let PostMessageRequest { client_message_id: client_id, content_type, msg_subtype: subtype, .. } = request;
     Ok(NewPost { client_id, content_type, subtype, envelope })
 }
 
@@ -169,10 +166,10 @@ pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
 pub(crate) fn backup(bytes: &[u8]) -> Result<KeyBackup, EngineError> {
     let backup: KeyBackup = strict(bytes)?;
     let length = |name: &str, text: &str| {
-        Sealed::parse(text).map(|sealed| sealed.0.len()).map_err(|why| wrong(format!("{name} {why}")))
+        SealedBytes::parse(text).map(|sealed| sealed.0.len()).map_err(|why| wrong(format!("{name} {why}")))
     };
-    if length("argon2_salt", &backup.argon2_salt)? != SALT {
-        return Err(wrong(format!("argon2_salt must be {SALT} bytes in base64")));
+    if length("argon2_salt", &backup.argon2_salt)? != BACKUP_SALT_BYTES {
+        return Err(wrong(format!("argon2_salt must be {BACKUP_SALT_BYTES} bytes in base64")));
     }
     for (name, text) in [("backup_a", &backup.backup_a), ("backup_b", &backup.backup_b)] {
         if length(name, text)? == 0 {
@@ -184,12 +181,12 @@ pub(crate) fn backup(bytes: &[u8]) -> Result<KeyBackup, EngineError> {
 
 /// Parsed `If-Match` header with manifest hashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum IfMatch {
+pub(crate) enum IfMatchHeader {
     Any,
     OneOf(Vec<Digest>),
 }
 
-impl IfMatch {
+impl IfMatchHeader {
     /// Parses the header. Weak tags match nothing (RFC 9110 §13.1.1).
     pub(crate) fn read(text: &str) -> Result<Self, EngineError> {
         if text.trim() == "*" {
@@ -222,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsafe_integers_and_duplicate_names_are_refused() {
+    fn json_with_unsafe_integers_or_duplicate_names_is_refused() {
         let read = |text: &str| strict::<Value>(text.as_bytes()).map_err(|error| error.code);
         assert!(read(r#"{"a": 9007199254740991, "b": 0.5}"#).is_ok());
         for bad in [
@@ -244,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn request_keeps_manifest_bytes_and_null_manifest_means_removal() {
+    fn agent_request_keeps_manifest_bytes_and_null_manifest_means_removal() {
         let read = |text: &str| with_raw::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
         let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
         assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));
@@ -271,7 +268,7 @@ mod tests {
     fn if_match_matches_the_current_hash_by_strong_tag_or_star() {
         let hash = Digest::of_bytes(b"x");
         let other = Digest::of_bytes(b"y");
-        let wanted = |text: &str, current| IfMatch::read(text).unwrap().wanted(current);
+        let wanted = |text: &str, current| IfMatchHeader::read(text).unwrap().wanted(current);
         assert_eq!(wanted(&format!("\"{hash}\""), Some(hash)), hash);
         assert_eq!(wanted(&format!("\"{other}\", \"{hash}\""), Some(hash)), hash);
         assert_eq!(wanted("*", Some(hash)), hash);
@@ -279,7 +276,7 @@ mod tests {
             assert_ne!(wanted(&stale, Some(hash)), hash, "{stale}");
         }
         assert_ne!(wanted("*", None), hash);
-        assert!(IfMatch::read("abc").is_err());
+        assert!(IfMatchHeader::read("abc").is_err());
     }
 
     #[test]

@@ -3,15 +3,14 @@
 //!
 //! ```no_run
 //! # use nuncio_a2h::peer::{Peer, PeerConfig, ToolError};
-//! # use nuncio_core::happening::Recipient;
+//! # use nuncio_core::notification::Recipient;
 //! # use nuncio_core::ids::PersonName;
 //! # use serde_json::json;
-//! # use tokio_util::sync::CancellationToken;
-//! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
+//! # //! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
 //! let agent = Peer::new(config);
 //! tokio::spawn(agent.clone().run(stop));
 //! let conversation = agent.conversation_with(&Recipient::Person(ada)).await?;
-//! let notes = agent.call_tool(&conversation.id, "read_file", json!({"path": "notes.md"})).await?;
+//! let notes = agent.calls().call_tool(&conversation.id, "read_file", json!({"path": "notes.md"})).await?;
 //! println!("{notes}");
 //! # Ok(())
 //! # }
@@ -22,49 +21,50 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use nuncio_core::bundle::{KeyBundle, SealMode};
+use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, Conversation, ConversationType, StreamId};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
-use nuncio_core::ids::{CallId, ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::ids::{ConversationId, DeviceId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::seal::{KeyStore, KeyStoreError, OpenError, SealIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{Notify, OnceCell, oneshot};
+use tokio::sync::{Notify, OnceCell};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::client::{Relay, RelayEventKind};
-use crate::wire::artifact::Outcome;
 
 mod calls;
 mod client_ids;
 mod error;
 mod inbox;
-mod key_decisions;
 mod listening;
 mod outbox;
 mod run;
+mod runtime;
+mod seal_keys;
 mod send_slots;
 mod webhook_receiver;
 mod writing;
 
-pub use calls::CallOptions;
+pub use calls::{CallOptions, ToolCalls};
 pub use client_ids::SentConfirmation;
 pub use error::{SendError, ToolError};
-use listening::IncomingStream;
+use listening::IncomingTextStream;
 pub use listening::{StreamEvent, StreamEventKind};
+pub use outbox::Outbox;
+use runtime::PeerRuntime;
+pub use seal_keys::SealKeys;
 pub use webhook_receiver::{WebhookError, WebhookReceiver};
-pub use writing::StreamWriter;
+pub use writing::{OutgoingStreams, StreamWriter};
 
 pub struct PeerConfig {
     pub relay: Arc<dyn Relay>,
     /// Keys and messages that must survive a restart.
-    pub keep: Arc<dyn KeyStore>,
-    pub party: SealIdentity,
+    pub key_store: Arc<dyn KeyStore>,
+    pub seal_identity: SealIdentity,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub handler: Arc<dyn PeerHandler>,
@@ -98,15 +98,7 @@ pub trait PeerHandler: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-pub struct IgnoreMessages;
-
-#[async_trait]
-impl PeerHandler for IgnoreMessages {
-    async fn on_message(&self, _: &Peer, _: InboundMessage) {}
-}
-
-/// Stored in this form until it is handled.
+/// A received and opened message, stored in this form until it is handled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InboundMessage {
     pub conversation: ConversationId,
@@ -119,7 +111,7 @@ pub struct InboundMessage {
     /// Digest of the sealed envelope; `None` for a message that an earlier version received.
     #[serde(default)]
     pub envelope: Option<Digest>,
-    /// Whether its keys give forward secrecy.
+    /// Whether the keys of the sender give forward secrecy.
     pub mode: SealMode,
     /// Time signed by the sender.
     pub sealed_at: Timestamp,
@@ -139,148 +131,108 @@ pub struct UnopenedMessage {
 /// An agent or a person's device at a relay. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Peer {
-    inner: Arc<Inner>,
+    parts: Arc<PeerParts>,
 }
 
-struct Inner {
-    relay: Arc<dyn Relay>,
-    keep: Arc<dyn KeyStore>,
-    party: Mutex<SealIdentity>,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+struct PeerParts {
+    runtime: Arc<PeerRuntime>,
+    keys: Arc<SealKeys>,
+    outbox: Arc<Outbox>,
+    calls: ToolCalls,
+    streams: Arc<OutgoingStreams>,
     handler: Arc<dyn PeerHandler>,
-    waiting: Mutex<HashMap<CallId, WaitingCall>>,
-    /// Cache of conversations.
-    conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
-    /// Cache of trusted keys, until they change.
-    met: Mutex<HashMap<Recipient, Vec<KeyBundle>>>,
     /// Last handler task of each conversation.
     handling: Mutex<HashMap<ConversationId, JoinHandle<()>>>,
-    /// Locks that order sending: see [`turns`].
-    lines: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
-    /// Set once the messages of the previous process are sent.
-    leftovers: OnceCell<()>,
-    /// Notified when the relay is reachable again.
-    back: Notify,
     /// Last rekey message to each device: conversation and number.
     rekeyed: Mutex<HashMap<DeviceId, (ConversationId, u64)>>,
-    /// Own streams, each until it ends.
-    writing: Mutex<HashMap<StreamId, CancellationToken>>,
-    heard: Mutex<HashMap<(ConversationId, StreamId), IncomingStream>>,
-}
-
-/// Call that waits for its answer from this conversation.
-struct WaitingCall {
-    conversation: ConversationId,
-    answer: oneshot::Sender<Outcome>,
-    /// Notified when the device could not open the call, so that it is sent again.
-    again: Arc<Notify>,
+    incoming: Mutex<HashMap<(ConversationId, StreamId), IncomingTextStream>>,
 }
 
 impl Peer {
     /// Does nothing until [`Peer::run`].
     #[must_use]
     pub fn new(config: PeerConfig) -> Self {
-        let PeerConfig { relay, keep, party, clock, entropy, handler } = config;
-        let inner = Inner {
-            relay,
-            keep,
-            party: Mutex::new(party),
-            clock,
-            entropy,
-            handler,
-            waiting: Mutex::default(),
-            conversations: Mutex::default(),
-            met: Mutex::default(),
-            handling: Mutex::default(),
-            lines: Mutex::default(),
+        let PeerConfig { relay, key_store, seal_identity, clock, entropy, handler } = config;
+        let runtime = Arc::new(PeerRuntime { relay, key_store, clock, entropy, conversations: Mutex::default() });
+        let keys = Arc::new(SealKeys {
+            runtime: Arc::clone(&runtime),
+            seal_identity: Arc::new(Mutex::new(seal_identity)),
+            trusted_keys: Mutex::default(),
+        });
+        let outbox = Arc::new(Outbox {
+            runtime: Arc::clone(&runtime),
+            keys: Arc::clone(&keys),
+            send_locks: Mutex::default(),
             leftovers: OnceCell::new(),
             back: Notify::new(),
-            rekeyed: Mutex::default(),
+        });
+        let streams = OutgoingStreams {
+            runtime: Arc::clone(&runtime),
+            keys: Arc::clone(&keys),
+            outbox: Arc::clone(&outbox),
             writing: Mutex::default(),
-            heard: Mutex::default(),
         };
-        Self { inner: Arc::new(inner) }
+        let waiting = Mutex::default();
+        let parts = PeerParts {
+            calls: ToolCalls { runtime: Arc::clone(&runtime), outbox: Arc::clone(&outbox), waiting },
+            streams: Arc::new(streams),
+            runtime,
+            keys,
+            outbox,
+            handler,
+            handling: Mutex::default(),
+            rekeyed: Mutex::default(),
+            incoming: Mutex::default(),
+        };
+        Self { parts: Arc::new(parts) }
     }
 
     #[must_use]
     pub fn me(&self) -> &Recipient {
-        self.inner.relay.me()
+        self.parts.runtime.me()
+    }
+
+    #[must_use]
+    pub fn keys(&self) -> &SealKeys {
+        &self.parts.keys
+    }
+
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.parts.outbox
+    }
+
+    #[must_use]
+    pub fn calls(&self) -> &ToolCalls {
+        &self.parts.calls
+    }
+
+    #[must_use]
+    pub fn streams(&self) -> &Arc<OutgoingStreams> {
+        &self.parts.streams
     }
 
     /// Two-party conversation with someone; created if there is none.
     pub async fn conversation_with(&self, other: &Recipient) -> Result<Arc<Conversation>, SendError> {
-        let alone = |known: &&Arc<Conversation>| known.other(self.me()) == Some(other);
-        let known = lock(&self.inner.conversations).values().find(alone).cloned();
-        match known {
-            Some(known) => Ok(known),
-            None => Ok(self.remember(self.inner.relay.conversation_with(other).await?)),
-        }
+        self.parts.runtime.conversation_with(other).await
     }
 
     /// A conversation that this peer is a member of.
     pub async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
-        let known = lock(&self.inner.conversations).get(id).cloned();
-        match known {
-            // Members of a group may change, so groups are not cached.
-            Some(known) if known.kind != ConversationType::Group => Ok(known),
-            _ => Ok(self.remember(self.inner.relay.conversation(id).await?)),
-        }
-    }
-
-    fn remember(&self, conversation: Conversation) -> Arc<Conversation> {
-        const MOST: usize = 10_000;
-        let conversation = Arc::new(conversation);
-        let mut known = lock(&self.inner.conversations);
-        if known.len() >= MOST {
-            known.clear();
-        }
-        known.insert(conversation.id.clone(), Arc::clone(&conversation));
-        conversation
-    }
-
-    pub async fn pinned(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
-        let owner = owner.clone();
-        Ok(self.with_party(move |party| party.pinned(&owner)).await??)
-    }
-
-    /// Number that both sides compare to detect a man in the middle; `None` before first contact.
-    pub async fn safety_number(&self, owner: &Recipient) -> Result<Option<String>, SendError> {
-        self.meet(owner).await?;
-        let owner = owner.clone();
-        Ok(self.with_party(move |party| party.safety_number(&owner)).await??)
+        self.parts.runtime.conversation(id).await
     }
 
     /// Deletes every own record that mentions one of these texts.
     pub fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
-        lock(&self.inner.conversations).clear();
-        lock(&self.inner.met).clear();
-        self.inner.keep.forget(texts)
-    }
-
-    fn now(&self) -> Timestamp {
-        self.inner.clock.now()
-    }
-
-    fn new_client_id(&self) -> Result<ClientMessageId, SendError> {
-        let name = timed_name(&*self.inner.entropy, "m_", self.now());
-        ClientMessageId::parse(&name).map_err(|why| SendError::Fault(why.to_string()))
-    }
-
-    /// Works with the keys on a blocking thread, because every step writes to disk.
-    async fn with_party<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut SealIdentity) -> T + Send + 'static,
-    ) -> Result<T, SendError> {
-        let inner = Arc::clone(&self.inner);
-        let done = tokio::task::spawn_blocking(move || work(&mut lock(&inner.party))).await;
-        done.map_err(|_| SendError::Fault("the sealing task was aborted".to_owned()))
+        lock(&self.parts.runtime.conversations).clear();
+        lock(&self.parts.keys.trusted_keys).clear();
+        self.parts.runtime.key_store.forget(texts)
     }
 }
 
 impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Agent({})", self.inner.relay.me())
+        write!(f, "Peer({})", self.me())
     }
 }
 

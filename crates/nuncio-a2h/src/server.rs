@@ -1,7 +1,6 @@
 //! Routes of the protocol. Each only translates a request into a use case, and its outcome into a response.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
@@ -12,21 +11,18 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::happening::Recipient;
-use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::ids::PersonName;
 use nuncio_core::manifest::{MAX_WRITTEN_BYTES, Presets};
-use nuncio_core::person::Device;
+use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
-use nuncio_core::signature::PublicKey;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::access::key_expired;
-use nuncio_engine::{Caller, Credential, Engine, EngineError, Identity};
+use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
 use nuncio_http::{BodyLimits, CredentialLocation, QueryParameters};
 use serde::Serialize;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
 use crate::error::A2hError;
-use crate::wire::{Answer, Page};
+use crate::wire::{DataBody, Page};
 
 mod agents;
 mod auth;
@@ -43,6 +39,7 @@ mod users;
 mod webhooks;
 
 pub use front::A2hFront;
+pub use nuncio_http::device_tokens::{AccessToken, DeviceTokens, TokenHolder, TokenIdentity, identify};
 pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
@@ -55,63 +52,10 @@ const MAX_BODY: usize = 256 * 1024;
 /// Limit of a request that carries a message, in bytes: the envelope in base64 and its fields.
 const MAX_MESSAGE_BODY: usize = 1024 * 1024;
 /// Default and largest page size.
-const PAGE: usize = 20;
+const MAX_PAGE_SIZE: usize = 20;
 const MAX_PAGE: usize = 50;
 
-/// Issues and verifies the access tokens of people's devices.
-pub trait DeviceTokens: fmt::Debug + Send + Sync {
-    /// Token for a device that proved its key.
-    fn issue(&self, device: &Device) -> AccessToken;
-    /// Holder of a token; `None` unless this server issued it and it is valid now.
-    fn read(&self, token: &str) -> Option<TokenHolder>;
-    /// Audience that devices sign for: this server's URL.
-    fn audience(&self) -> &str;
-    /// Key that signs tokens.
-    fn key(&self) -> PublicKey;
-    /// The same key as a JWK.
-    fn jwk(&self) -> Value;
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessToken {
-    pub token: String,
-    pub expires_at: Timestamp,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenHolder {
-    pub person: PersonName,
-    pub device: DeviceId,
-    pub expires_at: Timestamp,
-}
-
-/// Authenticated caller; `expires_at` is `None` for tokens without an end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenIdentity {
-    pub caller: Caller,
-    pub expires_at: Option<Timestamp>,
-}
-
-/// Authenticates a token: that of an agent, or of a person's device that is not revoked.
-pub async fn identify(
-    engine: &Engine,
-    tokens: &dyn DeviceTokens,
-    token: &str,
-) -> Result<Option<TokenIdentity>, EngineError> {
-    if let Some(caller) = engine.accounts().authenticate_agent_token(token).await? {
-        return Ok(Some(TokenIdentity { caller, expires_at: None }));
-    }
-    let Some(holder) = tokens.read(token) else { return Ok(None) };
-    let device = engine.people().valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
-    Ok(device.map(|device| {
-        let credential = Credential::Device(device.id);
-        let person = Some(device.person.clone());
-        let caller = Caller { credential, person, ..Caller::new(Principal::Person(device.person)) };
-        TokenIdentity { caller, expires_at: Some(holder.expires_at) }
-    }))
-}
-
-/// What a handler returns.
+/// Return type of all request handlers.
 type A2hResult = Result<Response, A2hError>;
 
 #[derive(Debug, Clone)]
@@ -156,7 +100,7 @@ impl A2h {
     }
 }
 
-/// Routes; the caller of this function puts an [`Identity`] into each request.
+/// Routes; the caller of this function puts an [`CallerIdentity`] into each request.
 pub fn routes(a2h: A2h) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(a2h)
 }
@@ -228,9 +172,17 @@ fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     (status, headers, bytes).into_response()
 }
 
-/// Successful response.
+/// Successful response with `data` as its `data` member.
 fn data(status: StatusCode, data: impl Serialize) -> Response {
-    answer(status, &Answer { data })
+    answer(status, &DataBody { data })
+}
+
+/// Successful response to the creation of an object at `path`.
+fn created(path: &str, object: impl Serialize) -> Response {
+    let mut response = data(StatusCode::CREATED, object);
+    let location = HeaderValue::try_from(path).ok();
+    response.headers_mut().extend(location.map(|location| (header::LOCATION, location)));
+    response
 }
 
 /// Page from a list with one item more than the page holds; `cursor` gives the position of the next page.
@@ -256,7 +208,7 @@ impl ListQuery {
     fn of(request: &Request) -> Result<Self, EngineError> {
         let asked = QueryParameters::of(request.uri());
         let limit = match asked.pairs().find(|(name, _)| *name == "limit") {
-            None => PAGE,
+            None => MAX_PAGE_SIZE,
             Some((_, text)) => text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit)).ok_or_else(|| {
                 EngineError::new(Code::BadRequest, format!("limit must be a whole number from 1 to {MAX_PAGE}"))
             })?,
@@ -280,37 +232,28 @@ impl ListQuery {
     }
 }
 
-/// Path parameter. Bytes that are no UTF-8 become a name that matches nothing.
+/// Path parameters. Bytes that are no UTF-8 become empty texts, which match nothing.
 struct PathParam<T>(T);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathParam<String> {
+impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> for PathParam<T> {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let named = Path::<String>::from_request_parts(parts, state).await;
-        Ok(Self(named.map_or_else(|_| char::REPLACEMENT_CHARACTER.to_string(), |Path(name)| name)))
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for PathParam<(String, String)> {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let named = Path::<(String, String)>::from_request_parts(parts, state).await;
-        Ok(Self(named.map_or_else(|_| Default::default(), |Path(names)| names)))
+        let named = Path::<T>::from_request_parts(parts, state).await;
+        Ok(Self(named.map_or_else(|_| T::default(), |Path(names)| names)))
     }
 }
 
 /// Caller of a request; `None` for anonymous requests.
 fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
-    match request.extensions().get::<Identity>() {
-        Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
-        Some(Identity::Invalid) => {
+    match request.extensions().get::<CallerIdentity>() {
+        Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
+        Some(CallerIdentity::Invalid) => {
             let message = "the token or key is not valid: unknown, expired or revoked; a device gets a new token at /a2h/auth/token";
             Err(EngineError::new(Code::Unauthorized, message))
         }
-        Some(Identity::Expired(at)) => Err(key_expired(*at)),
-        Some(Identity::Known(_) | Identity::Missing) | None => Ok(None),
+        Some(CallerIdentity::Expired(at)) => Err(key_expired(*at)),
+        Some(CallerIdentity::Known(_) | CallerIdentity::Missing) | None => Ok(None),
     }
 }
 
@@ -321,10 +264,10 @@ fn caller(request: &Request) -> Result<Caller, EngineError> {
 }
 
 /// Calling person or agent; other callers are refused.
-fn party(request: &Request) -> Result<(Recipient, Caller), EngineError> {
+fn participant(request: &Request) -> Result<(Recipient, Caller), EngineError> {
     let caller = caller(request)?;
     match Recipient::try_from(caller.principal.clone()) {
-        Ok(party) => Ok((party, caller)),
+        Ok(participant) => Ok((participant, caller)),
         Err(_) => {
             let message = "a person or an agent must ask: send the access token of a device, or an agent's own";
             Err(EngineError::new(Code::Unauthorized, message))

@@ -17,7 +17,7 @@ pub mod stream;
 pub mod webhook;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer<T> {
+pub struct DataBody<T> {
     pub data: T,
 }
 

@@ -21,7 +21,7 @@ mod key;
 mod stream;
 mod tolerant;
 
-pub use conversation::{AapConversation, Exchange, Received, TurnEnd, UnansweredCall, Update};
+pub use conversation::{AapConversation, TurnEnd, TurnExchange, TurnReception, TurnUpdate, UnansweredCall};
 pub use error::ClientError;
 pub use event::{StopError, TurnEvent, TurnStop};
 pub use key::ApiKey;
@@ -33,9 +33,9 @@ use crate::wire::session::{CreatedSession, HistoryAnswer};
 pub use crate::wire::turn::{AgentOverride, TurnBody};
 
 /// Timeout of requests that run no turn.
-const SHORT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Size limit of a response, in bytes.
-const MAX_ANSWER: usize = 64 * 1024 * 1024;
+const MAX_RESPONSE: usize = 64 * 1024 * 1024;
 /// Bytes read of an error response.
 const MAX_ERROR: usize = 16 * 1024;
 
@@ -67,7 +67,7 @@ impl Client {
     /// # Errors
     /// Fails also if the server does not speak AAP v3.
     pub async fn meta(&self) -> Result<Meta, ClientError> {
-        let meta: Meta = self.json(self.request(Method::GET, &["meta"])?.timeout(SHORT)).await?;
+        let meta: Meta = self.json(self.request(Method::GET, &["meta"])?.timeout(REQUEST_TIMEOUT)).await?;
         if meta.version == VERSION {
             return Ok(meta);
         }
@@ -76,7 +76,7 @@ impl Client {
 
     /// `GET /sessions`: the first page, or the page after `after`.
     pub async fn sessions(&self, after: Option<&str>) -> Result<SessionsPage, ClientError> {
-        let mut request = self.request(Method::GET, &["sessions"])?.timeout(SHORT);
+        let mut request = self.request(Method::GET, &["sessions"])?.timeout(REQUEST_TIMEOUT);
         if let Some(after) = after {
             request = request.query(&[("after", after)]);
         }
@@ -85,25 +85,25 @@ impl Client {
 
     /// `POST /sessions`: returns the id of the new session.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, ClientError> {
-        let request = self.request(Method::POST, &["sessions"])?.timeout(SHORT).json(new);
+        let request = self.request(Method::POST, &["sessions"])?.timeout(REQUEST_TIMEOUT).json(new);
         let created: CreatedSession = self.json(request).await?;
         Ok(created.session_id)
     }
 
     /// `GET /sessions/:id`
     pub async fn session(&self, session: &str) -> Result<SessionInfo, ClientError> {
-        self.json(self.request(Method::GET, &["sessions", session])?.timeout(SHORT)).await
+        self.json(self.request(Method::GET, &["sessions", session])?.timeout(REQUEST_TIMEOUT)).await
     }
 
     /// `DELETE /sessions/:id`
     pub async fn delete_session(&self, session: &str) -> Result<(), ClientError> {
-        let request = self.request(Method::DELETE, &["sessions", session])?.timeout(SHORT);
+        let request = self.request(Method::DELETE, &["sessions", session])?.timeout(REQUEST_TIMEOUT);
         accepted(send(request).await?).await.map(drop)
     }
 
     /// `GET /sessions/:id/history`. Unreadable messages are skipped, and duplicate tool results are removed.
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<Message>, ClientError> {
-        let request = self.request(Method::GET, &["sessions", session, "history"])?.timeout(SHORT);
+        let request = self.request(Method::GET, &["sessions", session, "history"])?.timeout(REQUEST_TIMEOUT);
         let mut answer: HistoryAnswer<Value> = self.json(request.query(&[("type", kind.as_str())])).await?;
         match answer.history.remove(kind.as_str()) {
             Some(Value::Array(messages)) => Ok(tolerant::messages(messages)),
@@ -163,7 +163,7 @@ impl Client {
     /// # Errors
     /// The server answers 404 if no turn runs or if it lacks the extension.
     pub async fn cancel(&self, session: &str) -> Result<(), ClientError> {
-        let request = self.request(Method::POST, &["sessions", session, "cancel"])?.timeout(SHORT);
+        let request = self.request(Method::POST, &["sessions", session, "cancel"])?.timeout(REQUEST_TIMEOUT);
         accepted(send(request).await?).await.map(drop)
     }
 
@@ -213,8 +213,8 @@ async fn read_json<T: DeserializeOwned>(response: Response) -> Result<T, ClientE
     let mut bytes = Vec::new();
     while let Some(chunk) = body.next().await {
         let chunk = chunk.map_err(|error| ClientError::broken(&error))?;
-        if bytes.len() + chunk.len() > MAX_ANSWER {
-            return Err(ClientError::TooLarge(format!("the answer is larger than {MAX_ANSWER} bytes")));
+        if bytes.len() + chunk.len() > MAX_RESPONSE {
+            return Err(ClientError::TooLarge(format!("the answer is larger than {MAX_RESPONSE} bytes")));
         }
         bytes.extend_from_slice(&chunk);
     }
@@ -223,7 +223,7 @@ async fn read_json<T: DeserializeOwned>(response: Response) -> Result<T, ClientE
 }
 
 /// Whether the response is an event stream; without a content type, whether a stream was requested.
-fn is_stream(headers: &HeaderMap, asked: bool) -> bool {
+fn is_stream(headers: &HeaderMap, stream_requested: bool) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
-    if kind.contains("event-stream") { true } else { asked && !kind.contains("json") }
+    if kind.contains("event-stream") { true } else { stream_requested && !kind.contains("json") }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::agent::{Agent, AgentOption, OptionKind, Tool};
+use nuncio_core::agent::{Agent, AgentOption, OptionValueType, Tool};
 use nuncio_core::ids::OptionName;
 use nuncio_core::session::{ClientTool, OptionValue, Session};
 use nuncio_engine::converse::REDACTED;
@@ -37,12 +37,12 @@ fn agent_info(agent: &Agent) -> AgentInfo {
 
 fn option_info(option: &AgentOption) -> OptionInfo {
     let (kind, options) = match &option.kind {
-        OptionKind::Text => ("text", Vec::new()),
-        OptionKind::Secret => ("secret", Vec::new()),
-        OptionKind::Select(values) => ("select", values.clone()),
+        OptionValueType::Text => ("text", Vec::new()),
+        OptionValueType::Secret => ("secret", Vec::new()),
+        OptionValueType::Select(values) => ("select", values.clone()),
     };
     // The default of a secret option would be public.
-    let default = if option.kind == OptionKind::Secret { String::new() } else { option.default.clone() };
+    let default = if option.kind == OptionValueType::Secret { String::new() } else { option.default.clone() };
     OptionInfo {
         name: option.name.to_string(),
         kind: kind.to_owned(),

@@ -1,6 +1,6 @@
 //! Routes of AAP. Handlers convert requests to calls of the engine and results to responses.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
@@ -10,10 +10,11 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
+use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::access::{Access, key_expired};
 use nuncio_engine::converse::HistoryKind;
-use nuncio_engine::{Caller, Engine, EngineError, Identity};
+use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -34,15 +35,16 @@ pub use refuse::refuse;
 use front::BASE;
 use refuse::AapError;
 
-/// What a handler returns.
+/// Response of an AAP handler.
 type AapResult = Result<Response, AapError>;
 
-/// State of the routes.
+/// State that all AAP routes share.
 #[derive(Debug, Clone)]
 pub struct Aap {
     engine: Engine,
     bodies: BodyLimits,
-    meta: Arc<CachedMeta>,
+    /// Body of `GET /meta`.
+    meta: Arc<EditionCache<u64, (), Bytes>>,
 }
 
 impl Aap {
@@ -52,27 +54,7 @@ impl Aap {
     }
 }
 
-/// Body of `GET /meta`, serialised once per change of the agents.
-#[derive(Debug, Default)]
-struct CachedMeta(RwLock<(u64, Bytes)>);
-
-impl CachedMeta {
-    fn current(&self, engine: &Engine) -> Bytes {
-        let edition = engine.agents().agents_edition();
-        {
-            let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            if kept.0 == edition && !kept.1.is_empty() {
-                return kept.1.clone();
-            }
-        }
-        let agents = engine.agents().list();
-        let document = Bytes::from(sorted(&project::meta(agents.iter().map(|agent| &**agent))).to_string());
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = (edition, document.clone());
-        document
-    }
-}
-
-/// Builds the router with its fallback. The server must add an [`Identity`] to each request. Paths include the base,
+/// Builds the router with its fallback. The server must add an [`CallerIdentity`] to each request. Paths include the base,
 /// because a nested router would rewrite the URI of every request.
 pub fn routes(aap: Aap) -> Router {
     table()
@@ -98,8 +80,11 @@ fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
 
 /// `GET /meta`: a public document, independent of credentials.
 async fn meta(State(aap): State<Aap>) -> Response {
-    let json = HeaderValue::from_static("application/json");
-    ([(header::CONTENT_TYPE, json)], aap.meta.current(&aap.engine)).into_response()
+    let agents = aap.engine.agents();
+    let document = aap.meta.get_or_put(agents.agents_edition(), (), || {
+        sorted(&project::meta(agents.list().iter().map(|agent| &**agent))).to_string().into()
+    });
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document).into_response()
 }
 
 /// `POST /sessions`
@@ -183,7 +168,7 @@ async fn begin_turn(State(aap): State<Aap>, SessionPath(id): SessionPath, reques
     let (request, idempotency) = match read {
         Ok(read) => read,
         Err(error) => {
-            // That the session is not there is worth more than what is wrong with the body.
+            // A missing session is reported before faults of the body.
             aap.engine.conversations().session(&caller, &id).await?;
             return Err(error.into());
         }
@@ -309,11 +294,11 @@ impl Aap {
 }
 
 fn caller(request: &Request) -> Result<Caller, EngineError> {
-    match request.extensions().get::<Identity>() {
-        Some(Identity::Known(caller)) => Ok(caller.clone()),
-        Some(Identity::Invalid) => Err(wrong_key()),
-        Some(Identity::Expired(at)) => Err(key_expired(*at)),
-        Some(Identity::Missing) | None => {
+    match request.extensions().get::<CallerIdentity>() {
+        Some(CallerIdentity::Known(caller)) => Ok(caller.clone()),
+        Some(CallerIdentity::Invalid) => Err(wrong_key()),
+        Some(CallerIdentity::Expired(at)) => Err(key_expired(*at)),
+        Some(CallerIdentity::Missing) | None => {
             let message =
                 format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);
             Err(EngineError::new(Code::Unauthorized, message))

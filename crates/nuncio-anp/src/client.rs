@@ -44,23 +44,19 @@ pub use target::{AgentTarget, LocalDids};
 pub use verify::{CheckOutcome, CheckSubject, DescriptionCheck, DescriptionChecks};
 
 pub(crate) use error::plain;
-pub(crate) use target::authority;
+pub(crate) use target::{authority, did_authority};
 
+use exchange::HttpExchange;
 use invoke::DescriptionCache;
 use negotiate::Agreements;
-use tokens::TokenCache;
 
 /// Client for remote agents. Clones are cheap and share tokens and agreements.
 #[derive(Debug, Clone)]
 pub struct AnpClient {
-    fetch: Arc<dyn Fetch>,
-    clock: Arc<dyn Clock>,
+    http: HttpExchange,
     entropy: Arc<dyn Entropy>,
-    signer: Option<Arc<dyn RequestSigner>>,
-    bearer: Option<Bearer>,
-    tokens: Arc<TokenCache>,
     agreements: Arc<Agreements>,
-    known: Arc<DescriptionCache>,
+    descriptions: Arc<DescriptionCache>,
     options: AnpClientOptions,
 }
 
@@ -101,21 +97,22 @@ impl AnpClient {
         entropy: Arc<dyn Entropy>,
         options: AnpClientOptions,
     ) -> Self {
-        let (tokens, agreements, known) = (Arc::default(), Arc::default(), Arc::default());
-        Self { fetch, clock, entropy, signer: None, bearer: None, tokens, agreements, known, options }
+        let (tokens, agreements, descriptions) = (Arc::default(), Arc::default(), Arc::default());
+        let http = HttpExchange { fetch, clock, signer: None, bearer: None, tokens, timeout: options.exchange };
+        Self { http, entropy, agreements, descriptions, options }
     }
 
     /// Sets the DID that signs requests, if any. Tokens and agreements stay shared and are separated by DID.
     #[must_use]
     pub fn signed_by(mut self, signer: Option<Arc<dyn RequestSigner>>) -> Self {
-        self.signer = signer;
+        self.http.signer = signer;
         self
     }
 
     /// Sets a bearer token for the named host; no other host receives the token.
     #[must_use]
     pub fn with_bearer(mut self, token: Option<String>) -> Self {
-        self.bearer = token.map(Bearer);
+        self.http.bearer = token.map(Bearer);
         self
     }
 }

@@ -7,9 +7,10 @@ mod publisher;
 mod tests;
 mod verification;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use nuncio_core::agent::Agent;
+use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::crawl::{Catalogue, CatalogueQuery};
 use nuncio_engine::directory::DirectoryListing;
@@ -66,9 +67,9 @@ impl ListedAgent {
     pub fn of(description: &AgentDescription) -> Self {
         let abilities = || description.capabilities.iter().flatten();
         let mut tags: Vec<String> = Vec::new();
-        let said = description.extra.get("tags").and_then(Value::as_array);
-        let said = said.into_iter().flatten().filter_map(Value::as_str);
-        for tag in said.chain(abilities().flat_map(|it| it.intent_tags.iter().flatten().map(String::as_str))) {
+        let declared_tags = description.extra.get("tags").and_then(Value::as_array);
+        let declared_tags = declared_tags.into_iter().flatten().filter_map(Value::as_str);
+        for tag in declared_tags.chain(abilities().flat_map(|it| it.intent_tags.iter().flatten().map(String::as_str))) {
             let tag = plain(tag);
             if tags.len() < MAX_TAGS && !tag.trim().is_empty() && !tags.contains(&tag) {
                 tags.push(tag);
@@ -112,7 +113,7 @@ impl ListedAgent {
 struct DirectoryRow {
     url: Url,
     listed: ListedAgent,
-    /// `None` for local agents.
+    /// The stored registration; `None` for local agents.
     entry: Option<DirectoryListing>,
     /// All searchable text, in lower case.
     text: String,
@@ -121,9 +122,10 @@ struct DirectoryRow {
 impl DirectoryRow {
     fn new(url: Url, listed: ListedAgent, entry: Option<DirectoryListing>) -> Self {
         let ListedAgent { name, description, owner, tags, capabilities, did, .. } = &listed;
-        let named = capabilities.iter().flat_map(|it| [Some(&it.id), it.name.as_ref()].into_iter().flatten());
+        let capability_texts =
+            capabilities.iter().flat_map(|it| [Some(&it.id), it.name.as_ref()].into_iter().flatten());
         let own = [Some(name), description.as_ref(), owner.as_ref(), did.as_ref()].into_iter().flatten();
-        let parts = own.chain(tags).chain(named).map(|part| part.to_lowercase());
+        let parts = own.chain(tags).chain(capability_texts).map(|part| part.to_lowercase());
         let text = parts.collect::<Vec<_>>().join("\n");
         Self { url, listed, entry, text }
     }
@@ -131,27 +133,16 @@ impl DirectoryRow {
     /// The row as an ANP-08 item, with additional members for search results.
     fn item(&self) -> CollectionItem {
         let mut item = CollectionItem::new(self.listed.name.clone(), self.url.to_string());
-        let ListedAgent { did, description, owner, tags, capabilities, verified, .. } = &self.listed;
-        let mut say = |name: &str, value: Value| {
-            item.extra.insert(name.to_owned(), value);
-        };
-        if let Some(did) = did {
-            say("did", json!(did));
+        if let Value::Object(listed) = json!(self.listed) {
+            item.extra.extend(listed.into_iter().filter(|(name, _)| name != "name" && name != "verified"));
         }
-        if let Some(description) = description {
-            say("description", json!(description));
-        }
-        if let Some(owner) = owner {
-            say("owner", json!(owner));
-        }
-        say("tags", json!(tags));
-        say("capabilities", json!(capabilities));
+        let mut add = |name: &str, value: Value| drop(item.extra.insert(name.to_owned(), value));
         match &self.entry {
-            None => say("standing", json!("own")),
+            None => add("standing", json!("own")),
             Some(entry) => {
-                say("id", json!(entry.id()));
-                say("standing", json!(if entry.is_stale() { "stale" } else { "listed" }));
-                say("verified", json!({"at": entry.verified, "what": verified}));
+                add("id", json!(entry.id()));
+                add("standing", json!(if entry.is_stale() { "stale" } else { "listed" }));
+                add("verified", json!({"at": entry.verified, "what": self.listed.verified}));
             }
         }
         item
@@ -161,38 +152,8 @@ impl DirectoryRow {
 /// Registered agents by description URL.
 type AgentCatalogue = Catalogue<Arc<DirectoryRow>>;
 
-/// Rows of the local agents, rebuilt when agents or DIDs change.
-#[derive(Debug, Default)]
-struct OwnRows(RwLock<Option<CachedRows>>);
-
-#[derive(Debug)]
-struct CachedRows {
-    made_for: (u64, Vec<Option<String>>),
-    rows: Arc<[Arc<DirectoryRow>]>,
-}
-
-impl OwnRows {
-    fn of(
-        &self,
-        edition: u64,
-        host: &Host,
-        agents: &[Arc<Agent>],
-        dids: Vec<Option<String>>,
-    ) -> Arc<[Arc<DirectoryRow>]> {
-        let made_for = (edition, dids);
-        {
-            let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(kept) = kept.as_ref().filter(|kept| kept.made_for == made_for) {
-                return Arc::clone(&kept.rows);
-            }
-        }
-        let with_dids = agents.iter().zip(&made_for.1);
-        let rows: Arc<[_]> = with_dids.filter_map(|(agent, did)| own_row(host, agent, did.as_deref())).collect();
-        let kept = CachedRows { made_for, rows: Arc::clone(&rows) };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(kept);
-        rows
-    }
-}
+/// Rows of the local agents, for one edition of the agents and their DIDs.
+type OwnRows = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
 
 /// The row of a local agent; `None` if it is not publicly listed.
 fn own_row(host: &Host, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {
@@ -207,7 +168,7 @@ fn own_row(host: &Host, agent: &Agent, did: Option<&str>) -> Option<Arc<Director
 /// One page of search results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchPage {
-    /// Sorted by URL.
+    /// Matching agents, sorted by URL.
     pub items: Vec<CollectionItem>,
     /// Cursor of the next page; `None` on the last one.
     pub next_cursor: Option<String>,

@@ -17,7 +17,7 @@ const MAX_LISTED: usize = 256;
 
 /// Parses the body of `anp.negotiate`; the error is the response to send.
 pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
-    let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).saying(message);
+    let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).with_message(message);
     let body: NegotiateBody = serde_json::from_value(Value::Object(body.clone()))
         .map_err(|error| wrong(format!("params.body is not of the shape of anp.negotiate: {error}")))?;
     let lists = [
@@ -40,7 +40,7 @@ pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
         intent: body.intent.clone(),
         required_capabilities: body.required_capabilities.clone(),
         caller: body.caller_capabilities.clone().unwrap_or_default(),
-        wishes: body.constraints.clone().unwrap_or_default(),
+        constraints: body.constraints.clone().unwrap_or_default(),
         candidate_interfaces: body.candidate_interface_refs.clone(),
         candidate_protocols: body
             .candidate_protocols

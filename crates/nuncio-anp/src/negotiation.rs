@@ -25,14 +25,16 @@ use nuncio_core::time::Timestamp;
 pub use constraint::{Constraint, Constraints as Violations};
 pub use offer::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 pub use request::{NegotiationMode, Request};
-pub use score::{IntentBy, Score};
+pub use score::{IntentMatchKind, Score};
 pub use verdict::{
     Alternative, ChosenInterface, DraftingOffer, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal,
-    RefusalCause, RejectionReason,
+    RejectionReason,
 };
 
 use offer::PreparedOffer;
 use request::PreparedRequest;
+
+use crate::wire::ErrorCode;
 
 /// Maximum age of a request, and maximum lead of the caller's clock.
 pub const MAX_AGE: Duration = Duration::from_secs(300);
@@ -67,30 +69,26 @@ impl InterfaceOffers {
         Self { entries: order.into_iter().filter_map(|at| offers[at].take()).map(PreparedOffer::new).collect() }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &InterfaceOffer> {
-        self.entries.iter().map(|entry| &entry.offer)
-    }
-
     /// Chooses the best interface. The error has one of nine causes.
     pub fn choose(&self, request: &Request, now: Timestamp) -> Result<InterfaceSelection<'_>, NegotiationRefusal> {
         let wanted = PreparedRequest::new(request);
-        self.is_worth_judging(request, &wanted, now)?;
-        let mut judged: Vec<_> = self.entries.iter().map(|entry| EvaluatedOffer::new(entry, &wanted)).collect();
+        self.check_request(request, &wanted, now)?;
+        let mut evaluated: Vec<_> = self.entries.iter().map(|entry| EvaluatedOffer::new(entry, &wanted)).collect();
         // Best first; among unsuitable ones, those that violate the fewest constraints.
-        judged.sort_by_cached_key(EvaluatedOffer::rank);
+        evaluated.sort_by_cached_key(EvaluatedOffer::rank);
         let drafting = request.mode() == Some(NegotiationMode::Drafting);
-        let will_do = |it: &EvaluatedOffer<'_>| {
+        let is_acceptable = |it: &EvaluatedOffer<'_>| {
             it.violations.is_empty() && it.entry.offer.granted && (it.is_structured() || !drafting)
         };
-        match judged.iter().position(will_do) {
-            Some(chosen) => Ok(InterfaceSelection::Accepted(accept(&judged, chosen, &wanted))),
-            None if drafting => self.draft(&judged, &wanted),
-            None => Err(self.refuse(&judged, &wanted)),
+        match evaluated.iter().position(is_acceptable) {
+            Some(chosen) => Ok(InterfaceSelection::Accepted(accept(&evaluated, chosen, &wanted))),
+            None if drafting => self.draft(&evaluated, &wanted),
+            None => Err(self.refuse(&evaluated, &wanted)),
         }
     }
 
     /// Checks the request itself, before any interface is evaluated.
-    fn is_worth_judging(
+    fn check_request(
         &self,
         request: &Request,
         wanted: &PreparedRequest<'_>,
@@ -110,7 +108,7 @@ impl InterfaceOffers {
         if mode == NegotiationMode::Drafting && !self.entries.iter().any(can_draft) {
             return Err(unsupported_mode());
         }
-        if wanted.says_nothing() {
+        if wanted.is_empty() {
             return Err(NegotiationRefusal::more_information());
         }
         Ok(())
@@ -119,7 +117,7 @@ impl InterfaceOffers {
     /// No structured interface fits: chooses one with which a protocol can be drafted.
     fn draft<'a>(
         &'a self,
-        judged: &[EvaluatedOffer<'a>],
+        evaluated: &[EvaluatedOffer<'a>],
         wanted: &PreparedRequest<'_>,
     ) -> Result<InterfaceSelection<'a>, NegotiationRefusal> {
         let drafts = |it: &&EvaluatedOffer<'a>| {
@@ -127,33 +125,33 @@ impl InterfaceOffers {
                 && it.violations.is_empty()
                 && wanted.takes_mode(ExecutionMode::Drafting)
         };
-        match judged.iter().filter(drafts).find(|it| it.entry.offer.granted) {
+        match evaluated.iter().filter(drafts).find(|it| it.entry.offer.granted) {
             Some(it) => Ok(InterfaceSelection::Draft(DraftingOffer {
                 offer: &it.entry.offer,
                 security: it.security.unwrap_or(SecurityProfile::TransportProtected),
-                alternatives: verdict::alternatives(judged, None),
+                alternatives: verdict::alternatives(evaluated, None),
             })),
-            None => Err(self.refuse(judged, wanted)),
+            None => Err(self.refuse(evaluated, wanted)),
         }
     }
 
-    fn refuse(&self, judged: &[EvaluatedOffer<'_>], wanted: &PreparedRequest<'_>) -> NegotiationRefusal {
-        if judged.iter().any(|it| it.violations.is_empty() && !it.entry.offer.granted) {
+    fn refuse(&self, evaluated: &[EvaluatedOffer<'_>], wanted: &PreparedRequest<'_>) -> NegotiationRefusal {
+        if evaluated.iter().any(|it| it.violations.is_empty() && !it.entry.offer.granted) {
             return NegotiationRefusal::authorization_required();
         }
         // The specific cause, if no interface satisfies that requirement alone.
-        for (cause, of) in RefusalCause::OF_ONE_CONSTRAINT {
+        for (cause, of) in verdict::CAUSES_OF_ONE_REQUIREMENT {
             let blocked = |it: &EvaluatedOffer<'_>| it.violations.any_of(of);
-            if !judged.is_empty() && judged.iter().all(blocked) {
-                let all = judged.iter().fold(Violations::all(), |all, it| all.and(it.violations));
+            if !evaluated.is_empty() && evaluated.iter().all(blocked) {
+                let all = evaluated.iter().fold(Violations::all(), |all, it| all.and(it.violations));
                 let mut unsupported = all.of(of);
                 if unsupported.is_empty() {
-                    unsupported = wanted.asked().of(of);
+                    unsupported = wanted.requested().of(of);
                 }
                 return NegotiationRefusal::unsupported(*cause, unsupported, self.supported(*cause));
             }
         }
-        let nearest = judged.iter().find(|it| it.entry.offer.granted);
+        let nearest = evaluated.iter().find(|it| it.entry.offer.granted);
         let mut unsupported = nearest.map_or_else(|| Violations::one(Constraint::Intent), |it| it.violations);
         if unsupported.is_empty() {
             // It fits, but not for drafting.
@@ -163,11 +161,11 @@ impl InterfaceOffers {
     }
 
     /// The values that are supported instead, for the refusal.
-    fn supported(&self, cause: RefusalCause) -> Vec<String> {
+    fn supported(&self, cause: ErrorCode) -> Vec<String> {
         let open = self.entries.iter().map(|entry| &entry.offer).filter(|offer| offer.granted);
         let mut found: Vec<String> = match cause {
-            RefusalCause::UnsupportedCandidateProfile => open.filter_map(|offer| offer.profile.clone()).collect(),
-            RefusalCause::UnsupportedSecurityProfile => {
+            ErrorCode::UnsupportedCandidateProfile => open.filter_map(|offer| offer.profile.clone()).collect(),
+            ErrorCode::UnsupportedCandidateSecurity => {
                 open.flat_map(|offer| &offer.security_profiles).map(|it| it.as_str().to_owned()).collect()
             }
             _ => open.flat_map(|offer| offer.content_types.clone()).collect(),
@@ -198,10 +196,10 @@ impl<'a> EvaluatedOffer<'a> {
     }
 }
 
-fn accept<'a>(judged: &[EvaluatedOffer<'a>], chosen: usize, wanted: &PreparedRequest<'_>) -> ChosenInterface<'a> {
-    let it = &judged[chosen];
+fn accept<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: usize, wanted: &PreparedRequest<'_>) -> ChosenInterface<'a> {
+    let it = &evaluated[chosen];
     let offer = &it.entry.offer;
-    let latency = wanted.request.wishes.max_latency_ms;
+    let latency = wanted.request.constraints.max_latency_ms;
     ChosenInterface {
         offer,
         ability: it.ability,
@@ -211,6 +209,6 @@ fn accept<'a>(judged: &[EvaluatedOffer<'a>], chosen: usize, wanted: &PreparedReq
         human_authorization: offer.human_authorization,
         timeout_ms: offer.timeout_of(it.ability).into_iter().chain(latency).min(),
         score: it.score,
-        alternatives: verdict::alternatives(judged, Some(chosen)),
+        alternatives: verdict::alternatives(evaluated, Some(chosen)),
     }
 }

@@ -24,7 +24,7 @@ use crate::negotiation::SecurityProfile;
 
 #[cfg(feature = "server")]
 pub(crate) use inexpressible::inexpressible;
-pub use offers::{ConversationState, OfferContext, ToolState};
+pub use offers::{ConversationInterfaceState, OfferContext, ToolState};
 pub use openrpc::{CHAT, chat_method};
 
 use crate::wire::{
@@ -52,7 +52,7 @@ pub struct Host {
 
 string_enum! {
     /// The two OpenRPC documents of an agent's tools.
-    pub enum ToolSet {
+    pub enum ToolDocument {
         /// Tools that run when called.
         Tools = "tools",
         /// Tools whose every call needs approval by a person.
@@ -60,7 +60,7 @@ string_enum! {
     }
 }
 
-impl ToolSet {
+impl ToolDocument {
     #[must_use]
     pub const fn asks_a_person(self) -> bool {
         matches!(self, Self::Authorized)
@@ -87,8 +87,8 @@ impl ToolSet {
 }
 
 #[must_use]
-pub fn interface_id(agent: &AgentName, word: &str) -> String {
-    format!("interface.{agent}.{word}")
+pub fn interface_id(agent: &AgentName, name: &str) -> String {
+    format!("interface.{agent}.{name}")
 }
 
 impl Host {
@@ -109,7 +109,7 @@ impl Host {
     }
 
     #[must_use]
-    pub fn interface_url(&self, agent: &AgentName, set: ToolSet) -> String {
+    pub fn interface_url(&self, agent: &AgentName, set: ToolDocument) -> String {
         format!("{}/agents/{agent}/interfaces/{}.json", self.base, set.as_str())
     }
 
@@ -153,25 +153,14 @@ impl Host {
     pub fn description(&self, agent: &Agent, did: Option<&str>) -> AgentDescription {
         let information: Vec<_> = agent.information.iter().map(|it| self.information(agent, it)).collect();
         AgentDescription {
-            protocol_type: PROTOCOL_TYPE.to_owned(),
-            protocol_version: PROTOCOL_VERSION.to_owned(),
-            r#type: AgentDescription::TYPE.to_owned(),
             url: Some(self.description_url(&agent.name)),
-            name: name_of(agent).to_owned(),
-            did: did.map(str::to_owned),
             owner: agent.owner.as_ref().map(owner),
             description: Some(description_of(agent)),
             created: agent.created.map(|at| at.to_string()),
-            security_definitions: BTreeMap::from([
-                (DIDWBA.to_owned(), SecurityDefinition::didwba()),
-                (NOSEC.to_owned(), SecurityDefinition::nosec()),
-            ]),
-            security: Security::Name(DIDWBA.to_owned()),
             information: (!information.is_empty()).then_some(information),
             capabilities: Some(agent.abilities().iter().map(capability).collect()),
             interfaces: Some(self.interfaces(agent)),
-            proof: None,
-            extra: Map::new(),
+            ..bare_description(name_of(agent).to_owned(), did, DIDWBA)
         }
     }
 
@@ -180,7 +169,7 @@ impl Host {
         if agent.presence.conversation {
             interfaces.push(self.conversation(agent));
         }
-        for set in ToolSet::ALL.into_iter().filter(|set| set.is_of(agent)) {
+        for set in ToolDocument::ALL.into_iter().filter(|set| set.is_of(agent)) {
             interfaces.push(self.structured(agent, set));
             interfaces.push(self.inline(agent, set));
         }
@@ -188,7 +177,7 @@ impl Host {
         interfaces
     }
 
-    /// ANP-06 §5.4.
+    /// The negotiation interface of an agent (ANP-06 §5.4).
     fn negotiation(&self, agent: &Agent) -> Interface {
         let about = "Endpoint for runtime capabilities and for choosing the best interface.".to_owned();
         let mut negotiates =
@@ -223,11 +212,11 @@ impl Host {
         }
     }
 
-    /// The methods by URL. The document is public; its methods state their own security.
-    fn structured(&self, agent: &Agent, set: ToolSet) -> Interface {
+    /// The OpenRPC interface by URL. The document is public; its methods state their own security.
+    fn structured(&self, agent: &Agent, set: ToolDocument) -> Interface {
         let about = match set {
-            ToolSet::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
-            ToolSet::Authorized => {
+            ToolDocument::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
+            ToolDocument::Authorized => {
                 format!("OpenRPC interface of {}, of what a person must agree to each time.", name_of(agent))
             }
         };
@@ -244,8 +233,8 @@ impl Host {
         }
     }
 
-    /// The same methods inline, for clients that do not fetch the document.
-    fn inline(&self, agent: &Agent, set: ToolSet) -> Interface {
+    /// The methods of an interface inline, for clients that do not fetch the document.
+    fn inline(&self, agent: &Agent, set: ToolDocument) -> Interface {
         let document = self.openrpc(agent, set);
         let by_url = self.structured(agent, set);
         Interface {
@@ -258,7 +247,32 @@ impl Host {
     }
 }
 
-fn capabilities_of(agent: &Agent, set: ToolSet) -> Vec<nuncio_core::agent::Capability> {
+/// A description with a name only. `security` is the scheme of everything that names no other.
+fn bare_description(name: String, did: Option<&str>, security: &str) -> AgentDescription {
+    AgentDescription {
+        protocol_type: PROTOCOL_TYPE.to_owned(),
+        protocol_version: PROTOCOL_VERSION.to_owned(),
+        r#type: AgentDescription::TYPE.to_owned(),
+        url: None,
+        name,
+        did: did.map(str::to_owned),
+        owner: None,
+        description: None,
+        created: None,
+        security_definitions: BTreeMap::from([
+            (DIDWBA.to_owned(), SecurityDefinition::didwba()),
+            (NOSEC.to_owned(), SecurityDefinition::nosec()),
+        ]),
+        security: Security::Name(security.to_owned()),
+        information: None,
+        capabilities: None,
+        interfaces: None,
+        proof: None,
+        extra: Map::new(),
+    }
+}
+
+fn capabilities_of(agent: &Agent, set: ToolDocument) -> Vec<nuncio_core::agent::Capability> {
     let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(agent, tool)).collect();
     let mut abilities = agent.abilities();
     abilities.retain(|ability| tools.iter().any(|tool| ability.is_of(&tool.name)));
@@ -306,7 +320,7 @@ pub fn name_of(agent: &Agent) -> &str {
     agent.title.as_deref().unwrap_or(agent.name.as_str())
 }
 
-/// Never empty, since some clients refuse an empty description.
+/// Description of an agent, never empty, since some clients refuse an empty description.
 fn description_of(agent: &Agent) -> String {
     agent.description.clone().unwrap_or_else(|| format!("The agent {}.", name_of(agent)))
 }
@@ -319,8 +333,8 @@ fn some_list(list: Vec<String>) -> Option<Vec<String>> {
     (!list.is_empty()).then_some(list)
 }
 
-fn texts(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
+fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// A non-empty string member of a schema.

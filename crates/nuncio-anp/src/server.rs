@@ -14,7 +14,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::Credential;
-use nuncio_engine::{Caller, Engine, EngineError, Identity};
+use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
 use nuncio_http::{BodyLimits, CredentialLocation, report_caller};
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ mod service;
 pub use front::AnpFront;
 pub use message::{DeliveryFailure, DirectMessage};
 
-use discover::Documents;
+use discover::DocumentCache;
 
 /// DIDs, proofs and signatures, provided by the server that mounts the routes.
 #[async_trait]
@@ -86,14 +86,17 @@ pub enum AuthenticationResult {
     Refused(Response),
 }
 
-/// State of the routes.
+/// Response of a handler; the error is a refusal.
+type AnpResult = Result<Response, Response>;
+
+/// State that all ANP routes share.
 #[derive(Clone)]
 pub struct Anp {
     engine: Engine,
     host: Arc<Host>,
     bodies: BodyLimits,
     identities: Arc<dyn Identities>,
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
     directory: DirectoryIndex,
 }
 
@@ -116,7 +119,7 @@ impl fmt::Debug for Anp {
     }
 }
 
-/// The routes. The server must add an [`Identity`] to each request.
+/// The routes. The server must add an [`CallerIdentity`] to each request.
 pub fn routes(anp: Anp) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(anp)
 }
@@ -139,7 +142,7 @@ fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
 /// An authenticated request with its complete body.
 struct AuthenticatedRequest {
     body: Bytes,
-    /// `None` if the caller is anonymous.
+    /// The authenticated caller; `None` without credentials.
     caller: Option<Caller>,
     /// Header to add to the response.
     header: Option<(HeaderName, HeaderValue)>,
@@ -167,33 +170,32 @@ impl Anp {
         let (parts, body) = request.into_parts();
         let read = self.bodies.read(&self.engine, &parts.extensions, body, CredentialLocation::Body).await;
         let body = read.map_err(|error| refuse(&error))?;
-        let known = match parts.extensions.get::<Identity>() {
-            Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
+        let by_server_key = match parts.extensions.get::<CallerIdentity>() {
+            Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
             _ => None,
         };
         // A key or token of this server is sufficient; a caller without credentials may still have signed.
-        if known.as_ref().is_some_and(|caller| caller.credential != Credential::None || !has_anp_credentials(&parts)) {
-            return Ok(AuthenticatedRequest { body, caller: known, header: None, challenge: None });
+        if by_server_key
+            .as_ref()
+            .is_some_and(|caller| caller.credential != Credential::None || !has_anp_credentials(&parts))
+        {
+            return Ok(AuthenticatedRequest { body, caller: by_server_key, header: None, challenge: None });
         }
-        match self.identities.check(&parts, &body).await {
-            AuthenticationResult::Refused(response) => Err(response),
+        let (caller, header, challenge) = match self.identities.check(&parts, &body).await {
+            AuthenticationResult::Refused(response) => return Err(response),
             AuthenticationResult::Known(caller, header) => {
                 report_caller(&parts.extensions, &caller.principal).map_err(|error| refuse(&error))?;
-                let request = known.and_then(|known| known.request);
-                let caller = Caller { request: caller.request.clone().or(request), ..*caller };
-                Ok(AuthenticatedRequest { body, caller: Some(caller), header, challenge: None })
+                let request = by_server_key.and_then(|by_server_key| by_server_key.request);
+                (Some(Caller { request: caller.request.clone().or(request), ..*caller }), header, None)
             }
-            AuthenticationResult::Absent(challenge) => match parts.extensions.get::<Identity>() {
+            AuthenticationResult::Absent(challenge) => match parts.extensions.get::<CallerIdentity>() {
                 // On an open server, authentication is optional.
-                Some(Identity::Known(caller)) => {
-                    Ok(AuthenticatedRequest { body, caller: Some(caller.clone()), header: None, challenge: None })
-                }
-                Some(Identity::Invalid | Identity::Expired(_)) => Err(challenge),
-                Some(Identity::Missing) | None => {
-                    Ok(AuthenticatedRequest { body, caller: None, header: None, challenge: Some(challenge) })
-                }
+                Some(CallerIdentity::Known(caller)) => (Some(caller.clone()), None, None),
+                Some(CallerIdentity::Invalid | CallerIdentity::Expired(_)) => return Err(challenge),
+                Some(CallerIdentity::Missing) | None => (None, None, Some(challenge)),
             },
-        }
+        };
+        Ok(AuthenticatedRequest { body, caller, header, challenge })
     }
 }
 

@@ -11,13 +11,12 @@ mod validator;
 
 use nuncio_core::json::{self, JsonError};
 use nuncio_core::schema::{MAX_DEPTH, depth};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use nuncio_core::string_enum;
 use serde_json::Value;
 
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 
-use crate::wire::{AgentDescription, CollectionPage, OpenRpc, Product};
+use crate::wire::{AgentDescription, Product};
 use validator::{DocumentValidator, JsonNode};
 
 pub type AnpReport = nuncio_core::report::DocumentReport<AnpDocumentType>;
@@ -47,60 +46,20 @@ pub fn check(kind: AnpDocumentType, document: &Value) -> AnpReport {
     AnpReport::new(kind, validator.errors, validator.warnings)
 }
 
-/// Parses a document that must be valid.
-pub fn parse<T: AnpDocument>(document: &[u8]) -> Result<T, AnpReport> {
-    let read = json::read(document, T::KIND.max_bytes());
-    let value = read.map_err(|error| AnpReport::unreadable(T::KIND, &error))?;
-    let report = check(T::KIND, &value);
-    if !report.valid {
-        return Err(report);
+string_enum! {
+    pub enum AnpDocumentType {
+        /// An agent description (ANP-07).
+        AgentDescription = "AgentDescription",
+        /// An OpenRPC interface document (ANP-07).
+        OpenRpc = "OpenRPC",
+        /// A product document (ANP-07).
+        Product = "Product",
+        /// A page of a host's agents (ANP-08).
+        CollectionPage = "CollectionPage",
     }
-    serde_json::from_value(value).map_err(|error| {
-        let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
-        AnpReport::new(T::KIND, vec![fault], Vec::new())
-    })
-}
-
-/// A type that represents a complete document.
-pub trait AnpDocument: Serialize + DeserializeOwned {
-    const KIND: AnpDocumentType;
-}
-
-macro_rules! documents {
-    ($($name:ident),*) => {$(
-        impl AnpDocument for $name {
-            const KIND: AnpDocumentType = AnpDocumentType::$name;
-        }
-    )*};
-}
-
-documents!(AgentDescription, OpenRpc, Product, CollectionPage);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AnpDocumentType {
-    /// An agent description (ANP-07).
-    AgentDescription,
-    /// An OpenRPC interface document (ANP-07).
-    OpenRpc,
-    /// A product document (ANP-07).
-    Product,
-    /// A page of a host's agents (ANP-08).
-    CollectionPage,
 }
 
 impl AnpDocumentType {
-    pub const ALL: [Self; 4] = [Self::AgentDescription, Self::OpenRpc, Self::Product, Self::CollectionPage];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AgentDescription => "AgentDescription",
-            Self::OpenRpc => "OpenRPC",
-            Self::Product => "Product",
-            Self::CollectionPage => "CollectionPage",
-        }
-    }
-
     /// Maximum size of a document of this kind, in bytes.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
@@ -127,11 +86,5 @@ impl AnpDocumentType {
             Some(Product::TYPE) if is_anp => Some(Self::Product),
             _ => document.get("securityDefinitions").map(|_| Self::AgentDescription),
         }
-    }
-}
-
-impl std::fmt::Display for AnpDocumentType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }

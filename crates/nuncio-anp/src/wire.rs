@@ -46,13 +46,13 @@ pub const WELL_KNOWN: &str = "/.well-known/agent-descriptions";
 
 /// Profile names.
 pub mod profile {
-    /// Shape of requests.
+    /// Profile of the request format (P1).
     pub const CORE_BINDING: &str = "anp.core.binding.v1";
-    /// Interface negotiation.
+    /// Profile of interface negotiation (ANP-06).
     pub const NEGOTIATION: &str = "anp.meta.negotiation.v1";
-    /// Messages between two agents.
+    /// Profile of messages between two agents.
     pub const DIRECT: &str = "anp.direct.base.v1";
-    /// Calls by OpenRPC, named as in the examples of ANP-06.
+    /// Profile of calls by OpenRPC, named as in the examples of ANP-06.
     pub const RPC: &str = "anp.rpc.v1";
 }
 
@@ -63,8 +63,8 @@ pub mod method {
     pub const DIRECT_SEND: &str = "direct.send";
 }
 
-/// Defines an open object: unknown members are kept and written back. Member names are `camelCase` unless another case
-/// is given.
+/// Defines an open object: unknown members are kept and written back. A member `name?: T` is an `Option<T>` that is not
+/// written if absent. Member names are `camelCase` unless another case is given.
 macro_rules! open {
     ($(#[$meta:meta])* struct $name:ident $fields:tt) => {
         open! { $(#[$meta])* "camelCase" struct $name $fields }
@@ -74,7 +74,7 @@ macro_rules! open {
         $case:literal struct $name:ident {
             $(
                 $(#[$field_meta:meta])*
-                $field:ident: $type:ty,
+                $field:ident $(?: $optional:ty)? $(: $type:ty)?,
             )*
         }
     ) => {
@@ -84,9 +84,13 @@ macro_rules! open {
         pub struct $name {
             $(
                 $(#[$field_meta])*
-                pub $field: $type,
+                $(pub $field: $type)?
+                $(
+                    #[serde(skip_serializing_if = "Option::is_none")]
+                    pub $field: Option<$optional>
+                )?,
             )*
-            /// Unknown members.
+            /// Members that the specification does not define.
             #[serde(flatten)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         }

@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use nuncio_core::agent::{Agent, BrainSpec};
-use nuncio_engine::ports::brain::{Brain, BrainFactory};
+use nuncio_core::agent::{Agent, BrainSpec, OptionValueType};
+use nuncio_core::ids::OptionName;
+use nuncio_engine::ports::brain::{Brain, BrainFactory, BrainPrompt};
 use nuncio_engine::ports::clock::Clock;
+use serde_json::{Map, Value};
 
 use crate::runners::Runners;
 use crate::runners::process::Programs;
@@ -58,6 +60,15 @@ impl BrainFactory for LocalBrains {
             BrainSpec::Aap(spec) => Arc::new(AapBrain::new(spec, Arc::clone(&self.services))),
         })
     }
+}
+
+/// Session options that are not secret, for templates.
+fn public_options(prompt: &BrainPrompt) -> Map<String, Value> {
+    let shown = |name: &OptionName| {
+        prompt.agent.option(name.as_str()).is_some_and(|option| option.kind != OptionValueType::Secret)
+    };
+    let options = prompt.options.iter().filter(|(name, _)| shown(name));
+    options.map(|(name, value)| (name.to_string(), Value::from(value.as_str()))).collect()
 }
 
 #[cfg(test)]

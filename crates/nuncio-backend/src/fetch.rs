@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use nuncio_core::address::shown;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, ClientBuilder, Method};
 use url::{Host, Url};
@@ -24,7 +24,7 @@ mod resolver;
 mod tests;
 
 pub use address::is_public;
-pub use allow::Allow;
+pub use allow::AllowedAddresses;
 
 use allow::bare_name;
 use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, Lookup};
@@ -49,43 +49,56 @@ pub fn install_crypto() {
 /// [`Fetch`] with rules for untrusted addresses: `https:` only, and only public addresses, checked at connection time.
 /// For every address: no redirects, proxies, cookies or compression, and limits of time and size.
 pub struct GuardedFetch {
+    requests: RoutedClients,
+    /// The clients for WebSockets, which need HTTP/1.1.
+    websockets: RoutedClients,
+    allow: AllowedAddresses,
+}
+
+/// One HTTP client for each way in which an address may be reached.
+struct RoutedClients {
     strangers: Client,
     /// For addresses that the operator named, and untrusted addresses that the operator allowed.
     configured: Client,
     /// For untrusted addresses on this machine, in development mode.
     loopback: Option<Client>,
-    /// The clients for WebSockets, which need HTTP/1.1.
-    websockets: Box<WebSocketClients>,
-    allow: Allow,
 }
 
-/// HTTP clients restricted to HTTP/1.1.
-struct WebSocketClients {
-    strangers: Client,
-    configured: Client,
-    loopback: Option<Client>,
+impl RoutedClients {
+    fn of(&self, route: ReachableAddresses) -> &Client {
+        match route {
+            ReachableAddresses::Configured => &self.configured,
+            ReachableAddresses::Stranger => &self.strangers,
+            ReachableAddresses::Loopback => self.loopback.as_ref().unwrap_or(&self.strangers),
+        }
+    }
 }
 
 impl GuardedFetch {
     /// Creates a client with the operator's exceptions. `dev` allows untrusted addresses on this machine, also by
     /// `http:`. `extra_roots` are PEM certificates that are trusted beside the system's.
-    pub fn new(allow: Allow, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
+    pub fn new(allow: AllowedAddresses, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
         Self::with_lookup(allow, dev, extra_roots, resolver::system)
     }
 
     /// As [`Self::new`], without connection reuse: each request resolves the name and checks its addresses again.
-    pub fn connecting_anew(allow: Allow, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
+    pub fn connecting_anew(allow: AllowedAddresses, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
         Self::with_idle_connections(0, allow, dev, extra_roots, resolver::system)
     }
 
-    fn with_lookup(allow: Allow, dev: bool, extra_roots: Option<&[u8]>, lookup: Lookup) -> Result<Self, String> {
+    fn with_lookup(
+        allow: AllowedAddresses,
+        dev: bool,
+        extra_roots: Option<&[u8]>,
+        lookup: Lookup,
+    ) -> Result<Self, String> {
         Self::with_idle_connections(usize::MAX, allow, dev, extra_roots, lookup)
     }
 
     /// Sets the number of idle connections per host.
     fn with_idle_connections(
         idle: usize,
-        allow: Allow,
+        allow: AllowedAddresses,
         dev: bool,
         extra_roots: Option<&[u8]>,
         lookup: Lookup,
@@ -96,52 +109,31 @@ impl GuardedFetch {
                 .map_err(|error| format!("the extra root certificates cannot be read as PEM: {}", cause(&error)))?,
             None => Vec::new(),
         };
-        let guarded = |reach, talks| {
+        let guarded = |reach, for_websockets| {
             let resolver = GuardedResolver { reach, lookup };
-            client(&roots, talks, |builder| builder.dns_resolver(resolver.clone()).pool_max_idle_per_host(idle))
+            client(&roots, for_websockets, |builder| {
+                builder.dns_resolver(resolver.clone()).pool_max_idle_per_host(idle)
+            })
         };
-        let loopback = |talks| dev.then(|| guarded(AddressPolicy::Loopback, talks)).transpose();
-        Ok(Self {
-            strangers: guarded(AddressPolicy::Public(allow.clone()), false)?,
-            configured: client(&roots, false, |builder| builder.pool_max_idle_per_host(idle))?,
-            loopback: loopback(false)?,
-            websockets: Box::new(WebSocketClients {
-                strangers: guarded(AddressPolicy::Public(allow.clone()), true)?,
-                configured: client(&roots, true, |builder| builder)?,
-                loopback: loopback(true)?,
-            }),
-            allow,
-        })
+        let clients = |for_websockets: bool| -> Result<RoutedClients, String> {
+            Ok(RoutedClients {
+                strangers: guarded(AddressPolicy::Public(allow.clone()), for_websockets)?,
+                configured: client(&roots, for_websockets, |builder| builder.pool_max_idle_per_host(idle))?,
+                loopback: dev.then(|| guarded(AddressPolicy::Loopback, for_websockets)).transpose()?,
+            })
+        };
+        Ok(Self { requests: clients(false)?, websockets: clients(true)?, allow })
     }
 
     /// Client for addresses that the operator named, for libraries that send their own requests. The client has no
     /// redirects, proxies or cookies, and no limit of time or size.
     #[must_use]
     pub fn client_for_configured(&self) -> Client {
-        self.configured.clone()
-    }
-
-    /// Client for a URL, or the reason why the URL is refused.
-    fn client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
-        Ok(match self.route(url, trust)? {
-            Route::Configured => &self.configured,
-            Route::Stranger => &self.strangers,
-            Route::Loopback => self.loopback.as_ref().unwrap_or(&self.strangers),
-        })
-    }
-
-    /// WebSocket client for a URL, or the reason why the URL is refused.
-    fn websocket_client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
-        let websockets = &self.websockets;
-        Ok(match self.route(url, trust)? {
-            Route::Configured => &websockets.configured,
-            Route::Stranger => &websockets.strangers,
-            Route::Loopback => websockets.loopback.as_ref().unwrap_or(&websockets.strangers),
-        })
+        self.requests.configured.clone()
     }
 
     /// Determines how an address may be reached, or why not.
-    fn route(&self, url: &Url, trust: Trust) -> Result<Route, String> {
+    fn route(&self, url: &Url, trust: AddressTrust) -> Result<ReachableAddresses, String> {
         let Some(host) = url.host() else {
             return Err("it names no host".into());
         };
@@ -154,27 +146,27 @@ impl GuardedFetch {
         if url.port() == Some(0) {
             return Err("there is no port 0".into());
         }
-        if trust == Trust::Configured || self.allow.origin(url) {
-            return Ok(Route::Configured);
+        if trust == AddressTrust::Configured || self.allow.origin(url) {
+            return Ok(ReachableAddresses::Configured);
         }
-        if self.loopback.is_some() && is_this_machine(&host) {
-            return Ok(Route::Loopback);
+        if self.requests.loopback.is_some() && is_this_machine(&host) {
+            return Ok(ReachableAddresses::Loopback);
         }
         if url.scheme() != "https" {
             return Err("only https: is accepted from outside".into());
         }
         match host {
-            Host::Domain(name) if self.allow.host(name) => Ok(Route::Configured),
+            Host::Domain(name) if self.allow.host(name) => Ok(ReachableAddresses::Configured),
             Host::Domain(_) if is_this_machine(&host) => Err("it names this machine".into()),
-            Host::Domain(_) => Ok(Route::Stranger),
+            Host::Domain(_) => Ok(ReachableAddresses::Stranger),
             // A literal address is not resolved, so it is checked here.
             Host::Ipv4(address) => self.literal(address.into()),
             Host::Ipv6(address) => self.literal(address.into()),
         }
     }
 
-    fn literal(&self, address: std::net::IpAddr) -> Result<Route, String> {
-        AddressPolicy::Public(self.allow.clone()).check(address).map(|()| Route::Stranger)
+    fn literal(&self, address: std::net::IpAddr) -> Result<ReachableAddresses, String> {
+        AddressPolicy::Public(self.allow.clone()).check(address).map(|()| ReachableAddresses::Stranger)
     }
 
     async fn exchange(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
@@ -186,7 +178,7 @@ impl GuardedFetch {
             None => unreachable(cause(error)),
         };
 
-        let client = self.client(&request.url, request.trust).map_err(refused)?;
+        let client = self.requests.of(self.route(&request.url, request.trust).map_err(refused)?);
         let method =
             Method::from_bytes(request.method.as_bytes()).map_err(|_| refused("its method is invalid".into()))?;
         let headers = outgoing_headers(&request.headers).map_err(refused)?;
@@ -232,16 +224,17 @@ impl fmt::Debug for GuardedFetch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GuardedFetch")
             .field("allow", &self.allow)
-            .field("dev", &self.loopback.is_some())
+            .field("dev", &self.requests.loopback.is_some())
             .finish_non_exhaustive()
     }
 }
 
 /// Which addresses a connection may reach.
-enum Route {
-    /// Address of the operator: no restriction.
+#[derive(Clone, Copy)]
+enum ReachableAddresses {
+    /// The operator named the address: no restriction.
     Configured,
-    /// Untrusted address: public addresses only.
+    /// The address is untrusted: only public addresses may be reached.
     Stranger,
     /// Only loopback addresses may be reached.
     Loopback,
@@ -250,11 +243,11 @@ enum Route {
 /// Builds one HTTP client; the clients differ in name resolution and in whether they support WebSockets.
 fn client(
     roots: &[Certificate],
-    talks: bool,
+    for_websockets: bool,
     resolution: impl Fn(ClientBuilder) -> ClientBuilder,
 ) -> Result<Client, String> {
     let base = || {
-        let builder = if talks { Client::builder().http1_only() } else { Client::builder() };
+        let builder = if for_websockets { Client::builder().http1_only() } else { Client::builder() };
         resolution(builder)
             .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())

@@ -1,4 +1,4 @@
-//! Runners of tools: programs, web services, MCP servers, people's devices, and skills and methods of other hosts.
+//! Runners of tools: programs, web services, MCP servers, people, their devices, and skills and methods of other hosts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_anp::client::{AgentSigners, LocalDids};
-use nuncio_core::agent::{Agent, BrainSpec, McpTransport, Run, Tool};
+use nuncio_core::agent::{Agent, BrainSpec, McpTransport, RunSpec, Tool};
 use nuncio_core::ids::{AgentName, ExecutionId};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch, Runner};
@@ -17,6 +17,7 @@ mod answer;
 mod command;
 mod device;
 mod http;
+mod human;
 mod leftovers;
 mod mcp;
 pub(crate) mod process;
@@ -31,12 +32,12 @@ use crate::brains::BrainServices;
 use anp::RemoteAgents;
 use device::DeviceTools;
 use process::Programs;
-use secrets::Secrets;
+use secrets::SecretValues;
 use skill::RemoteSkills;
 
 /// Extra time after the deadline of a call. The call chain ends a call at its deadline; this limit is for callers
 /// without a chain.
-const OVERTIME: Duration = Duration::from_secs(1);
+const DEADLINE_MARGIN: Duration = Duration::from_secs(1);
 
 /// Dependencies of the runners.
 #[derive(Debug)]
@@ -138,24 +139,23 @@ impl Runners {
 
     async fn dispatch(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
         match &call.tool.run {
-            Run::Mcp { server, tool } => self.servers.call(call, server, tool).await,
-            Run::Answer(template) => answer::run(template, call),
-            Run::Command(run) => command::run(&self.programs, run, call).await,
-            // The engine handles tasks for people in its inbox.
-            Run::Human(_) => Err(RunError::Unavailable("no person can do it here".to_owned())),
-            Run::Device(_) => self.devices.run(call).await,
-            Run::Anp(run) => self.peers.run(run, call).await,
-            Run::Skill(run) => {
+            RunSpec::Mcp { server, tool } => self.servers.call(call, server, tool).await,
+            RunSpec::Answer(template) => answer::run(template, call),
+            RunSpec::Command(run) => command::run(&self.programs, run, call).await,
+            RunSpec::Human(run) => human::run(run, call).await,
+            RunSpec::Device(_) => self.devices.run(call).await,
+            RunSpec::Anp(run) => self.peers.run(run, call).await,
+            RunSpec::Skill(run) => {
                 let base_dir = self.programs.base_dir(&call.agent.name);
                 let secrets =
-                    Secrets::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+                    SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
                 self.skills.run(&secrets, run, call).await
             }
-            Run::Http(run) => {
+            RunSpec::Http(run) => {
                 let base_dir = self.programs.base_dir(&call.agent.name);
                 let secrets =
-                    Secrets::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
-                let left = self.clock.now().until(call.deadline) + OVERTIME;
+                    SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+                let left = self.clock.now().until(call.deadline) + DEADLINE_MARGIN;
                 call.program_start.report();
                 http::run(&self.fetch, &secrets, run, call, left).await
             }
@@ -168,27 +168,28 @@ impl Runners {
         self.programs.check(agent)?;
         secrets::check(agent, &base_dir).await?;
         if let BrainSpec::Process(program) = &agent.brain {
-            let secrets = Secrets::read(agent, &base_dir, program.env.iter().map(|(_, template)| template)).await?;
+            let secrets =
+                SecretValues::read(agent, &base_dir, program.env.iter().map(|(_, template)| template)).await?;
             secrets.lines(&program.env).map_err(|why| format!("the brain: {why}"))?;
         }
         for tool in &agent.tools {
             let place = |why: String| format!("the tool `{}`: {why}", tool.name);
             match &tool.run {
-                Run::Http(run) => http::check(run).map_err(place)?,
+                RunSpec::Http(run) => http::check(run).map_err(place)?,
                 // Environment variables that use arguments can be checked only in a call.
-                Run::Command(_) | Run::Human(_) | Run::Answer(_) | Run::Device(_) => {}
-                Run::Skill(run) => skill::check(run).map_err(place)?,
-                Run::Anp(run) => anp::check(run).map_err(place)?,
-                Run::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
+                RunSpec::Command(_) | RunSpec::Human(_) | RunSpec::Answer(_) | RunSpec::Device(_) => {}
+                RunSpec::Skill(run) => skill::check(run).map_err(place)?,
+                RunSpec::Anp(run) => anp::check(run).map_err(place)?,
+                RunSpec::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
                     return Err(place(format!("the agent file declares no MCP server `{server}`")));
                 }
-                Run::Mcp { .. } => {}
+                RunSpec::Mcp { .. } => {}
             }
         }
         for server in &agent.mcp {
             let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) =
                 &server.transport;
-            let secrets = Secrets::read(agent, &base_dir, lines.iter().map(|(_, template)| template)).await?;
+            let secrets = SecretValues::read(agent, &base_dir, lines.iter().map(|(_, template)| template)).await?;
             secrets.lines(lines).map_err(|why| format!("the MCP server `{}`: {why}", server.name))?;
         }
         Ok(())
@@ -198,13 +199,16 @@ impl Runners {
 #[async_trait]
 impl Runner for Runners {
     async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
-        // Fixed answers are rendered at once, so they need no deadline.
-        if let Run::Answer(template) = &call.tool.run {
-            return answer::run(template, &call);
+        match &call.tool.run {
+            // Fixed answers are rendered at once, so they need no deadline.
+            RunSpec::Answer(template) => return answer::run(template, &call),
+            // The inbox has to withdraw a task that is late, so nothing else may end the call.
+            RunSpec::Human(run) => return human::run(run, &call).await,
+            _ => {}
         }
         // Boxed, because the future has the size of the largest runner.
         let dispatched = Box::pin(self.dispatch(&call));
-        let too_late = self.clock.sleep_until(call.deadline.after(OVERTIME));
+        let too_late = self.clock.sleep_until(call.deadline.after(DEADLINE_MARGIN));
         tokio::select! {
             outcome = dispatched => outcome,
             () = too_late => Err(RunError::Failed(format!("the tool `{}` was not done by its deadline", call.tool.name))),

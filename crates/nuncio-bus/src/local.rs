@@ -10,14 +10,15 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 
 /// Notices that a listener may fall behind before it misses some.
-const BEHIND: usize = 256;
+const MAX_QUEUED_NOTICES: usize = 256;
 
 /// A change of keys or grants by an unknown process.
 fn access() -> BusNotice {
     BusNotice::Access { by: Arc::from("") }
 }
 
-/// One notice of each kind. `Access` covers `GrantUsed`: its listeners read all grants.
+/// Notices for a listener that missed some: one of each kind except `GrantUsed`, whose listeners read all grants on
+/// `Access`.
 fn every() -> [BusNotice; 4] {
     [BusNotice::Approvals, access(), BusNotice::Tasks, BusNotice::Mail(Arc::from([]))]
 }
@@ -31,7 +32,7 @@ pub struct LocalBus {
 impl LocalBus {
     #[must_use]
     pub fn new() -> Self {
-        Self { notices: Sender::new(BEHIND) }
+        Self { notices: Sender::new(MAX_QUEUED_NOTICES) }
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn list_of_all_bus_notices_contains_every_kind() {
+    fn new_notice_kind_does_not_compile_until_considered_for_lagging_listeners() {
         for notice in every() {
             // A new kind does not compile here; add it to `every`.
             match notice {

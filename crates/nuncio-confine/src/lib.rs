@@ -50,7 +50,8 @@ impl ConfinementRules {
     /// Whether a path is readable.
     #[must_use]
     pub fn reads(&self, path: &Path) -> bool {
-        let mut system = linux::SYSTEM.iter().chain(if self.network { linux::NETWORK.as_slice() } else { &[] });
+        let mut system =
+            linux::SYSTEM_PATHS.iter().chain(if self.network { linux::NETWORK_PATHS.as_slice() } else { &[] });
         let system = system.any(|folder| contains(Path::new(folder), path)) && !self.hides(path);
         system || self.covers(&self.read, path) || self.writes(path)
     }
@@ -108,8 +109,8 @@ impl fmt::Display for Confinement {
 /// Detects what this system can enforce. The check runs once, on a thread that ends afterwards.
 #[must_use]
 pub fn confinement() -> Confinement {
-    static FOUND: OnceLock<Confinement> = OnceLock::new();
-    *FOUND.get_or_init(|| {
+    static DETECTED_CONFINEMENT: OnceLock<Confinement> = OnceLock::new();
+    *DETECTED_CONFINEMENT.get_or_init(|| {
         let tried = std::thread::spawn(|| linux::restrict_thread(&ConfinementRules::default())).join();
         tried.ok().and_then(Result::ok).unwrap_or(Confinement::NONE)
     })

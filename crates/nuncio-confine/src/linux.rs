@@ -19,10 +19,10 @@ use seccompiler::{
 use crate::{Confinement, ConfinementRules, RunningProgram, without};
 
 /// Newest Landlock ABI to request; older kernels enforce the rights they support.
-const NEWEST: ABI = ABI::V9;
+const NEWEST_LANDLOCK_ABI: ABI = ABI::V9;
 
 /// Programs, libraries and settings that programs need to start.
-pub(crate) const SYSTEM: [&str; 15] = [
+pub(crate) const SYSTEM_PATHS: [&str; 15] = [
     "/usr",
     "/bin",
     "/sbin",
@@ -41,7 +41,7 @@ pub(crate) const SYSTEM: [&str; 15] = [
 ];
 
 /// Files that a program needs to resolve names and verify certificates; no private keys.
-pub(crate) const NETWORK: [&str; 9] = [
+pub(crate) const NETWORK_PATHS: [&str; 9] = [
     "/etc/resolv.conf",
     "/etc/hosts",
     "/etc/nsswitch.conf",
@@ -54,14 +54,14 @@ pub(crate) const NETWORK: [&str; 9] = [
 ];
 
 /// Devices without stored data.
-const SOURCES: [&str; 3] = ["/dev/urandom", "/dev/random", "/dev/zero"];
+const DEVICE_FILES: [&str; 3] = ["/dev/urandom", "/dev/random", "/dev/zero"];
 
 /// Limit of open files per program. A server with many connections raises its own limit, which children would inherit.
 const OPEN_FILES: u64 = 16_384;
 
 /// Capabilities that a program keeps if the server runs as root: those over files and its own processes. Without the
 /// others it cannot load modules, attach to kernel tracing, change the network or reboot.
-const KEPT: CapabilitySet = CapabilitySet::CHOWN
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -90,18 +90,18 @@ pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<Confinemen
 fn drop_capabilities() -> io::Result<()> {
     let mut sets = capabilities(None)?;
     // A service manager may refuse the call for a process without capabilities.
-    if KEPT.contains(sets.permitted | sets.inheritable) {
+    if KEPT_CAPABILITIES.contains(sets.permitted | sets.inheritable) {
         return Ok(());
     }
-    sets.effective &= KEPT;
-    sets.permitted &= KEPT;
-    sets.inheritable &= KEPT;
+    sets.effective &= KEPT_CAPABILITIES;
+    sets.permitted &= KEPT_CAPABILITIES;
+    sets.inheritable &= KEPT_CAPABILITIES;
     Ok(set_capabilities(None, sets)?)
 }
 
 /// Applies the Landlock rules that the kernel supports and sets `no_new_privs`.
 fn restrict_files(reach: &ConfinementRules) -> Result<RestrictionStatus, RulesetError> {
-    let mut handled = AccessFs::from_all(NEWEST);
+    let mut handled = AccessFs::from_all(NEWEST_LANDLOCK_ABI);
     let mut scopes: BitFlags<Scope> = Scope::Signal.into();
     if reach.unix {
         handled.remove(AccessFs::ResolveUnix);
@@ -110,22 +110,22 @@ fn restrict_files(reach: &ConfinementRules) -> Result<RestrictionStatus, Ruleset
     }
     let mut rules = Ruleset::default().handle_access(handled)?.scope(scopes)?;
     if !reach.network {
-        rules = rules.handle_access(AccessNet::from_all(NEWEST))?;
+        rules = rules.handle_access(AccessNet::from_all(NEWEST_LANDLOCK_ABI))?;
     }
     let write = handled & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev);
-    let read = AccessFs::from_read(NEWEST);
-    let names: &[&str] = if reach.network { &NETWORK } else { &[] };
+    let read = AccessFs::from_read(NEWEST_LANDLOCK_ABI);
+    let names: &[&str] = if reach.network { &NETWORK_PATHS } else { &[] };
     let around = |path: &Path| match &reach.hidden {
         Some(hidden) => without(path, hidden),
         None => vec![path.to_owned()],
     };
-    let system = SYSTEM.iter().map(Path::new).chain(reach.read.iter().map(PathBuf::as_path));
+    let system = SYSTEM_PATHS.iter().map(Path::new).chain(reach.read.iter().map(PathBuf::as_path));
     let (readable, writable): (Vec<_>, Vec<_>) =
         (system.flat_map(around).collect(), reach.write.iter().flat_map(|path| around(path)).collect());
     rules
         .create()?
         .add_rules(path_beneath_rules(names, AccessFs::ReadFile | AccessFs::ReadDir))?
-        .add_rules(path_beneath_rules(SOURCES, AccessFs::ReadFile))?
+        .add_rules(path_beneath_rules(DEVICE_FILES, AccessFs::ReadFile))?
         .add_rules(path_beneath_rules(["/dev/null"], AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate))?
         .add_rules(path_beneath_rules(&readable, read))?
         .add_rules(path_beneath_rules(&writable, write))?

@@ -9,7 +9,7 @@ use crate::contains;
 
 /// System folders and files without secrets. `/etc` and `/proc` are not included as a whole, because they also contain
 /// private keys and command lines of other processes.
-const FOLDERS: &[&str] = &[
+const SYSTEM_FOLDERS: &[&str] = &[
     "/opt",
     "/libx32",
     "/run/current-system",
@@ -56,10 +56,10 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// Installation folders of system packages; a program there needs no other folder.
-const INSTALLED: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/gnu/store"];
+const PACKAGE_FOLDERS: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/gnu/store"];
 
 /// Folders below the home folder where many programs share `bin` and `lib` beside unrelated secrets.
-const SHARED: [&str; 3] = ["", ".local", ".cargo"];
+const SHARED_HOME_FOLDERS: [&str; 3] = ["", ".local", ".cargo"];
 
 /// Programs that start another interpreter than the one in their first line.
 const LAUNCHERS: [(&str, &str); 7] = [
@@ -77,7 +77,7 @@ const MAX_INTERPRETERS: usize = 4;
 
 /// System folders that every program of a server may read.
 pub fn server_folders() -> impl Iterator<Item = PathBuf> {
-    FOLDERS.iter().map(PathBuf::from)
+    SYSTEM_FOLDERS.iter().map(PathBuf::from)
 }
 
 /// Paths that a program and its interpreters need at run time. `path` is the variable `PATH` for names without a
@@ -127,12 +127,12 @@ fn folders_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
 /// Installation folder of a file: the parent of its `bin`, or its own folder.
 fn prefix(file: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(folder) = file.parent() else { return Vec::new() };
-    if INSTALLED.iter().any(|installed| contains(Path::new(installed), folder)) {
+    if PACKAGE_FOLDERS.iter().any(|installed| contains(Path::new(installed), folder)) {
         return Vec::new();
     }
     let in_bin = matches!(folder.file_name().and_then(OsStr::to_str), Some("bin" | "shims"));
     let Some(prefix) = (if in_bin { folder.parent() } else { Some(folder) }) else { return vec![file.to_owned()] };
-    let is_shared = home.is_some_and(|home| SHARED.iter().any(|shared| prefix == home.join(shared)));
+    let is_shared = home.is_some_and(|home| SHARED_HOME_FOLDERS.iter().any(|shared| prefix == home.join(shared)));
     let is_wide = prefix.parent().is_none() || home.is_some_and(|home| contains(prefix, home));
     let is_temporary = prefix == std::env::temp_dir();
     match (is_shared && in_bin, is_shared || is_wide || is_temporary) {

@@ -4,8 +4,8 @@ use std::io;
 
 use crate::{Confinement, ConfinementRules, RunningProgram};
 
-pub(crate) const SYSTEM: [&str; 0] = [];
-pub(crate) const NETWORK: [&str; 0] = [];
+pub(crate) const SYSTEM_PATHS: [&str; 0] = [];
+pub(crate) const NETWORK_PATHS: [&str; 0] = [];
 
 pub(crate) fn restrict_thread(_: &ConfinementRules) -> io::Result<Confinement> {
     Ok(Confinement::NONE)

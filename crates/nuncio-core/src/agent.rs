@@ -20,11 +20,11 @@ mod skill;
 
 pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
 pub use published::{
-    Capability, ElsewhereInterface, Information, InformationLocation, InterfaceKind, OwnerKind, Presence,
+    Capability, DiscoveryVisibility, ElsewhereInterface, Information, InformationLocation, InterfaceKind, OwnerKind,
 };
 pub use run::{
     AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, McpImport, McpServer, McpTransport, ProgramAccess,
-    Run, SecretSource, SkillCredential, SkillRun,
+    RunSpec, SecretSource, SkillCredential, SkillRun,
 };
 pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod, SkillVersion};
 
@@ -39,25 +39,25 @@ pub struct Agent {
     pub owner: Option<Owner>,
     pub brain: BrainSpec,
     pub capabilities: Capabilities,
-    /// Options that a client may set per session.
+    /// Session options that the agent offers to clients.
     pub options: Vec<AgentOption>,
-    /// Permissions that its tools need.
+    /// Permissions that the agent's tools need.
     pub scopes: Vec<Scope>,
     pub tools: Vec<Arc<Tool>>,
-    /// MCP servers that run some of its tools.
+    /// MCP servers that run some of the agent's tools.
     pub mcp: Vec<McpServer>,
     /// Secrets that templates may refer to.
     pub secrets: Vec<(BackendName, SecretSource)>,
-    /// Files and sockets that its programs may use beyond the common set.
+    /// Files and sockets that the agent's programs may use beyond the common set.
     pub allow: ProgramAccess,
     /// Publishes the whole agent as one skill: text in, text out.
     pub skill: Option<Box<Skill>>,
     pub created: Option<Timestamp>,
-    /// Visibility in ANP discovery.
-    pub presence: Presence,
-    /// Documents it publishes over ANP.
+    /// Visibility of the agent in ANP discovery.
+    pub presence: DiscoveryVisibility,
+    /// Documents that the agent publishes over ANP.
     pub information: Vec<Information>,
-    /// Capabilities that the author declared. [`Agent::abilities`] derives them from the tools if this is empty.
+    /// Capabilities that the author declared. If there are none, [`Agent::abilities`] derives them from the tools.
     pub abilities: Vec<Capability>,
     /// ANP interfaces of this agent that another server provides.
     pub interfaces: Vec<ElsewhereInterface>,
@@ -80,7 +80,7 @@ impl Agent {
     /// Tools that run on people's devices.
     pub fn device_tools(&self) -> impl Iterator<Item = (&Arc<Tool>, &DeviceRun)> {
         self.tools.iter().filter_map(|tool| match &tool.run {
-            Run::Device(run) => Some((tool, run)),
+            RunSpec::Device(run) => Some((tool, run)),
             _ => None,
         })
     }
@@ -109,7 +109,7 @@ impl Agent {
     /// Command lines of all programs started for the agent: command tools, MCP servers and a process brain.
     pub fn programs(&self) -> impl Iterator<Item = &[String]> {
         let tools = self.tools.iter().filter_map(|tool| match &tool.run {
-            Run::Command(run) => Some(run.argv.as_slice()),
+            RunSpec::Command(run) => Some(run.argv.as_slice()),
             _ => None,
         });
         let servers = self.mcp.iter().filter_map(|server| match &server.transport {
@@ -188,28 +188,28 @@ pub struct AgentOption {
     pub name: OptionName,
     pub title: Option<String>,
     pub description: Option<String>,
-    pub kind: OptionKind,
-    /// Used when a client sets no value.
+    pub kind: OptionValueType,
+    /// Value of the option if a client sets none.
     pub default: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OptionKind {
+pub enum OptionValueType {
     Text,
-    /// A text that is never returned to clients.
+    /// The option is a text that is never returned to clients.
     Secret,
-    /// One of the listed values.
+    /// The option takes one of the listed values.
     Select(Vec<String>),
 }
 
 /// A permission, with the texts and the sensitivity shown to the person who grants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// For example `booking:write`.
+    /// Id of the permission, for example `booking:write`.
     pub id: ScopeId,
-    /// Short text for a button or a list.
+    /// Short name of the permission for a button or a list.
     pub label: LocalText,
-    /// One sentence for the person who decides.
+    /// One sentence about the permission for the person who grants it.
     pub description: Option<LocalText>,
     pub sensitivity: Sensitivity,
     /// Translation key of the label on people's devices; derived from the id when absent.
@@ -222,53 +222,47 @@ string_enum! {
     /// How sensitive a permission is, which decides how often people are asked.
     #[derive(PartialOrd, Ord)]
     pub enum Sensitivity {
-        /// Runs without asking.
+        /// Calls under a permission of low sensitivity run without asking the person.
         Low = "low",
-        /// Asked once per consent window.
+        /// The person is asked once per consent window.
         Medium = "medium",
-        /// Asked for every call.
+        /// The person is asked for every call.
         High = "high",
-    }
-}
-
-impl std::fmt::Display for Sensitivity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// The name used by brains.
+    /// The name by which brains call the tool.
     pub name: ToolName,
     pub title: Option<String>,
-    /// Written for people and for models.
+    /// Description of the tool for people and for models.
     pub description: String,
     /// The permission a caller needs; `None` admits everyone who may talk to the agent.
     pub scope: Option<ScopeId>,
     pub input: Schema,
-    /// Schema of the structured result, if declared.
+    /// Schema of the tool's structured result, if declared.
     pub output: Option<Schema>,
-    pub run: Run,
-    /// Whether clients see it. A hidden tool runs without asking the client; a device tool is never offered to
+    pub run: RunSpec,
+    /// Whether clients see the tool. A hidden tool runs without asking the client; a device tool is never offered to
     /// clients.
     pub exposed: bool,
     /// Whether each call needs an approver who is not the caller.
     pub human_authorization: bool,
-    /// Time limit of one call.
+    /// Time limit of one call of the tool.
     pub timeout: Duration,
-    /// How the tool is published as a skill, if it is.
+    /// How the tool is published as a skill; `None` if it is not published.
     pub skill: Option<Box<Skill>>,
 }
 
 impl Tool {
-    /// Whether it runs on a person's device. The device then asks the person itself.
+    /// Whether the tool runs on a person's device. The device then asks the person itself.
     #[must_use]
     pub fn on_device(&self) -> bool {
-        matches!(self.run, Run::Device(_))
+        matches!(self.run, RunSpec::Device(_))
     }
 
-    /// Time from the start of a call to its end: the timeout, and for a device tool the time to ask the person.
+    /// Longest time from the start of a call of the tool to its end: the timeout, and for a device tool the time to ask the person.
     #[must_use]
     pub fn call_time(&self) -> Duration {
         match self.on_device() {

@@ -77,7 +77,7 @@ pub enum ApprovalState {
 
 impl ApprovalState {
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Allowed { .. } => "allowed",
@@ -119,7 +119,7 @@ impl Approval {
     /// Records the answer. Fails if the approval is closed or expired, or if `by` is the caller.
     pub fn decide(mut self, answer: ApprovalAnswer, by: Principal, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
-            return Err(ApprovalError::Closed(self.state.word()));
+            return Err(ApprovalError::Closed(self.state.as_str()));
         }
         if now >= self.expires_at {
             return Err(ApprovalError::TooLate(self.expires_at));
@@ -138,7 +138,7 @@ impl Approval {
     /// another call.
     pub fn redeem(mut self, call: &CallId, arguments: &Digest, now: Timestamp) -> Result<Self, ApprovalError> {
         let ApprovalState::Allowed { by, .. } = &self.state else {
-            return Err(ApprovalError::Closed(self.state.word()));
+            return Err(ApprovalError::Closed(self.state.as_str()));
         };
         if now >= self.expires_at {
             return Err(ApprovalError::TooLate(self.expires_at));
@@ -153,7 +153,7 @@ impl Approval {
     /// Closes a pending approval without an answer.
     pub fn expire(mut self, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
-            return Err(ApprovalError::Closed(self.state.word()));
+            return Err(ApprovalError::Closed(self.state.as_str()));
         }
         self.state = ApprovalState::Expired { at: now };
         Ok(self)

@@ -57,7 +57,7 @@ pub fn vary(delay: Duration, percent: std::ops::RangeInclusive<u32>, random: u8)
     delay.mul_f64((least + (most - least) * f64::from(random) / 255.0) / 100.0)
 }
 
-/// Parses `Retry-After`, which is a number of seconds or an HTTP date (RFC 9110 §10.2.3). The caller limits it.
+/// Parses `Retry-After`, which is a number of seconds or an HTTP date (RFC 9110 §10.2.3). The caller limits the delay.
 #[must_use]
 pub fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delay_doubles_up_to_its_limit() {
+    fn backoff_delay_doubles_up_to_its_limit() {
         let backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
         let mut failures = backoff.start();
         let millis = [(); 10].map(|()| failures.next_delay().as_millis());
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn delays_never_shrink_and_never_exceed_their_limit(
+        fn backoff_delays_never_shrink_and_never_exceed_their_limit(
             first in 0..u64::MAX / 1000, max in 0..u64::MAX / 1000, factor in 1.0..100.0, failures in 0..u32::MAX,
         ) {
             let (first, max) = (Duration::from_millis(first), Duration::from_millis(max));
@@ -107,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn varied_delay_stays_between_its_percentages(millis in 0..1_000_000_000_u64, random: u8) {
+        fn varied_backoff_delay_stays_between_its_percentages(millis in 0..1_000_000_000_u64, random: u8) {
             let delay = Duration::from_millis(millis);
             let varied = vary(delay, 80..=120, random);
             prop_assert!(varied >= delay.mul_f64(0.799) && varied <= delay.mul_f64(1.201));

@@ -11,15 +11,15 @@ use crate::time::Timestamp;
 
 /// A cache that threads share. Above its limit it drops the entries that were unused for longest. Expired entries are
 /// never returned.
-pub struct BoundedCache<K, V>(Mutex<Entries<K, V>>);
+pub struct BoundedCache<K, V>(Mutex<CacheEntries<K, V>>);
 
-struct Entries<K, V> {
+struct CacheEntries<K, V> {
     limit: usize,
     weight: usize,
-    by_key: LruCache<K, Entry<V>>,
+    by_key: LruCache<K, CacheEntry<V>>,
 }
 
-struct Entry<V> {
+struct CacheEntry<V> {
     value: V,
     weight: usize,
     until: Timestamp,
@@ -29,7 +29,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
     /// `limit` is the maximum total weight; entries of [`BoundedCache::put`] weigh one each.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self(Mutex::new(Entries { limit, weight: 0, by_key: LruCache::new_unbounded() }))
+        Self(Mutex::new(CacheEntries { limit, weight: 0, by_key: LruCache::new_unbounded() }))
     }
 
     /// Caches `value` until `until`, which may already be past.
@@ -56,7 +56,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         }
     }
 
-    /// Removes the value of a key if it fits; `fits` gets its expiry too.
+    /// Removes the value of a key if `fits` accepts the value and its expiry.
     pub fn take_if<Q: Hash + Eq + ?Sized>(&self, key: &Q, fits: impl FnOnce(&V, Timestamp) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
@@ -85,13 +85,13 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         self.retain(|_, _| false);
     }
 
-    /// Total weight, including expired entries.
+    /// Total weight of the cache, including expired entries.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.lock().weight
     }
 
-    fn lock(&self) -> MutexGuard<'_, Entries<K, V>> {
+    fn lock(&self) -> MutexGuard<'_, CacheEntries<K, V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -113,7 +113,7 @@ impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
         self.find(key, now, |entry| entry.until = until)
     }
 
-    fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q, now: Timestamp, found: impl FnOnce(&mut Entry<V>)) -> Option<V>
+    fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q, now: Timestamp, found: impl FnOnce(&mut CacheEntry<V>)) -> Option<V>
     where
         K: Borrow<Q>,
     {
@@ -139,10 +139,10 @@ impl<K: Hash + Eq + Clone, V> BoundedCache<K, V> {
     }
 }
 
-impl<K: Hash + Eq, V> Entries<K, V> {
+impl<K: Hash + Eq, V> CacheEntries<K, V> {
     fn put(&mut self, key: K, value: V, until: Timestamp, weight: usize) -> Vec<V> {
         self.weight += weight;
-        let replaced = self.by_key.insert(key, Entry { value, weight, until });
+        let replaced = self.by_key.insert(key, CacheEntry { value, weight, until });
         let mut dropped: Vec<V> = replaced.map(|entry| self.subtract(entry)).into_iter().collect();
         while self.weight > self.limit
             && let Some((_, oldest)) = self.by_key.remove_lru()
@@ -152,13 +152,13 @@ impl<K: Hash + Eq, V> Entries<K, V> {
         dropped
     }
 
-    fn subtract(&mut self, removed: Entry<V>) -> V {
+    fn subtract(&mut self, removed: CacheEntry<V>) -> V {
         self.weight -= removed.weight;
         removed.value
     }
 }
 
-/// Shows no contents, which may be secret.
+/// Shows no contents of the cache, which may be secret.
 impl<K, V> fmt::Debug for BoundedCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BoundedCache").finish_non_exhaustive()
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_is_taken_only_if_it_fits() {
+    fn cache_entry_is_removed_only_if_the_condition_accepts_it() {
         let cache = BoundedCache::new(2);
         cache.put(1, 'a', at(10));
         assert_eq!(cache.take_if(&1, |_, until| until > at(10)), None);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn update_starts_again_after_expiry() {
+    fn cache_update_ignores_an_expired_value() {
         let cache = BoundedCache::new(2);
         let count = |now: i64| {
             cache.update((), at(now), at(now + 10), |before| before.map_or(1, |count| count + 1));
@@ -224,7 +224,7 @@ mod tests {
     proptest! {
         /// A cache holds what a map would hold, less what its limit forbids, and its weight is that of its entries.
         #[test]
-        fn cache_is_a_bounded_part_of_a_map(
+        fn cache_contents_equal_a_map_within_the_limit(
             limit in 1..20_usize,
             steps in prop::collection::vec((0..8_u8, 0..4_u8, 1..8_usize, 0..50_i64), 0..200),
         ) {

@@ -1,16 +1,13 @@
 //! Signed public keys (key bundles) with which messages are encrypted to a device or an agent. The server that
 //! distributes them can change neither the keys nor their mode.
 
-use std::fmt;
 use std::num::NonZeroU32;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::happening::Recipient;
 use crate::ids::DeviceId;
-use crate::signature::{CheckSignature, PublicKey, Signature, labelled};
+use crate::notification::Recipient;
+use crate::signature::{CheckSignature, PublicKey, Signature, base64_form, decode, labelled};
 use crate::time::Timestamp;
 
 /// Upper limit of stored one-time keys per device.
@@ -33,26 +30,9 @@ impl AgreementKey {
     }
 }
 
-impl From<AgreementKey> for String {
-    fn from(key: AgreementKey) -> Self {
-        URL_SAFE_NO_PAD.encode(key.0)
-    }
-}
-
-impl TryFrom<String> for AgreementKey {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(Self).ok_or("an X25519 public key is 32 bytes in base64url without padding")
-    }
-}
-
-impl fmt::Debug for AgreementKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from(*self))
-    }
-}
+base64_form!(AgreementKey, |text| decode(text)
+    .map(AgreementKey)
+    .ok_or_else(|| "an X25519 public key is 32 bytes in base64url without padding".to_owned()));
 
 /// How content keys of messages to a device or agent are wrapped, which depends on whether the holder stores session
 /// state.
@@ -308,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn bundle_with_wrong_mode_or_signature_is_refused() {
+    fn key_bundle_with_wrong_mode_or_signature_is_refused() {
         let yes = |_: &PublicKey, _: &[u8], _: &Signature| true;
         let no = |_: &PublicKey, _: &[u8], _: &Signature| false;
         for mode in [SealMode::Stateful, SealMode::Stateless] {
@@ -324,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn bundle_serialises_flat_and_parses_back() {
+    fn key_bundle_serialises_flat_and_parses_back() {
         let bundle = bundle(SealMode::Stateless);
         let written = serde_json::to_value(&bundle).unwrap();
         assert_eq!(written["owner"], "person:ada");

@@ -63,7 +63,7 @@ impl Caller {
     }
 }
 
-/// A caller in the store.
+/// The stored form of a caller.
 #[derive(Serialize, Deserialize)]
 struct StoredCaller {
     caller: Principal,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Code;
-use crate::happening::Recipient;
 use crate::ids::{ClientMessageId, ConversationId, DeviceId, InvalidName, MessageId};
+use crate::notification::Recipient;
 use crate::time::Timestamp;
 
 /// Upper limit of members in a group.
@@ -221,7 +221,7 @@ impl NewMessage {
 
     /// Whether a repeated submission is identical to the first, byte for byte, apart from the client message id.
     #[must_use]
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    pub fn has_same_content(&self, other: &Self) -> bool {
         (self.content_type, self.subtype) == (other.content_type, other.subtype) && self.envelope == other.envelope
     }
 }
@@ -267,7 +267,7 @@ pub struct ConversationMessage {
 
 impl ConversationMessage {
     #[must_use]
-    pub fn place(&self) -> MessageRef {
+    pub fn reference(&self) -> MessageRef {
         MessageRef { conversation: self.conversation.clone(), seq: self.seq }
     }
 }
@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(full(0).check(), Err(MessageRefusal::Empty));
         assert_eq!(full(MAX_ENVELOPE).check(), Ok(()));
         assert_eq!(full(MAX_ENVELOPE + 1).check(), Err(MessageRefusal::TooLarge));
-        assert!(full(1).says_the_same(&NewMessage { client_id: ClientMessageId::parse("m2").unwrap(), ..full(1) }));
-        assert!(!full(1).says_the_same(&full(2)));
-        assert!(!full(1).says_the_same(&NewMessage { content_type: Artifact, ..full(1) }));
+        assert!(full(1).has_same_content(&NewMessage { client_id: ClientMessageId::parse("m2").unwrap(), ..full(1) }));
+        assert!(!full(1).has_same_content(&full(2)));
+        assert!(!full(1).has_same_content(&NewMessage { content_type: Artifact, ..full(1) }));
     }
 }

@@ -69,8 +69,8 @@ pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
         Ok(document) => document,
         Err(error) => {
             source
-                .spot(error.span().map_or(0, |span| span.start))
-                .fault(format!("not TOML: {}", error.message()), None);
+                .position(error.span().map_or(0, |span| span.start))
+                .fault(format!("not TOML: {}", error.message()), "");
             return Err(source.into_faults());
         }
     };

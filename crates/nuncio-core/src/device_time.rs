@@ -7,16 +7,16 @@ use std::time::Duration;
 pub const PERSON_ANSWERS: Duration = Duration::from_secs(30);
 
 /// Delivery of the call to the device and of its answer to the agent.
-const DELIVERY: Duration = Duration::from_secs(5);
+const DELIVERY_TIME: Duration = Duration::from_secs(5);
 
 /// Finding the conversation, sealing the call, and passing its outcome to the call chain.
-const SEALING: Duration = Duration::from_secs(5);
+const SEALING_TIME: Duration = Duration::from_secs(5);
 
 /// How long an agent waits for the answer of a device.
-pub const AGENT_WAITS: Duration = PERSON_ANSWERS.saturating_add(DELIVERY);
+pub const AGENT_WAITS: Duration = PERSON_ANSWERS.saturating_add(DELIVERY_TIME);
 
 /// How long the call chain waits for the agent.
-pub const CALL_CHAIN_WAITS: Duration = AGENT_WAITS.saturating_add(SEALING);
+pub const CALL_CHAIN_WAITS: Duration = AGENT_WAITS.saturating_add(SEALING_TIME);
 
 #[cfg(test)]
 mod tests {

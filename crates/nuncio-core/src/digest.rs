@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+
+use crate::string_form::string_form;
 
 /// A SHA-256 digest, serialised as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,20 +38,11 @@ impl Digest {
 
     #[must_use]
     pub fn parse(hex: &str) -> Option<Self> {
-        let nibble = |digit: u8| match digit {
-            b'0'..=b'9' => Some(digit - b'0'),
-            b'a'..=b'f' => Some(digit - b'a' + 10),
-            b'A'..=b'F' => Some(digit - b'A' + 10),
-            _ => None,
-        };
-        let (pairs, []) = hex.as_bytes().as_chunks::<2>() else { return None };
-        let mut bytes = [0_u8; 32];
-        if pairs.len() != bytes.len() {
+        let mut bytes = [0; 32];
+        if hex.len() != 2 * bytes.len() {
             return None;
         }
-        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            *byte = nibble(*high)? << 4 | nibble(*low)?;
-        }
+        HEXLOWER_PERMISSIVE.decode_mut(hex.as_bytes(), &mut bytes).ok()?;
         Some(Self(bytes))
     }
 
@@ -57,15 +51,6 @@ impl Digest {
     pub fn grouped(&self) -> String {
         let hex = self.to_string();
         hex.as_bytes().chunks(8).map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
-    }
-
-    fn hex(self) -> [u8; 64] {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut hex = [0; 64];
-        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-        }
-        hex
     }
 }
 
@@ -86,8 +71,8 @@ fn write_canonical(value: &Value, text: &mut Vec<u8>) {
         },
         Value::Array(items) => {
             text.push(b'[');
-            for (place, item) in items.iter().enumerate() {
-                if place > 0 {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
                     text.push(b',');
                 }
                 write_canonical(item, text);
@@ -100,8 +85,8 @@ fn write_canonical(value: &Value, text: &mut Vec<u8>) {
                 return text.extend(canonical(value));
             }
             text.push(b'{');
-            for (place, (name, item)) in map.iter().enumerate() {
-                if place > 0 {
+            for (index, (name, item)) in map.iter().enumerate() {
+                if index > 0 {
                     text.push(b',');
                 }
                 write_plain(name, text);
@@ -119,7 +104,8 @@ fn write_plain(value: &(impl Serialize + ?Sized), text: &mut Vec<u8>) {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&self.hex()).unwrap_or_default())
+        let mut hex = [0; 64];
+        f.write_str(HEXLOWER.encode_mut_str(&self.0, &mut hex))
     }
 }
 
@@ -129,19 +115,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
-    }
-}
-
-impl TryFrom<String> for Digest {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("{text:?} is not a SHA-256 digest in hex"))
-    }
-}
+string_form!(Digest, |text| Digest::parse(text).ok_or_else(|| format!("{text:?} is not a SHA-256 digest in hex")));
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ mod messages;
 use serde::Serialize;
 
 use crate::message::{Content, ToolCall};
-use crate::turn::Stop;
+use crate::turn::TurnOutcome;
 
 /// Whether a piece of model output is text for people or thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,30 +27,30 @@ pub enum Event<'a> {
     ToolCall(&'a str),
     /// Result of one of the agent's tools: JSON with `toolCallId` and `content`.
     ToolResult(&'a str),
-    /// The end of the turn, as JSON of a [`Stop`].
+    /// The end of the turn, as JSON of a [`TurnOutcome`].
     Stopped(&'a str),
 }
 
-/// The event log of a turn. Events are numbered from 0; in a log rebuilt from the history, from [`RETOLD`].
+/// The event log of a turn. Events are numbered from 0; in a log rebuilt from the history, from [`FIRST_REBUILT`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventLog {
     text: String,
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
     /// Kind of the unfinished block and the offset at which it begins.
     open: Option<(OutputKind, u32)>,
     /// Whether the log was rebuilt from the history, after a crash lost the original events.
-    retold: bool,
+    rebuilt: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
-    kind: Kind,
+struct LogEntry {
+    kind: EntryKind,
     start: u32,
     end: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     Started,
     Delta(OutputKind),
     Block(OutputKind),
@@ -67,10 +67,10 @@ pub struct LogFull;
 /// Size limit of the text of one turn.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Number of the first event of a rebuilt log: larger than any number that a reader can have seen in the original.
-pub const RETOLD: usize = 10_000_000;
-const _: () = assert!(RETOLD > MAX_BYTES / size_of::<Entry>());
+pub const FIRST_REBUILT: usize = 10_000_000;
+const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<LogEntry>());
 /// Bytes reserved for the events that end a turn.
-const RESERVE: usize = 1024 * 1024;
+const RESERVED_BYTES: usize = 1024 * 1024;
 
 #[derive(Serialize)]
 struct ToolResult<'a> {
@@ -83,29 +83,29 @@ impl EventLog {
     #[must_use]
     pub fn started() -> Self {
         let mut log = Self::default();
-        log.entry(Kind::Started, 0);
+        log.entry(EntryKind::Started, 0);
         log
     }
 
     /// A new event log that is rebuilt because the original was lost.
     #[must_use]
-    pub fn retold() -> Self {
-        Self { retold: true, ..Self::started() }
+    pub fn rebuilt() -> Self {
+        Self { rebuilt: true, ..Self::started() }
     }
 
     /// The number of the event at an index of the log.
     #[must_use]
-    pub const fn number(&self, place: usize) -> usize {
-        if self.retold { RETOLD + place } else { place }
+    pub const fn number(&self, index: usize) -> usize {
+        if self.rebuilt { FIRST_REBUILT + index } else { index }
     }
 
     /// The index at which a reader continues that has seen all events before `number`. A reader that saw part of a
     /// lost log gets only the end: it finds the rest in the history.
     #[must_use]
-    pub fn place(&self, number: usize) -> usize {
+    pub fn index_of(&self, number: usize) -> usize {
         match number {
-            _ if !self.retold => number,
-            RETOLD.. => number - RETOLD,
+            _ if !self.rebuilt => number,
+            FIRST_REBUILT.. => number - FIRST_REBUILT,
             0 | 1 => number,
             _ => self.len() - 1,
         }
@@ -123,18 +123,18 @@ impl EventLog {
 
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.entries.last().is_some_and(|entry| entry.kind == Kind::Stopped)
+        self.entries.last().is_some_and(|entry| entry.kind == EntryKind::Stopped)
     }
 
     #[must_use]
-    pub fn event(&self, place: usize) -> Option<Event<'_>> {
-        self.entries.get(place).map(|entry| self.view(*entry))
+    pub fn event(&self, index: usize) -> Option<Event<'_>> {
+        self.entries.get(index).map(|entry| self.view(*entry))
     }
 
     /// The events from an index on, each with its index.
-    pub fn from(&self, place: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
-        let entries = self.entries.get(place..).unwrap_or(&[]);
-        entries.iter().enumerate().map(move |(offset, entry)| (place + offset, self.view(*entry)))
+    pub fn from(&self, index: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
+        let entries = self.entries.get(index..).unwrap_or(&[]);
+        entries.iter().enumerate().map(move |(offset, entry)| (index + offset, self.view(*entry)))
     }
 
     /// Appends a piece of text or thinking. A change between the two completes the previous block.
@@ -149,36 +149,36 @@ impl EventLog {
         let start = self.position();
         self.open.get_or_insert((output, start));
         self.text.push_str(piece);
-        self.entry(Kind::Delta(output), start);
+        self.entry(EntryKind::Delta(output), start);
         Ok(())
     }
 
     /// Completes the unfinished block, if there is one.
     pub fn close_block(&mut self) {
         if let Some((output, start)) = self.open.take() {
-            self.entry(Kind::Block(output), start);
+            self.entry(EntryKind::Block(output), start);
         }
     }
 
     pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), LogFull> {
-        self.json(Kind::ToolCall, call)
+        self.json(EntryKind::ToolCall, call)
     }
 
     /// Appends the result of one of the agent's tools.
     pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), LogFull> {
-        self.json(Kind::ToolResult, &ToolResult { tool_call_id: call, content })
+        self.json(EntryKind::ToolResult, &ToolResult { tool_call_id: call, content })
     }
 
     /// Appends the end of the turn; space is reserved for it.
-    pub fn stopped(&mut self, stop: &Stop) {
+    pub fn stopped(&mut self, stop: &TurnOutcome) {
         self.close_block();
         let json = json_of(stop);
         let start = self.position();
         self.text.push_str(&json);
-        self.entry(Kind::Stopped, start);
+        self.entry(EntryKind::Stopped, start);
     }
 
-    fn json(&mut self, kind: Kind, value: &impl Serialize) -> Result<(), LogFull> {
+    fn json(&mut self, kind: EntryKind, value: &impl Serialize) -> Result<(), LogFull> {
         let json = serde_json::to_string(value).expect("an event is always JSON");
         self.room_for(json.len())?;
         self.close_block();
@@ -188,9 +188,9 @@ impl EventLog {
         Ok(())
     }
 
-    fn entry(&mut self, kind: Kind, start: u32) {
+    fn entry(&mut self, kind: EntryKind, start: u32) {
         let end = self.position();
-        self.entries.push(Entry { kind, start, end });
+        self.entries.push(LogEntry { kind, start, end });
     }
 
     fn position(&self) -> u32 {
@@ -198,19 +198,19 @@ impl EventLog {
     }
 
     fn room_for(&self, bytes: usize) -> Result<(), LogFull> {
-        let entries = self.entries.len() * size_of::<Entry>();
-        if self.text.len() + entries + bytes > MAX_BYTES - RESERVE { Err(LogFull) } else { Ok(()) }
+        let entries = self.entries.len() * size_of::<LogEntry>();
+        if self.text.len() + entries + bytes > MAX_BYTES - RESERVED_BYTES { Err(LogFull) } else { Ok(()) }
     }
 
-    fn view(&self, entry: Entry) -> Event<'_> {
+    fn view(&self, entry: LogEntry) -> Event<'_> {
         let text = &self.text[entry.start as usize..entry.end as usize];
         match entry.kind {
-            Kind::Started => Event::Started,
-            Kind::Delta(output) => Event::Delta(output, text),
-            Kind::Block(output) => Event::Block(output, text),
-            Kind::ToolCall => Event::ToolCall(text),
-            Kind::ToolResult => Event::ToolResult(text),
-            Kind::Stopped => Event::Stopped(text),
+            EntryKind::Started => Event::Started,
+            EntryKind::Delta(output) => Event::Delta(output, text),
+            EntryKind::Block(output) => Event::Block(output, text),
+            EntryKind::ToolCall => Event::ToolCall(text),
+            EntryKind::ToolResult => Event::ToolResult(text),
+            EntryKind::Stopped => Event::Stopped(text),
         }
     }
 }
@@ -219,18 +219,19 @@ fn position(length: usize) -> u32 {
     u32::try_from(length).expect("the log is bounded far below 4 GiB")
 }
 
-fn json_of(stop: &Stop) -> String {
+fn json_of(stop: &TurnOutcome) -> String {
     serde_json::to_string(stop).expect("a stop is always JSON")
 }
 
 /// The stored form of an event log: version, number of entries, kind and length of each entry, then the text. An entry
 /// begins where the previous one ends; a block spans its deltas.
 mod stored {
-    use super::{Entry, EventLog, Kind, OutputKind, Stop, json_of, position};
+    use super::{EntryKind, EventLog, LogEntry, OutputKind, TurnOutcome, json_of, position};
 
     const VERSION: u8 = 1;
-    /// Version byte of a rebuilt event log; the rest of the format is the same.
-    const VERSION_RETOLD: u8 = 2;
+    /// Version byte of an event log that was rebuilt from the history after a crash, whose events are numbered
+    /// differently; the rest of the format is the same.
+    const VERSION_REBUILT: u8 = 2;
 
     impl EventLog {
         #[must_use]
@@ -240,22 +241,22 @@ mod stored {
 
         /// The stored form that the event log will have after [`Self::stopped`] with this stop.
         #[must_use]
-        pub fn to_bytes_stopped(&self, stop: &Stop) -> Vec<u8> {
+        pub fn to_bytes_stopped(&self, stop: &TurnOutcome) -> Vec<u8> {
             let (start, json) = (self.position(), json_of(stop));
-            let stopped = Entry { kind: Kind::Stopped, start, end: position(self.text.len() + json.len()) };
+            let stopped = LogEntry { kind: EntryKind::Stopped, start, end: position(self.text.len() + json.len()) };
             match self.open {
                 Some((output, begun)) => {
-                    let block = Entry { kind: Kind::Block(output), start: begun, end: start };
+                    let block = LogEntry { kind: EntryKind::Block(output), start: begun, end: start };
                     self.written(&[block, stopped], &json)
                 }
                 None => self.written(&[stopped], &json),
             }
         }
 
-        fn written(&self, entries: &[Entry], text: &str) -> Vec<u8> {
+        fn written(&self, entries: &[LogEntry], text: &str) -> Vec<u8> {
             let count = self.entries.len() + entries.len();
             let mut out = Vec::with_capacity(16 + count * 3 + self.text.len() + text.len());
-            out.push(if self.retold { VERSION_RETOLD } else { VERSION });
+            out.push(if self.rebuilt { VERSION_REBUILT } else { VERSION });
             put(&mut out, u32::try_from(count).expect("the log is bounded"));
             for entry in self.entries.iter().chain(entries) {
                 out.push(tag(entry.kind));
@@ -271,8 +272,8 @@ mod stored {
         pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
             let (&version, mut rest) = bytes.split_first()?;
             let count = take(&mut rest)? as usize;
-            let retold = version == VERSION_RETOLD;
-            if (version != VERSION && !retold) || count > rest.len() {
+            let rebuilt = version == VERSION_REBUILT;
+            if (version != VERSION && !rebuilt) || count > rest.len() {
                 return None;
             }
             let mut entries = Vec::with_capacity(count);
@@ -282,15 +283,15 @@ mod stored {
                 rest = after;
                 let (kind, length) = (kind_of(tag)?, take(&mut rest)?);
                 let entry = match kind {
-                    Kind::Block(_) => Entry { kind, start: position.checked_sub(length)?, end: position },
-                    _ => Entry { kind, start: position, end: position.checked_add(length)? },
+                    EntryKind::Block(_) => LogEntry { kind, start: position.checked_sub(length)?, end: position },
+                    _ => LogEntry { kind, start: position, end: position.checked_add(length)? },
                 };
                 position = entry.end;
                 entries.push(entry);
             }
             let text = std::str::from_utf8(rest).ok()?.to_owned();
             let fits = entries.iter().all(|entry| text.get(entry.start as usize..entry.end as usize).is_some());
-            (fits && text.len() == position as usize).then_some(Self { text, entries, open: None, retold })
+            (fits && text.len() == position as usize).then_some(Self { text, entries, open: None, rebuilt })
         }
     }
 
@@ -316,31 +317,25 @@ mod stored {
         None
     }
 
-    fn tag(kind: Kind) -> u8 {
-        match kind {
-            Kind::Started => 0,
-            Kind::Delta(OutputKind::Text) => 1,
-            Kind::Delta(OutputKind::Thinking) => 2,
-            Kind::Block(OutputKind::Text) => 3,
-            Kind::Block(OutputKind::Thinking) => 4,
-            Kind::ToolCall => 5,
-            Kind::ToolResult => 6,
-            Kind::Stopped => 7,
-        }
+    /// Kinds of entries; the tag of a kind is its index.
+    const ENTRY_KINDS: [EntryKind; 8] = [
+        EntryKind::Started,
+        EntryKind::Delta(OutputKind::Text),
+        EntryKind::Delta(OutputKind::Thinking),
+        EntryKind::Block(OutputKind::Text),
+        EntryKind::Block(OutputKind::Thinking),
+        EntryKind::ToolCall,
+        EntryKind::ToolResult,
+        EntryKind::Stopped,
+    ];
+
+    fn tag(kind: EntryKind) -> u8 {
+        let index = ENTRY_KINDS.iter().position(|tagged| *tagged == kind);
+        index.and_then(|index| u8::try_from(index).ok()).expect("every kind has a tag")
     }
 
-    fn kind_of(tag: u8) -> Option<Kind> {
-        Some(match tag {
-            0 => Kind::Started,
-            1 => Kind::Delta(OutputKind::Text),
-            2 => Kind::Delta(OutputKind::Thinking),
-            3 => Kind::Block(OutputKind::Text),
-            4 => Kind::Block(OutputKind::Thinking),
-            5 => Kind::ToolCall,
-            6 => Kind::ToolResult,
-            7 => Kind::Stopped,
-            _ => return None,
-        })
+    fn kind_of(tag: u8) -> Option<EntryKind> {
+        ENTRY_KINDS.get(usize::from(tag)).copied()
     }
 }
 
@@ -366,8 +361,14 @@ mod tests {
         log
     }
 
-    fn stop() -> Stop {
-        Stop { stop_reason: StopReason::EndTurn, turn_id: "s.1".into(), cancelled: false, usage: None, error: None }
+    fn stop() -> TurnOutcome {
+        TurnOutcome {
+            stop_reason: StopReason::EndTurn,
+            turn_id: "s.1".into(),
+            cancelled: false,
+            usage: None,
+            error: None,
+        }
     }
 
     #[test]
@@ -385,12 +386,13 @@ mod tests {
 
     #[test]
     fn client_of_a_lost_event_log_gets_only_the_end_of_the_rebuilt_log() {
-        let mut log = EventLog::retold();
+        let mut log = EventLog::rebuilt();
         log.delta(OutputKind::Text, "one two").unwrap();
         log.stopped(&stop());
         let read = EventLog::from_bytes(&log.to_bytes()).unwrap();
         assert_eq!(read, log);
-        let told = |number| read.from(read.place(number)).map(|(place, _)| read.number(place) - RETOLD).collect();
+        let told =
+            |number| read.from(read.index_of(number)).map(|(index, _)| read.number(index) - FIRST_REBUILT).collect();
         let all: Vec<usize> = told(0);
         assert_eq!(all, [0, 1, 2, 3], "whoever is new");
         let rest: Vec<usize> = told(1);
@@ -400,10 +402,10 @@ mod tests {
             assert_eq!(end, [3], "whoever saw {seen} events of the first log");
         }
         for seen in 0..5 {
-            let on: Vec<usize> = told(RETOLD + seen);
+            let on: Vec<usize> = told(FIRST_REBUILT + seen);
             assert_eq!(on, (seen..4).collect::<Vec<_>>(), "whoever saw {seen} events of this one");
         }
-        assert_eq!(sample().place(3), 3);
+        assert_eq!(sample().index_of(3), 3);
         assert_eq!(sample().number(3), 3);
     }
 
@@ -429,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_log_round_trips_and_damage_is_detected() {
+    fn stored_event_log_round_trips_and_damage_is_detected() {
         let log = sample();
         let bytes = log.to_bytes();
         assert_eq!(EventLog::from_bytes(&bytes), Some(log));
@@ -441,12 +443,12 @@ mod tests {
     }
 
     #[test]
-    fn log_refuses_deltas_beyond_size_limit() {
+    fn event_log_refuses_deltas_beyond_size_limit() {
         let mut log = EventLog::started();
         let piece = "x".repeat(8 * 1024 * 1024);
         let full = (0..8).find_map(|_| log.delta(OutputKind::Text, &piece).err());
         assert_eq!(full, Some(LogFull));
-        log.stopped(&Stop {
+        log.stopped(&TurnOutcome {
             stop_reason: StopReason::Error,
             turn_id: "s.1".into(),
             cancelled: false,

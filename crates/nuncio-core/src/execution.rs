@@ -3,7 +3,6 @@
 //! States move one way: accepted → running → completed, failed or timed out; an execution that never started can fail
 //! or time out too. A final state never changes.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::agent::SkillVersion;
-use crate::audit::References;
+use crate::audit::AuditReferences;
 use crate::caller::Caller;
 use crate::code::Code;
 use crate::ids::{AgentName, CallId, ExecutionId, ScopeId, SkillId, ToolName};
@@ -88,7 +87,7 @@ impl Priority {
 /// Trace identifiers that are passed on with a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TraceIds {
-    /// Chosen by the caller.
+    /// Trace id chosen by the caller.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trace_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -160,21 +159,14 @@ pub struct Execution {
 }
 
 /// A transition that an execution's state does not allow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an execution that is {from} cannot become {to}")]
 pub struct IllegalTransition {
     /// Name of the current state.
     pub from: &'static str,
     /// Name of the requested state.
     pub to: &'static str,
 }
-
-impl fmt::Display for IllegalTransition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an execution that is {} cannot become {}", self.from, self.to)
-    }
-}
-
-impl std::error::Error for IllegalTransition {}
 
 impl Execution {
     #[must_use]
@@ -244,8 +236,8 @@ pub struct CallAuthorization {
     #[serde(default = "started")]
     pub started: bool,
     /// References for the audit record.
-    #[serde(skip_serializing_if = "References::is_empty", default)]
-    pub references: References,
+    #[serde(skip_serializing_if = "AuditReferences::is_empty", default)]
+    pub references: AuditReferences,
 }
 
 const fn started() -> bool {

@@ -12,7 +12,7 @@ pub struct InvalidName {
     pub what: &'static str,
     /// The rejected text, shortened and printable.
     pub found: String,
-    /// What is allowed, for the message.
+    /// Rule for valid names, as worded in the error message.
     pub rule: &'static str,
 }
 
@@ -85,11 +85,18 @@ macro_rules! name {
     };
 }
 
+/// Defines names of 1 to 64 letters, digits, `_` and `-`.
+macro_rules! plain_names {
+    ($($(#[$doc:meta])* $name:ident, $what:literal;)*) => {$(
+        name!($(#[$doc])* $name, $what, "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, is_plain));
+    )*};
+}
+
 fn all(text: &str, allowed: fn(u8) -> bool) -> bool {
     text.bytes().all(allowed)
 }
 
-fn word(byte: u8) -> bool {
+fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
@@ -105,21 +112,21 @@ name!(
     /// The name by which a brain calls a tool.
     ToolName, "a tool name",
     "1 to 128 letters, digits, '_', '-' and '.'", 128,
-    |text| all(text, |b| word(b) || b == b'.')
+    |text| all(text, |b| is_plain(b) || b == b'.')
 );
 
 name!(
     /// An option that a client may set per session.
     OptionName, "an option name",
     "1 to 64 letters, digits, '_', '-' and '.'", 64,
-    |text| all(text, |b| word(b) || b == b'.')
+    |text| all(text, |b| is_plain(b) || b == b'.')
 );
 
 name!(
     /// A permission, such as `booking:write`.
     ScopeId, "a scope",
     "1 to 128 letters, digits, '_', '-', '.' and ':'", 128,
-    |text| all(text, |b| word(b) || b == b'.' || b == b':')
+    |text| all(text, |b| is_plain(b) || b == b'.' || b == b':')
 );
 
 impl ScopeId {
@@ -143,33 +150,11 @@ impl ScopeId {
 }
 
 name!(
-    /// The name under which an agent file declares a backend, such as an MCP server.
-    BackendName, "a backend name",
-    "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
+    /// Name of a person, unique on its server.
+    PersonName, "a person's name",
+    "1 to 64 letters, digits, '_', '-', '.' and '@'", 64,
+    |text| all(text, |b| is_plain(b) || b == b'.' || b == b'@')
 );
-
-name!(PersonName, "a person's name", "1 to 64 letters, digits, '_', '-', '.' and '@'", 64, |text| all(text, |b| word(
-    b
-) || b
-    == b'.'
-    || b == b'@'));
-
-name!(
-    /// Session id: random, and usable in a URL path without encoding.
-    SessionId, "a session id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(
-    /// Public identifier of an API key. The key itself is not stored.
-    KeyId, "a key id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(ApprovalId, "an approval id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
-
-name!(GrantId, "a grant id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
 
 name!(
     /// Tool call id, chosen by brains, so any short text is allowed.
@@ -181,7 +166,7 @@ name!(
     /// A skill on this host, such as `hotel/book`; usable in a URL path without encoding.
     SkillId, "a skill id",
     "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'", 200,
-    |text| all(text, |b| word(b) || b == b'.' || b == b'/')
+    |text| all(text, |b| is_plain(b) || b == b'.' || b == b'/')
         && text.split('/').all(|part| !part.is_empty() && part.bytes().any(|b| b != b'.'))
         && !text.ends_with(".json") && !text.ends_with("/invoke")
 );
@@ -190,14 +175,14 @@ name!(
     /// A capability of an agent, such as `cap.hotel.booking`: parts from general to specific.
     CapabilityId, "a capability id",
     "1 to 200 letters, digits, '_' and '-', in parts between dots", 200,
-    |text| all(text, |b| word(b) || b == b'.') && text.split('.').all(|part| !part.is_empty())
+    |text| all(text, |b| is_plain(b) || b == b'.') && text.split('.').all(|part| !part.is_empty())
 );
 
 name!(
     /// A JSON file in an agent's folder. The path cannot leave the folder and contains no hidden files.
     InformationPath, "a file to publish",
     "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that do not begin with '.', ending in '.json'", 200,
-    |text| all(text, |b| word(b) || b == b'.' || b == b'/')
+    |text| all(text, |b| is_plain(b) || b == b'.' || b == b'/')
         && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
         && text.ends_with(".json")
 );
@@ -210,24 +195,6 @@ impl InformationPath {
         name.strip_suffix(".json").unwrap_or(name)
     }
 }
-
-name!(
-    /// Execution id: random and unguessable, so that knowing it proves that the server disclosed it.
-    ExecutionId, "an execution id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(
-    /// A human task.
-    TaskId, "a task id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(
-    /// A drafted protocol.
-    DraftId, "a protocol id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
 
 name!(
     /// An agent that people can deal with here: the name of a local agent, or `agt_…` for one that runs elsewhere.
@@ -251,38 +218,38 @@ impl From<AgentName> for AgentId {
     }
 }
 
-name!(
+plain_names! {
+    /// The name under which an agent file declares a backend, such as an MCP server.
+    BackendName, "a backend name";
+    /// Session id: random, and usable in a URL path without encoding.
+    SessionId, "a session id";
+    /// Public identifier of an API key. The key itself is not stored.
+    KeyId, "a key id";
+    ApprovalId, "an approval id";
+    GrantId, "a grant id";
+    /// Execution id: random and unguessable, so that knowing it proves that the server disclosed it.
+    ExecutionId, "an execution id";
+    /// A human task.
+    TaskId, "a task id";
+    /// A drafted protocol.
+    DraftId, "a protocol id";
     /// A person's device; unique per person.
-    DeviceId, "a device id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(
+    DeviceId, "a device id";
     /// The relation between one person and one agent.
-    RelationId, "a relation id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(ConversationId, "a conversation id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
-
-name!(
+    RelationId, "a relation id";
+    ConversationId, "a conversation id";
     /// Message id assigned by the server.
-    MessageId, "a message id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(
+    MessageId, "a message id";
     /// Message id assigned by the sender, and equal when the message is sent again.
-    ClientMessageId, "a client message id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
+    ClientMessageId, "a client message id";
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_unsafe_in_url_path_are_refused() {
+    fn agent_name_unsafe_in_a_url_and_call_id_with_line_break_are_refused() {
         for bad in ["", "-a", "A", "a/b", "a b", "..", "ü", &"a".repeat(65)] {
             assert!(AgentName::parse(bad).is_err(), "{bad:?}");
         }

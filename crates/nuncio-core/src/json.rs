@@ -49,7 +49,7 @@ pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, JsonError> {
     }
     let repeated = RefCell::new(Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(document);
-    let read = Strict { place: JsonPointer::Root, repeated: &repeated }.deserialize(&mut reader);
+    let read = StrictValue { pointer: JsonPointer::Root, repeated: &repeated }.deserialize(&mut reader);
     let read = read.and_then(|value| reader.end().map(|()| value));
     let value = read.map_err(|error| JsonError::NotJson(error.to_string()))?;
     let repeated = repeated.into_inner();
@@ -103,60 +103,51 @@ impl JsonPointer<'_> {
 /// Whether brackets outside strings nest deeper than [`MAX_DEPTH`]. Scans without recursion or parsing.
 #[must_use]
 pub fn is_too_deep(document: &[u8]) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in document {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                // A scalar inside counts as one more level.
-                if depth >= MAX_DEPTH {
-                    return true;
-                }
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
+    // A scalar inside counts as one more level.
+    structure(document).any(|(_, depth)| depth >= MAX_DEPTH)
 }
 
 /// Recursion limit of `serde_json`.
-const PARSER_DEPTH: u32 = 128;
+const PARSER_DEPTH: usize = 128;
 
 /// An upper bound of the number of values, counted without parsing: every value except the first follows a bracket or
 /// a comma. Values deeper than the parser's limit are not counted, because parsing stops there.
 #[must_use]
 pub fn count_values(document: &[u8]) -> usize {
-    let (mut count, mut depth, mut in_string, mut escaped) = (1_usize, 0_u32, false, false);
-    for byte in document {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                (count, depth) = (count + 1, depth + 1);
-                if depth > PARSER_DEPTH {
-                    break;
-                }
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            b',' if !in_string => count += 1,
-            _ => {}
+    let mut count = 1;
+    for (byte, depth) in structure(document) {
+        count += usize::from(matches!(byte, b'{' | b'[' | b','));
+        if depth > PARSER_DEPTH {
+            break;
         }
     }
     count
 }
 
+/// The brackets and commas outside strings, each with the depth after it.
+fn structure(document: &[u8]) -> impl Iterator<Item = (u8, usize)> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    document.iter().filter_map(move |byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b',' if !in_string => {}
+            _ => return None,
+        }
+        (!in_string && matches!(byte, b'{' | b'[' | b'}' | b']' | b',')).then_some((*byte, depth))
+    })
+}
+
 /// Builds a value and records every repeated name with its position.
-struct Strict<'a> {
-    place: JsonPointer<'a>,
+struct StrictValue<'a> {
+    pointer: JsonPointer<'a>,
     repeated: &'a RefCell<Vec<String>>,
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -164,7 +155,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,9 +192,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items
-            .next_element_seed(Strict { place: JsonPointer::Item(&self.place, list.len()), repeated: self.repeated })?
-        {
+        while let Some(item) = items.next_element_seed(StrictValue {
+            pointer: JsonPointer::Item(&self.pointer, list.len()),
+            repeated: self.repeated,
+        })? {
             list.push(item);
         }
         Ok(list.into())
@@ -212,10 +204,10 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            let place = JsonPointer::Field(&self.place, &name);
-            let value = members.next_value_seed(Strict { place, repeated: self.repeated })?;
+            let pointer = JsonPointer::Field(&self.pointer, &name);
+            let value = members.next_value_seed(StrictValue { pointer, repeated: self.repeated })?;
             if map.contains_key(&name) && self.repeated.borrow().len() < MAX_REPEATED {
-                self.repeated.borrow_mut().push(place.pointer());
+                self.repeated.borrow_mut().push(pointer.pointer());
             }
             map.insert(name, value);
         }
@@ -240,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn size_and_depth_are_limited_before_parsing() {
+    fn size_depth_and_number_of_values_are_limited_before_parsing() {
         assert_eq!(wrong(&"x".repeat(1001)), JsonError::TooLarge { most: 1000, found: 1001 });
         assert_eq!(wrong(&"[".repeat(200)), JsonError::TooDeep);
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));

@@ -14,6 +14,7 @@ use crate::digest::{Digest, canonical};
 use crate::grant::GrantTerm;
 use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::signature::{Signature, labelled};
+use crate::string_form::string_form;
 use crate::time::Timestamp;
 
 mod verify;
@@ -90,23 +91,11 @@ impl fmt::Display for LedgerActor {
     }
 }
 
-impl From<LedgerActor> for String {
-    fn from(actor: LedgerActor) -> Self {
-        actor.to_string()
-    }
-}
-
-impl TryFrom<String> for LedgerActor {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.strip_prefix("person:") {
-            Some(name) => PersonName::parse(name).map(Self::Person).map_err(|why| why.to_string()),
-            None if text == "server" => Ok(Self::Server),
-            None => Err(format!("{text:?} makes no entries; a person or the server does")),
-        }
-    }
-}
+string_form!(LedgerActor, |text| match text.strip_prefix("person:") {
+    Some(name) => PersonName::parse(name).map(LedgerActor::Person).map_err(|why| why.to_string()),
+    None if text == "server" => Ok(LedgerActor::Server),
+    None => Err(format!("{text:?} makes no entries; a person or the server does")),
+});
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

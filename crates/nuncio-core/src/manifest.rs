@@ -168,11 +168,11 @@ fn unreadable(why: &JsonError) -> ManifestFaults {
         JsonError::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
         JsonError::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
         JsonError::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
-        JsonError::Repeated(places) => {
+        JsonError::Repeated(pointers) => {
             let mut notes = ManifestNotes::default();
-            for place in places {
+            for location in pointers {
                 let message = "stands twice in its object; readers differ on which one counts, leave one".to_owned();
-                notes.fault(ManifestRule::RepeatedName, place, message);
+                notes.fault(ManifestRule::RepeatedName, location, message);
             }
             notes.finish().err().unwrap_or_else(|| whole(ManifestRule::RepeatedName, why.to_string()))
         }

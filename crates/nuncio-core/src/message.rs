@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_fields_survive_a_round_trip() {
+    fn unknown_message_fields_survive_a_round_trip() {
         let wire = json!([
             {"role": "system", "content": "be kind", "x": 1},
             {"role": "user", "content": "plain"},

@@ -29,7 +29,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether the device could act for its person at that time.
+    /// Whether the device was enrolled and not revoked at `moment`.
     #[must_use]
     pub fn is_valid_at(&self, moment: Timestamp) -> bool {
         moment >= self.enrolled_at && self.revoked_at.is_none_or(|end| moment < end)

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn high_call_needs_another_approver_unless_the_caller_answers_for_its_person() {
+    fn high_sensitivity_call_needs_another_approver_unless_the_caller_answers_for_its_person() {
         use ClientConsent::{Granted, NotNeeded, Trusted};
         let caller = Principal::Anonymous;
         for (speaks_for_person, client, decision) in [

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, KeyId, PersonName};
+use crate::string_form::string_form;
 
 /// The authenticated sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -44,23 +45,11 @@ impl fmt::Display for Principal {
     }
 }
 
-impl From<Principal> for String {
-    fn from(principal: Principal) -> Self {
-        principal.to_string()
-    }
-}
-
-impl TryFrom<String> for Principal {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| {
-            format!(
-                "{text:?} is no principal; allowed are local, anonymous, key:ID, oauth:ISSUER#SUBJECT, did:…, person:NAME, agent:NAME and operator"
-            )
-        })
-    }
-}
+string_form!(Principal, |text| {
+    Principal::parse(text).ok_or_else(|| format!(
+    "{text:?} is no principal; allowed are local, anonymous, key:ID, oauth:ISSUER#SUBJECT, did:…, person:NAME, agent:NAME and operator"
+))
+});
 
 impl Principal {
     /// Parses the text form made by `Display`.

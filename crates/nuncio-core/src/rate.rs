@@ -34,7 +34,7 @@ impl RateUsage {
 }
 
 impl Rate {
-    /// This many per minute, with a burst of the same size.
+    /// Rate of `count` per minute, with a burst of the same size.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
         Self { each: Duration::from_micros(60_000_000 / count as u64), burst: count }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn returned_event_can_be_taken_again() {
+    fn event_given_back_to_a_rate_can_be_used_again() {
         let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
         let rates = KeyedRates::default();
         assert!(rates.take(rate, &(), now).is_ok());

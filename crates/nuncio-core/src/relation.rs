@@ -163,17 +163,17 @@ impl Relation {
     #[must_use]
     pub fn draft_grant(
         &self,
-        wishes: &[ScopeRequest],
+        requests: &[ScopeRequest],
         manifest: ManifestRef,
         device: &DeviceId,
         at: Timestamp,
     ) -> LedgerEntry {
         let action = if self.pending.is_some() { LedgerAction::Reauth } else { LedgerAction::Grant };
-        let scopes: BTreeSet<_> = wishes.iter().map(|wish| wish.scope.clone()).collect();
-        let terms = wishes.iter().filter(|wish| wish.term != GrantTerm::UntilRevoked);
+        let scopes: BTreeSet<_> = requests.iter().map(|request| request.scope.clone()).collect();
+        let terms = requests.iter().filter(|request| request.term != GrantTerm::UntilRevoked);
         LedgerEntry {
             actor: LedgerActor::Person(self.person.clone()),
-            terms: terms.map(|wish| (wish.scope.clone(), wish.term)).collect(),
+            terms: terms.map(|request| (request.scope.clone(), request.term)).collect(),
             device_id: Some(device.clone()),
             ..self.draft(action, scopes, manifest, at)
         }
@@ -265,9 +265,9 @@ impl Relation {
     /// signed grant stays, and the audit record shows its use.
     #[must_use]
     pub fn use_once(&self, grant: &GrantId) -> Option<Self> {
-        let place = self.grants.iter().position(|one| one.id == *grant && one.term == GrantTerm::Once)?;
+        let index = self.grants.iter().position(|one| one.id == *grant && one.term == GrantTerm::Once)?;
         let mut next = self.clone();
-        next.grants.remove(place);
+        next.grants.remove(index);
         next.revision += 1;
         Some(next)
     }

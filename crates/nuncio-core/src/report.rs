@@ -55,7 +55,7 @@ impl<K> DocumentReport<K> {
 }
 
 impl<K: fmt::Display> fmt::Display for DocumentReport<K> {
-    /// One line per fault, errors first.
+    /// Writes one line per fault, errors first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, if self.valid { "valid" } else { "invalid" })?;
         for (word, faults) in [("error", &self.errors), ("warning", &self.warnings)] {
@@ -118,8 +118,8 @@ impl DocumentFault {
 
 impl fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.path.is_empty() { "the document" } else { &self.path };
-        write!(f, "{place} {}", self.message)?;
+        let location = if self.path.is_empty() { "the document" } else { &self.path };
+        write!(f, "{location} {}", self.message)?;
         self.found().map_or(Ok(()), |found| write!(f, " ({found})"))
     }
 }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_text_does_not_repeat_expected_or_found_values() {
+    fn report_fault_text_does_not_repeat_expected_or_found_values() {
         for (message, expected, actual, line) in [
             ("must be string", json!("string"), json!("array"), "/a must be string (found array)"),
             ("must be one of x, y", json!(["x", "y"]), json!("z"), "/a must be one of x, y (found z)"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_sorted_deduplicated_and_limited() {
+    fn report_faults_are_sorted_deduplicated_and_limited() {
         let fault = |path: usize| DocumentFault::new(format!("/{path:03}"), "is wrong", json!(null), json!(null));
         let report =
             DocumentReport::new("it", (0..300).rev().flat_map(|path| [fault(path), fault(path)]).collect(), vec![]);

@@ -69,8 +69,12 @@ impl Schema {
             .with_pattern_options(PatternOptions::regex())
             .build(&source)
             .map_err(|error| {
-                let place = error.instance_path().to_string();
-                SchemaError::Invalid(if place.is_empty() { error.to_string() } else { format!("at {place}: {error}") })
+                let location = error.instance_path().to_string();
+                SchemaError::Invalid(if location.is_empty() {
+                    error.to_string()
+                } else {
+                    format!("at {location}: {error}")
+                })
             })?;
         Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
     }

@@ -1,8 +1,6 @@
 //! Text forms of Ed25519 keys and signatures, and the signed bytes. Verification is behind [`CheckSignature`]: the
 //! core has no cryptography of its own.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
@@ -116,7 +114,11 @@ impl Signature {
     }
 }
 
-fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+pub(crate) fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     // Longer texts are refused without decoding.
     if text.len() > N * 2 {
         return None;
@@ -124,38 +126,29 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-macro_rules! written {
-    ($name:ident, $read:expr) => {
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+/// Implements the text form of a key or signature: base64url without padding.
+macro_rules! base64_form {
+    ($name:ident, $parse:expr) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&$crate::signature::encode(&self.0))
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "{self}")
             }
         }
 
-        impl From<$name> for String {
-            fn from(it: $name) -> Self {
-                it.to_string()
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<Self, String> {
-                $read(&text)
-            }
-        }
+        $crate::string_form::string_form!($name, $parse);
     };
 }
 
-written!(PublicKey, |text: &str| PublicKey::parse(text).map_err(|why| why.to_string()));
-written!(Signature, |text: &str| Signature::parse(text)
+pub(crate) use base64_form;
+
+base64_form!(PublicKey, |text| PublicKey::parse(text).map_err(|why| why.to_string()));
+base64_form!(Signature, |text| Signature::parse(text)
     .ok_or_else(|| "an Ed25519 signature is 64 bytes in base64url without padding".to_owned()));
 
 #[cfg(test)]
@@ -187,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn label_separates_signature_purposes() {
+    fn signature_for_one_purpose_is_invalid_for_another() {
         let value = serde_json::json!({"b": 1, "a": 2});
         assert_eq!(labelled("x/v1", &value), b"x/v1\n{\"a\":2,\"b\":1}");
     }

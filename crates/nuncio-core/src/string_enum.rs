@@ -1,6 +1,6 @@
 /// Defines an enum whose values have fixed spellings, which serde uses too.
 ///
-/// `ALL` lists the values in the order written, `as_str` spells one, `parse` reads one.
+/// `ALL` lists the values in the order written, `as_str` and `Display` spell one, `parse` reads one.
 #[macro_export]
 macro_rules! string_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$value_meta:meta])* $value:ident = $text:literal,)* }) => {
@@ -27,6 +27,12 @@ macro_rules! string_enum {
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|value| value.as_str() == text)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
             }
         }
     };

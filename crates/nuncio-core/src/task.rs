@@ -1,7 +1,5 @@
 //! Human tasks: work that waits in the inbox until a person takes it and completes or refuses it.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -76,28 +74,19 @@ impl TaskState {
 }
 
 /// A transition that the task's state does not allow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TaskTransitionError {
     /// The task has ended; the text is the state's name.
+    #[error("it is already {0}")]
     Over(&'static str),
+    #[error("{0} has taken it; they can give it back, or you can take it over")]
     TakenBy(String),
+    #[error("its time is up")]
     TooLate,
     /// Only a taken task can be given back.
+    #[error("nobody has taken it")]
     NotTaken,
 }
-
-impl fmt::Display for TaskTransitionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Over(state) => write!(f, "it is already {state}"),
-            Self::TakenBy(by) => write!(f, "{by} has taken it; they can give it back, or you can take it over"),
-            Self::TooLate => f.write_str("its time is up"),
-            Self::NotTaken => f.write_str("nobody has taken it"),
-        }
-    }
-}
-
-impl std::error::Error for TaskTransitionError {}
 
 impl Task {
     /// Assigns the task to `by`; with `over`, also if another person has taken it.

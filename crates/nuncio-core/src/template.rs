@@ -1,8 +1,10 @@
 //! Templates in the Jinja language, checked when parsed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use minijinja::{Environment, UndefinedBehavior};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -38,6 +40,15 @@ impl Template {
         &self.0
     }
 
+    /// The variables that the template refers to, such as `args.room`, without the built-in names of the language.
+    #[must_use]
+    pub fn variables(&self) -> BTreeSet<String> {
+        let environment = Environment::new();
+        let Ok(parsed) = environment.template_from_str(&self.0) else { return BTreeSet::new() };
+        let is_builtin = |name: &String| environment.globals().any(|(global, _)| global == name);
+        parsed.undeclared_variables(true).into_iter().filter(|name| !is_builtin(name)).collect()
+    }
+
     /// Whether the template has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -45,11 +56,11 @@ impl Template {
     }
 
     /// Renders the template. In plain text a missing value is left out; in a URL or header it is an error.
-    pub fn render(&self, place: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
+    pub fn render(&self, escape: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
         let mut environment = Environment::new();
         // Limits the work, since the input may be as long as a peer likes.
         environment.set_recursion_limit(32);
-        match place {
+        match escape {
             EscapeContext::Text => environment.set_undefined_behavior(UndefinedBehavior::Chainable),
             EscapeContext::Url | EscapeContext::Line => environment.set_undefined_behavior(UndefinedBehavior::Strict),
         }
@@ -59,9 +70,9 @@ impl Template {
                 None if value.is_undefined() || value.is_none() => String::new(),
                 None => value.to_string(),
             };
-            match place {
+            match escape {
                 EscapeContext::Text => out.write_str(&text)?,
-                EscapeContext::Url => out.write_str(&percent_encode(&text))?,
+                EscapeContext::Url => write!(out, "{}", utf8_percent_encode(&text, UNRESERVED))?,
                 EscapeContext::Line if text.chars().any(char::is_control) => {
                     let kind = minijinja::ErrorKind::InvalidOperation;
                     return Err(minijinja::Error::new(kind, "a value holds a control character"));
@@ -85,19 +96,8 @@ fn describe(error: &minijinja::Error) -> TemplateError {
     })
 }
 
-fn percent_encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            _ => {
-                use fmt::Write as _;
-                let _ = write!(out, "%{byte:02X}");
-            }
-        }
-    }
-    out
-}
+/// Characters that a URL value keeps: the unreserved ones of RFC 3986.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl fmt::Debug for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn value_cannot_add_url_segment_or_parameter() {
+    fn template_value_cannot_add_url_segment_or_parameter() {
         let template = Template::parse("https://api.example/rooms/{{ args.id }}?q={{ args.q }}").unwrap();
         let context = json!({"args": {"id": "../admin", "q": "a&b=c#d"}});
         assert_eq!(
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn value_cannot_inject_header() {
+    fn template_value_cannot_inject_header() {
         let template = Template::parse("Bearer {{ secrets.key }}").unwrap();
         assert!(template.render(EscapeContext::Line, json!({"secrets": {"key": "a\r\nX: 1"}})).is_err());
         assert_eq!(template.render(EscapeContext::Line, json!({"secrets": {"key": "a"}})).unwrap(), "Bearer a");
     }
 
     #[test]
-    fn missing_value_is_empty_in_text() {
+    fn missing_template_value_is_empty_in_text() {
         let template =
             Template::parse("{% for room in result.rooms %}{{ room.id }} {% endfor %}{{ nothing.at.all }}").unwrap();
         let context = json!({"result": {"rooms": [{"id": "101"}, {"id": 102}]}});

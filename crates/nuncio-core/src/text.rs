@@ -74,6 +74,11 @@ fn one_line(text: &str, most: usize) -> String {
     out
 }
 
+/// The items as text, one per line.
+pub(crate) fn join_lines(items: &[impl ToString]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// Whether a text has the form of a BCP 47 language tag. The language need not exist.
 #[must_use]
 pub fn is_language(tag: &str) -> bool {

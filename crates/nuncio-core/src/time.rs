@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::string_form::string_form;
+
 /// A point in time: UTC, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -58,14 +60,14 @@ impl fmt::Display for Timestamp {
 }
 
 /// Layout of a timestamp's text form.
-const FORM: [u8; 24] = *b"0000-00-00T00:00:00.000Z";
+const TEXT_LAYOUT: [u8; 24] = *b"0000-00-00T00:00:00.000Z";
 
 impl Timestamp {
     /// The text form for the years 1970 to 9999; a fast path, since each call writes several.
     fn written(self) -> Option<[u8; 24]> {
-        const DAY: i64 = 24 * 60 * 60 * 1000;
-        let moment = self.0.checked_rem_euclid(DAY).and_then(|rest| u32::try_from(rest).ok())?;
-        let days = u32::try_from(self.0.div_euclid(DAY)).ok().filter(|_| self <= Self::LAST)?;
+        const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+        let moment = self.0.checked_rem_euclid(DAY_MS).and_then(|rest| u32::try_from(rest).ok())?;
+        let days = u32::try_from(self.0.div_euclid(DAY_MS)).ok().filter(|_| self <= Self::LAST)?;
         // Years that begin in March, so that the leap day is the last; 400 of them are an era.
         let days = days + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
@@ -76,9 +78,9 @@ impl Timestamp {
         let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
         let year = era * 400 + year + later;
 
-        let mut text = FORM;
-        let mut put = |place: usize, digits: usize, mut number: u32| {
-            for digit in text[place..place + digits].iter_mut().rev() {
+        let mut text = TEXT_LAYOUT;
+        let mut put = |start: usize, digits: usize, mut number: u32| {
+            for digit in text[start..start + digits].iter_mut().rev() {
                 *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
                 number /= 10;
             }
@@ -94,21 +96,10 @@ impl Timestamp {
     }
 }
 
-impl From<Timestamp> for String {
-    fn from(moment: Timestamp) -> Self {
-        moment.to_string()
-    }
-}
-
-impl TryFrom<String> for Timestamp {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse::<jiff::Timestamp>()
-            .map(|moment| Self(moment.as_millisecond()))
-            .map_err(|_| format!("{text:?} is not a time such as 2026-11-15T11:00:00Z"))
-    }
-}
+string_form!(Timestamp, |text| match text.parse::<jiff::Timestamp>() {
+    Ok(moment) => Ok(Timestamp(moment.as_millisecond())),
+    Err(_) => Err(format!("{text:?} is not a time such as 2026-11-15T11:00:00Z")),
+});
 
 #[cfg(test)]
 mod tests {

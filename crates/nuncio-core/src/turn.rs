@@ -66,7 +66,7 @@ string_enum! {
 /// How a turn ended. The serialised form is sent at the end of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stop {
+pub struct TurnOutcome {
     pub stop_reason: StopReason,
     pub turn_id: String,
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -101,11 +101,11 @@ pub struct TurnError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
     pub session: SessionId,
-    /// Starts at 1.
+    /// Number of the turn in its session; starts at 1.
     pub number: u64,
     /// The stream mode that the client requested.
     pub mode: StreamMode,
-    /// The protocol of the request that started it.
+    /// The protocol of the request that started the turn.
     pub protocol: Protocol,
     pub started_at: Timestamp,
     pub state: TurnState,
@@ -114,7 +114,7 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnState {
     Running,
-    Stopped { at: Timestamp, stop: Stop },
+    Stopped { at: Timestamp, stop: TurnOutcome },
 }
 
 /// A turn's public id, from its session and number.

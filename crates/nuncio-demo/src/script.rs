@@ -77,20 +77,20 @@ impl ServerHandler for ScriptServer {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Add {
+struct AddArguments {
     a: Number,
     b: Number,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Lookup {
+struct LookupArguments {
     key: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Echo {
+struct EchoArguments {
     text: String,
     #[serde(default)]
     delay_ms: f64,
@@ -98,13 +98,13 @@ struct Echo {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fail {
+struct FailArguments {
     code: String,
     message: String,
 }
 
 /// Sum as the shortest JSON number: integers exactly at any size, others as RFC 8785 writes a double.
-fn add(Add { a, b }: Add) -> Result<String, CallToolResult> {
+fn add(AddArguments { a, b }: AddArguments) -> Result<String, CallToolResult> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         return Ok((a + b).to_string());
     }
@@ -114,11 +114,11 @@ fn add(Add { a, b }: Add) -> Result<String, CallToolResult> {
         .ok_or_else(|| refusal(format_args!("{a} + {b} is too large for a JSON number. Use smaller numbers.")))
 }
 
-fn lookup(Lookup { key }: Lookup) -> String {
+fn lookup(LookupArguments { key }: LookupArguments) -> String {
     format!("value-of-{key}")
 }
 
-async fn echo(Echo { text, delay_ms }: Echo) -> CallToolResult {
+async fn echo(EchoArguments { text, delay_ms }: EchoArguments) -> CallToolResult {
     if delay_ms > 0.0 {
         tokio::time::sleep(Duration::try_from_secs_f64(delay_ms / 1_000.0).unwrap_or(Duration::MAX)).await;
     }
@@ -126,7 +126,7 @@ async fn echo(Echo { text, delay_ms }: Echo) -> CallToolResult {
 }
 
 /// Tool error with the text `CODE: message` and both parts as structured content.
-fn fail(Fail { code, message }: Fail) -> CallToolResult {
+fn fail(FailArguments { code, message }: FailArguments) -> CallToolResult {
     let mut failed = CallToolResult::structured_error(json!({ "code": code, "message": message }));
     failed.content = vec![ContentBlock::text(format!("{code}: {message}"))];
     failed

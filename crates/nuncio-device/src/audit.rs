@@ -17,13 +17,15 @@ use serde_json::{Value, json};
 use crate::records::Records;
 
 mod page;
+mod reader;
 
 pub use page::{AuditFilter, AuditPage, AuditStatus};
+pub use reader::AuditReader;
 
 pub const AUDIT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
-const KEY: &str = "audit-key";
-const STATE: &str = "audit-state";
+const SIGNING_KEY_RECORD: &str = "audit-key";
+const CHAIN_STATE_RECORD: &str = "audit-state";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
@@ -113,19 +115,19 @@ impl AuditLog {
     }
 
     fn state(&self) -> Result<ChainEnds, KeyStoreError> {
-        Ok(self.records.get(STATE)?.unwrap_or(ChainEnds { from: ChainHead::START, to: ChainHead::START }))
+        Ok(self.records.get(CHAIN_STATE_RECORD)?.unwrap_or(ChainEnds { from: ChainHead::START, to: ChainHead::START }))
     }
 
     /// Keyed digest of arguments; the key is created on first use.
     pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeyStoreError> {
-        let bytes: Option<Vec<u8>> = self.records.get(KEY)?;
+        let bytes: Option<Vec<u8>> = self.records.get(SIGNING_KEY_RECORD)?;
         let bytes = match bytes {
             Some(bytes) => bytes,
             None => {
                 let mut fresh = vec![0; 32];
                 ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut fresh)
                     .map_err(|_| KeyStoreError("the system has no randomness".to_owned()))?;
-                self.records.set(KEY, &fresh)?;
+                self.records.set(SIGNING_KEY_RECORD, &fresh)?;
                 fresh
             }
         };
@@ -139,10 +141,13 @@ impl AuditLog {
         let state = self.state()?;
         let chained = ChainedEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
         let to = ChainHead { seq: chained.seq, hash: chained.hash() };
-        Ok(vec![Records::put(&name(chained.seq), &chained), Records::put(STATE, &ChainEnds { to, ..state })])
+        Ok(vec![
+            Records::put(&name(chained.seq), &chained),
+            Records::put(CHAIN_STATE_RECORD, &ChainEnds { to, ..state }),
+        ])
     }
 
-    /// Everything that is kept, oldest first.
+    /// All stored audit entries, oldest first.
     pub(crate) fn all(&self) -> Result<Vec<ChainedEntry>, KeyStoreError> {
         self.records.all("audit/")?.into_iter().map(|(_, chained)| chained).collect()
     }
@@ -154,12 +159,12 @@ impl AuditLog {
 
     /// Verifies the audit chain from its beginning and passes each readable entry to `see`, including those after a
     /// break. An unreadable entry counts as a break.
-    fn walk(&self, mut see: impl FnMut(ChainedEntry)) -> Result<u64, AuditChainError> {
+    fn walk(&self, mut visit: impl FnMut(ChainedEntry)) -> Result<u64, AuditChainError> {
         let state = self.state()?;
         let mut head = state.from;
         let mut broken = None;
-        for (at, kept) in self.records.all::<ChainedEntry>("audit/")? {
-            let Some(chained) = kept.ok().filter(|chained| name(chained.seq) == at) else {
+        for (at, record) in self.records.all::<ChainedEntry>("audit/")? {
+            let Some(chained) = record.ok().filter(|chained| name(chained.seq) == at) else {
                 broken.get_or_insert(AuditChainError::InvalidEntry(head.seq + 1));
                 continue;
             };
@@ -167,7 +172,7 @@ impl AuditLog {
                 broken.get_or_insert(AuditChainError::InvalidEntry(chained.seq));
             }
             head = ChainHead { seq: chained.seq, hash: chained.hash() };
-            see(chained);
+            visit(chained);
         }
         match broken {
             Some(broken) => Err(broken),
@@ -185,10 +190,10 @@ impl AuditLog {
         let mut changes = Vec::new();
         for chained in self.all()?.iter().take_while(|chained| chained.entry.timestamp < before) {
             state.from = ChainHead { seq: chained.seq, hash: chained.hash() };
-            changes.push(Records::gone(&name(chained.seq)));
+            changes.push(Records::delete(&name(chained.seq)));
         }
         if !changes.is_empty() {
-            changes.push(Records::put(STATE, &state));
+            changes.push(Records::put(CHAIN_STATE_RECORD, &state));
         }
         Ok(changes)
     }
@@ -220,8 +225,8 @@ mod tests {
 
     #[test]
     fn audit_chain_detects_changes_and_verifies_after_expired_entries_are_deleted() {
-        let keep = Arc::new(MemoryKeyStore::new());
-        let records = Records::new(Arc::clone(&keep) as _);
+        let key_store = Arc::new(MemoryKeyStore::new());
+        let records = Records::new(Arc::clone(&key_store) as _);
         let log = AuditLog::new(records.clone());
         let day = 24 * 3600 * 1000;
         for number in 0..5 {
@@ -234,18 +239,18 @@ mod tests {
 
         let touched =
             Records::put(&name(4), &ChainedEntry { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
-        let before = keep.load("device/audit/00000000000000000004").unwrap();
+        let before = key_store.load("device/audit/00000000000000000004").unwrap();
         records.save(vec![touched]).unwrap();
         assert_eq!(log.verify(), Err(AuditChainError::InvalidEntry(5)));
-        keep.save(vec![("device/audit/00000000000000000004".to_owned(), before)]).unwrap();
+        key_store.save(vec![("device/audit/00000000000000000004".to_owned(), before)]).unwrap();
         assert_eq!(log.verify(), Ok(3));
-        records.save(vec![Records::gone(&name(5))]).unwrap();
+        records.save(vec![Records::delete(&name(5))]).unwrap();
         assert_eq!(log.verify(), Err(AuditChainError::MissingEnd { missing: 1 }));
     }
 
     #[test]
     fn argument_digest_differs_per_device_and_ignores_key_order() {
-        let log = |keep: Arc<MemoryKeyStore>| AuditLog::new(Records::new(keep as _));
+        let log = |key_store: Arc<MemoryKeyStore>| AuditLog::new(Records::new(key_store as _));
         let (one, other) = (log(Arc::default()), log(Arc::default()));
         let arguments = json!({"path": "a", "x": 1});
         assert_eq!(one.digest(&arguments), one.digest(&json!({"x": 1, "path": "a"})));

@@ -7,18 +7,21 @@ use nuncio_a2h::client::Credentials as _;
 use nuncio_a2h::wire::keys::BackupView;
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, SealMode};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::{CheckSignature as _, Signature, labelled};
 use nuncio_identity::ledger::DeviceSignatureVerifier;
 use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
 use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 
+use crate::consent::AgentConsents;
 use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF};
+use crate::devices::OwnDevices;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
 use crate::records::Records;
+use crate::runtime::DeviceRuntime;
 
 /// Backup of a device, as JSON. Without the passphrase it reveals only which device it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,25 +50,6 @@ impl BackupFile {
 }
 
 impl Device {
-    /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the same as a file.
-    pub async fn back_up(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
-        let (keep, passphrase) = (Arc::clone(self.keep()), passphrase.to_owned());
-        let sealed = tokio::task::spawn_blocking(move || {
-            let party = SealIdentity::load(keep)?.ok_or(BackupError::Unnamed)?;
-            Ok::<_, DeviceError>(backup::seal(&party, &passphrase, Argon2Params::RECOMMENDED)?)
-        });
-        let backup = sealed.await.map_err(given_up)??;
-        let mut devices = former_devices::all(self.records())?;
-        for own in self.own_devices().await? {
-            if own.keys.device_id != self.identity().device {
-                devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
-            }
-        }
-        self.relay().send::<BackupView>("PUT", "/keys/backup", &backup).await?;
-        let signature = (self.signer())(&BackupFile::message(self.identity(), &devices, &backup));
-        Ok(BackupFile { device: self.identity().clone(), devices, backup, signature })
-    }
-
     /// Restores a device on an empty machine with the same identity and new sealing sessions. Reloads all relations, so
     /// that calls are answered again.
     ///
@@ -73,8 +57,8 @@ impl Device {
     /// The directory already holds a device, the passphrase is wrong, or the relay refuses the login. Then nothing has
     /// changed.
     pub async fn restore(config: DeviceConfig, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
-        let used = || DeviceError::new(Code::DataDirInUse, "a device lives here already; choose another folder");
-        let records = Records::new(Arc::clone(&config.keep));
+        let used = || DeviceError::new(Code::DataDirInUse, "this folder already has a device; choose another folder");
+        let records = Records::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(used());
         }
@@ -83,24 +67,52 @@ impl Device {
         let by = Arc::clone(&restored);
         file.device.login(&config, Arc::new(move |message| by.sign(message))).token().await?;
         let restored = Arc::into_inner(restored).ok_or_else(|| DeviceError::new(Code::Internal, "keys in use"))?;
-        match SealIdentity::load(Arc::clone(&config.keep))? {
+        match SealIdentity::load(Arc::clone(&config.key_store))? {
             // An earlier restore was interrupted after writing the keys.
-            Some(party) if party.signing_key() == restored.signing_key() => {}
+            Some(seal_identity) if seal_identity.signing_key() == restored.signing_key() => {}
             Some(_) => return Err(used()),
             None => {
                 let owner = Recipient::Person(file.device.person.clone());
                 let named = Some((owner, file.device.device.clone()));
                 let new = NewSealIdentity { named, mode: SealMode::Stateful, now: config.clock.now() };
-                SealIdentity::restore(Arc::clone(&config.keep), restored, &new)?;
+                SealIdentity::restore(Arc::clone(&config.key_store), restored, &new)?;
             }
         }
         let devices = file.devices.iter().map(former_devices::put);
         records.save(devices.chain([Records::put(SELF, &file.device)]).collect())?;
-        let device =
-            Self::open(config)?.ok_or_else(|| DeviceError::new(Code::Internal, "the device was forgotten at once"))?;
-        device.peer().publish_keys().await?;
-        device.refresh_all_agents().await?;
+        let device = Self::open(config)?
+            .ok_or_else(|| DeviceError::new(Code::Internal, "the identity of the new device cannot be read back"))?;
+        device.peer().keys().publish_keys().await?;
+        device.consents().refresh_all().await?;
         Ok(device)
+    }
+}
+
+/// Backups of this device's keys at the relay.
+pub struct DeviceBackups {
+    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) own_devices: Arc<OwnDevices>,
+    pub(crate) consents: Arc<AgentConsents>,
+}
+
+impl DeviceBackups {
+    /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the same as a file.
+    pub async fn create(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
+        let (key_store, passphrase) = (Arc::clone(&self.runtime.config.key_store), passphrase.to_owned());
+        let sealed = tokio::task::spawn_blocking(move || {
+            let seal_identity = SealIdentity::load(key_store)?.ok_or(BackupError::Unnamed)?;
+            Ok::<_, DeviceError>(backup::seal(&seal_identity, &passphrase, Argon2Params::RECOMMENDED)?)
+        });
+        let backup = sealed.await.map_err(given_up)??;
+        let mut devices = former_devices::all(self.runtime.records())?;
+        for own in self.own_devices.trusted().await? {
+            if own.keys.device_id != self.runtime.identity().device {
+                devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
+            }
+        }
+        self.runtime.relay().send::<BackupView>("PUT", "/keys/backup", &backup).await?;
+        let signature = (self.runtime.sign)(&BackupFile::message(self.runtime.identity(), &devices, &backup));
+        Ok(BackupFile { device: self.runtime.identity().clone(), devices, backup, signature })
     }
 
     /// Replaces a lost device: opens its backup from the relay, and its key vouches for this device, so that peers that
@@ -110,27 +122,16 @@ impl Device {
     /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,
     /// nothing has changed.
     pub async fn recover(&self, passphrase: &str) -> Result<DeviceId, DeviceError> {
-        let BackupView { backup, .. } = self.relay().get("/keys/backup").await?;
+        let BackupView { backup, .. } = self.runtime.relay().get("/keys/backup").await?;
         let restored = open(&backup, passphrase).await?;
         let before = restored.device().clone();
-        if before == self.identity().device {
+        if before == self.runtime.identity().device {
             let message = "this is the device that was backed up: there is nothing to recover";
             return Err(DeviceError::new(Code::BadRequest, message));
         }
-        self.peer().vouch_by_backup(restored).await?;
-        self.refresh_all_agents().await?;
+        self.runtime.peer().keys().vouch_by_backup(restored).await?;
+        self.consents.refresh_all().await?;
         Ok(before)
-    }
-
-    /// Refreshes every agent that the person has a relation with, as the relay lists them.
-    async fn refresh_all_agents(&self) -> Result<(), DeviceError> {
-        for relation in self.relations().await? {
-            // A failure for one agent does not stop the others.
-            if let Err(error) = self.refresh(&relation.agent_id).await {
-                tracing::warn!(agent = %relation.agent_id, %error, "cannot refresh an agent after restore or recovery");
-            }
-        }
-        Ok(())
     }
 }
 

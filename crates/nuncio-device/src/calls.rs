@@ -1,6 +1,6 @@
 //! Runs each tool call at most once: the call's state is written to disk before it starts and when it ends.
 
-use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, ToolCall};
+use nuncio_a2h::wire::artifact::{ToolCall, ToolErrorCode, ToolOutcome};
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
@@ -29,7 +29,7 @@ pub(crate) struct CallRecord {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin<'a> {
+pub(crate) struct CallOrigin<'a> {
     pub(crate) agent: &'a AgentId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) seq: u64,
@@ -37,15 +37,15 @@ pub(crate) struct Origin<'a> {
     pub(crate) envelope: Option<Digest>,
 }
 
-impl Origin<'_> {
+impl CallOrigin<'_> {
     pub(crate) fn message_id(&self) -> Option<MessageId> {
         MessageRef { conversation: self.conversation.clone(), seq: self.seq }.id().ok()
     }
 }
 
 impl CallRecord {
-    pub(crate) fn origin(&self) -> Origin<'_> {
-        Origin { agent: &self.agent, conversation: &self.conversation, seq: self.seq, envelope: self.envelope }
+    pub(crate) fn origin(&self) -> CallOrigin<'_> {
+        CallOrigin { agent: &self.agent, conversation: &self.conversation, seq: self.seq, envelope: self.envelope }
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum CallState {
     Asked,
     Running,
     Over {
-        outcome: Outcome,
+        outcome: ToolOutcome,
         /// Whether the answer was handed to the relay.
         #[serde(default)]
         sent: bool,
@@ -71,7 +71,7 @@ pub(crate) enum CallArrival {
     /// The call arrived for the first time and is now stored.
     New,
     /// The call was repeated; its outcome is known.
-    Repeated(Outcome),
+    Repeated(ToolOutcome),
     /// The call was repeated; it is still in progress.
     Pending,
     /// The call was repeated; another device handles it.
@@ -92,18 +92,18 @@ fn name(agent: &AgentId, call: &ToolCall) -> String {
 
 pub(crate) fn take(
     records: &Records,
-    origin: Origin<'_>,
+    origin: CallOrigin<'_>,
     call: &ToolCall,
     now: Timestamp,
 ) -> Result<CallArrival, KeyStoreError> {
     let name = name(origin.agent, call);
-    let known: Option<CallRecord> = records.get(&name)?;
-    Ok(match known {
+    let stored: Option<CallRecord> = records.get(&name)?;
+    Ok(match stored {
         None => {
             records.save(vec![moved(origin, call, CallState::Asked, now)])?;
             CallArrival::New
         }
-        Some(known) if known.digest != digest(call) => CallArrival::IdReused,
+        Some(stored) if stored.digest != digest(call) => CallArrival::IdReused,
         Some(CallRecord { state: CallState::Over { outcome, .. }, .. }) => CallArrival::Repeated(outcome),
         Some(CallRecord { state: CallState::Elsewhere, .. }) => CallArrival::Elsewhere,
         Some(_) => CallArrival::Pending,
@@ -111,8 +111,8 @@ pub(crate) fn take(
 }
 
 /// Change that writes the new state of a call.
-pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> RecordChange {
-    let Origin { agent, conversation, seq, envelope } = origin;
+pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> RecordChange {
+    let CallOrigin { agent, conversation, seq, envelope } = origin;
     let digest = digest(call);
     let mut call = call.clone();
     // Arguments are dropped once the call is over; the digest remains.
@@ -127,33 +127,33 @@ pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: T
 
 /// Calls that were open when the previous process stopped, each with the error to answer. Nothing runs again and the
 /// person is not asked again.
-pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeyStoreError> {
-    let mut left = Vec::new();
-    for name in records.names("call/")? {
-        let Some(record) = records.get::<CallRecord>(&name)? else { continue };
+pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
+    let mut open = Vec::new();
+    for (_, record) in records.all::<CallRecord>("call/")? {
+        let record = record?;
         let (error_code, message) = match record.state {
-            CallState::Asked => (ErrorCode::Unavailable, "the device stopped before its person had answered"),
+            CallState::Asked => (ToolErrorCode::Unavailable, "the device stopped before its person had answered"),
             CallState::Running => {
-                (ErrorCode::PlatformError, "the device stopped while it ran; it may or may not have had an effect")
+                (ToolErrorCode::PlatformError, "the device stopped while it ran; it may or may not have had an effect")
             }
             CallState::Over { .. } | CallState::Elsewhere => continue,
         };
-        left.push((record, Outcome::Error { error_code, message: Some(message.to_owned()) }));
+        open.push((record, ToolOutcome::Error { error_code, message: Some(message.to_owned()) }));
     }
-    Ok(left)
+    Ok(open)
 }
 
 /// Finished calls whose answer may not have been sent.
-pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeyStoreError> {
-    let mut left = Vec::new();
-    for name in records.names("call/")? {
-        let Some(record) = records.get::<CallRecord>(&name)? else { continue };
+pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
+    let mut open = Vec::new();
+    for (_, record) in records.all::<CallRecord>("call/")? {
+        let record = record?;
         if let CallState::Over { outcome, sent: false } = &record.state {
             let outcome = outcome.clone();
-            left.push((record, outcome));
+            open.push((record, outcome));
         }
     }
-    Ok(left)
+    Ok(open)
 }
 
 /// Marks the answer of a call as sent.
@@ -169,10 +169,10 @@ pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Resul
 /// Deletes finished calls older than `before`.
 pub(crate) fn forget(records: &Records, before: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
-    for name in records.names("call/")? {
-        let over = |record: &CallRecord| matches!(record.state, CallState::Over { .. } | CallState::Elsewhere);
-        if records.get::<CallRecord>(&name)?.is_some_and(|record| over(&record) && record.at < before) {
-            gone.push(Records::gone(&name));
+    for (name, record) in records.all::<CallRecord>("call/")? {
+        let record = record?;
+        if matches!(record.state, CallState::Over { .. } | CallState::Elsewhere) && record.at < before {
+            gone.push(Records::delete(&name));
         }
     }
     Ok(gone)

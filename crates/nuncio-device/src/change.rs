@@ -11,7 +11,7 @@ use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::device::Device;
+use crate::consent::AgentConsents;
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 
@@ -29,7 +29,7 @@ pub struct ManifestChanges {
     pub keeps: Vec<ScopeId>,
 }
 
-impl Device {
+impl AgentConsents {
     /// Difference since the person's last consent; `None` without a consent or without a difference.
     pub(crate) async fn changed(
         &self,
@@ -37,28 +37,28 @@ impl Device {
         standing: &LedgerState,
         now: &CheckedManifest,
     ) -> Result<Option<ManifestChanges>, DeviceError> {
-        let Some(yes) = known.entries.iter().rev().find(|entry: &&LedgerEntry| entry.action.allows()) else {
+        let Some(consent) = known.entries.iter().rev().find(|entry: &&LedgerEntry| entry.action.allows()) else {
             return Ok(None);
         };
-        if yes.manifest_hash == Some(now.hash) {
+        if consent.manifest_hash == Some(now.hash) {
             return Ok(None);
         }
-        let (then, _) = self.published(known, yes.manifest_version).await?;
+        let (earlier, _) = self.published(known, consent.manifest_version).await?;
         // The earlier manifest must match the hash that the person signed.
-        let seen = Manifest::check(then.clone(), self.presets()).ok();
-        let seen = seen.is_some_and(|seen| Some(seen.hash) == yes.manifest_hash);
+        let checked = Manifest::check(earlier.clone(), self.runtime.presets()).ok();
+        let is_signed_manifest = checked.is_some_and(|checked| Some(checked.hash) == consent.manifest_hash);
         let policy = ChangePolicy::default();
-        let verdict = seen.then(|| manifests(Some(&then), Some(&known.manifest), &[], &policy));
+        let verdict = is_signed_manifest.then(|| manifests(Some(&earlier), Some(&known.manifest), &[], &policy));
         let (_, note) = self.published(known, known.version).await?;
-        let moment = self.now();
+        let moment = self.runtime.now();
         let keeps = standing.granted.keys().filter(|scope| known.allows(standing, scope, moment)).cloned().collect();
-        Ok(Some(ManifestChanges { since_version: yes.manifest_version, verdict, note, keeps }))
+        Ok(Some(ManifestChanges { since_version: consent.manifest_version, verdict, note, keeps }))
     }
 
     /// A published manifest version and its change note.
     async fn published(&self, known: &KnownAgent, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
-        match self.relay().get::<ManifestView>(&path).await {
+        match self.runtime.relay().get::<ManifestView>(&path).await {
             Ok(found) => Ok((found.capability_manifest.unwrap_or_default(), found.change_note.as_deref().map(plain))),
             Err(RelayError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
             Err(error) => Err(error.into()),

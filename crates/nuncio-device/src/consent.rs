@@ -2,12 +2,14 @@
 //! compared with the person's decision before it is signed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nuncio_a2h::client::RelayError;
 use nuncio_a2h::wire::Page;
 use nuncio_a2h::wire::agent::AgentView;
 use nuncio_a2h::wire::relation::{
-    ConsentRequest, LedgerDevice, LedgerPage, Mode, RelationView, RevokeRequest, ScopeWish, Status, TermedScope,
+    ConsentRequest, GrantMode, LedgerDevice, LedgerPage, RelationStatus, RelationView, RevokeRequest,
+    ScopeGrantRequest, TermedScope,
 };
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
@@ -23,13 +25,15 @@ use serde_json::Value;
 
 use crate::change::ManifestChanges;
 use crate::consent_windows;
-use crate::device::Device;
 use crate::device_events::DeviceEvent;
+use crate::devices::OwnDevices;
+use crate::did_verification::verify_agent;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
+use crate::runtime::DeviceRuntime;
 
 /// What an agent requests of the person.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,14 +55,14 @@ pub struct AccessRequest {
 pub struct RequestedScope {
     pub id: ScopeId,
     #[serde(flatten)]
-    pub words: ScopeTexts,
+    pub texts: ScopeTexts,
     pub sensitivity: Sensitivity,
     /// Minimum that the person's own setting cannot lower.
     pub at_least: Sensitivity,
     pub tools: Vec<String>,
-    /// Whether a required tool needs it.
+    /// Whether a required tool needs the scope.
     pub required: bool,
-    /// Whether the person currently allows it.
+    /// Whether the person currently grants the scope.
     pub granted: bool,
     pub term: Option<GrantTerm>,
     /// Whether an earlier grant is suspended until new consent.
@@ -78,22 +82,28 @@ pub struct AgentSearchHit {
 /// Scopes that the person grants, each with its term.
 pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
-impl Device {
+/// What agents request, and what the person grants to them.
+pub struct AgentConsents {
+    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) own_devices: Arc<OwnDevices>,
+}
+
+impl AgentConsents {
     /// Loads what an agent requests, from the relay.
     ///
     /// # Errors
     /// The agent does not exist, or its manifest is missing or invalid.
     pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;
-        let checked = known.manifest(self.presets()).ok_or_else(|| {
-            DeviceError::new(Code::ManifestInvalid, format!("agent {agent} asks for nothing, or in a way nobody reads"))
+        let checked = known.manifest(self.runtime.presets()).ok_or_else(|| {
+            DeviceError::new(Code::ManifestInvalid, format!("agent {agent} has no manifest, or an invalid one"))
         })?;
-        let standing = known.standing(&self.identity().person);
+        let standing = known.standing(&self.runtime.identity().person);
         let changed = match &standing {
             Some(standing) => self.changed(&known, standing, &checked).await?,
             None => None,
         };
-        let verified = self.verified(agent, None).await;
+        let verified = verify_agent(&self.runtime, agent, None).await;
         Ok(AccessRequest { changed, ..self.build_request(&known, &checked, standing.as_ref(), verified) })
     }
 
@@ -104,18 +114,21 @@ impl Device {
         standing: Option<&LedgerState>,
         verified: AgentVerification,
     ) -> AccessRequest {
-        let now = self.now();
+        let now = self.runtime.now();
         let mut scopes: Vec<_> = checked
             .manifest
             .scopes
             .iter()
             .map(|scope| {
                 let tools: Vec<_> = checked.manifest.tools.iter().filter(|tool| tool.scope == scope.id).collect();
-                let floors = [self.presets().device_floor(&scope.id), self.floors().of(&scope.id)];
+                let floors = [
+                    self.runtime.presets().device_floor(&scope.id),
+                    self.runtime.config.floors.get(&scope.id).copied(),
+                ];
                 let granted = standing.is_some_and(|standing| known.allows(standing, &scope.id, now));
                 let term = standing.and_then(|standing| standing.granted.get(&scope.id).copied());
                 RequestedScope {
-                    words: ScopeTexts::of(self.presets(), scope),
+                    texts: ScopeTexts::of(self.runtime.presets(), scope),
                     sensitivity: known.stake(&scope.id, scope.sensitivity, floors),
                     at_least: known.stake_at_least(&scope.id, scope.sensitivity, floors),
                     required: tools.iter().any(|tool| tool.required),
@@ -127,7 +140,7 @@ impl Device {
                 }
             })
             .collect();
-        scopes.sort_by(|one, other| other.sensitivity.cmp(&one.sensitivity).then_with(|| one.id.cmp(&other.id)));
+        scopes.sort_by(|a, b| b.sensitivity.cmp(&a.sensitivity).then_with(|| a.id.cmp(&b.id)));
         AccessRequest {
             agent: known.agent.clone(),
             name: known.name.clone(),
@@ -140,9 +153,9 @@ impl Device {
     }
 
     /// Searches the relay's agent directory.
-    pub async fn search(&self, words: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
-        let query: String = url::form_urlencoded::byte_serialize(words.as_bytes()).collect();
-        let found: Page<AgentView> = self.relay().page(&format!("/agents?limit=20&q={query}")).await?;
+    pub async fn search(&self, query: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
+        let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
+        let found: Page<AgentView> = self.runtime.relay().page(&format!("/agents?limit=20&q={encoded}")).await?;
         let plain = nuncio_core::text::plain;
         let agent = |view: AgentView| AgentSearchHit {
             id: view.id,
@@ -164,25 +177,25 @@ impl Device {
         };
         let mut body = ConsentRequest {
             agent_id: relation.is_none().then(|| ask.agent.clone()),
-            granted_scopes: given.iter().map(|(scope, term)| wish(scope, *term)).collect(),
+            granted_scopes: given.iter().map(|(scope, term)| grant_request(scope, *term)).collect(),
             manifest_hash: Some(ask.manifest_hash),
             entry: None,
         };
-        let said = ConsentDecision { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
+        let decision = ConsentDecision { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
         let entry = self.drafted(method, &path, &body).await?;
-        self.check_draft(&entry, &said, relation.as_ref().map(|relation| relation.ledger_head))?;
+        self.check_draft(&entry, &decision, relation.as_ref().map(|relation| relation.ledger_head))?;
         body.entry = Some(self.signed(entry));
-        self.relay().send::<RelationView>(method, &path, &body).await?;
+        self.runtime.relay().send::<RelationView>(method, &path, &body).await?;
         let fresh = self.refresh(&ask.agent).await?;
-        let _lock = self.state_lock();
-        let mut known = known_agents::load(self.records(), &ask.agent)?.unwrap_or(fresh);
+        let _lock = self.runtime.state_lock();
+        let mut known = known_agents::load(self.runtime.records(), &ask.agent)?.unwrap_or(fresh);
         known.taken_back = false;
         for scope in ask.scopes.iter().filter(|scope| given.contains_key(&scope.id)) {
             known.accepted.insert(scope.id.clone(), scope.sensitivity);
         }
-        let mut changes = consent_windows::close(self.records(), &ask.agent)?;
+        let mut changes = consent_windows::close(self.runtime.records(), &ask.agent)?;
         changes.push(known_agents::put(&known));
-        self.records().save(changes)?;
+        self.runtime.records().save(changes)?;
         Ok(known)
     }
 
@@ -191,9 +204,9 @@ impl Device {
     /// # Errors
     /// No relation exists, the server drafted something else, or it cannot be reached.
     pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        // Takes effect on this device at once, even if the server cannot be reached.
+        // The revocation takes effect on this device at once, even if the server cannot be reached.
         self.revoke_locally(agent)?;
-        let unknown = || DeviceError::new(Code::RelationNotFound, format!("you deal with no agent {agent}"));
+        let unknown = || DeviceError::new(Code::RelationNotFound, format!("you have no relation with agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
         let entry = self.drafted("DELETE", &path, &RevokeRequest::default()).await?;
@@ -203,41 +216,35 @@ impl Device {
             && entry.agent_id == *agent
             && (entry.seq, entry.prev_hash) == (head.seq + 1, head.hash);
         if !fits {
-            return Err(other("it is not the end of this relation"));
+            return Err(draft_error("it does not end this relation"));
         }
         // From now on a ledger without this entry is rejected as outdated.
-        self.record_revocation(agent, &entry)?;
+        self.update_agent(agent, |known| known.record_seen(&entry.relation_id, entry.seq))?;
         let body = RevokeRequest { entry: Some(self.signed(entry)) };
-        self.relay().send::<RelationView>("DELETE", &path, &body).await?;
+        self.runtime.relay().send::<RelationView>("DELETE", &path, &body).await?;
         self.refresh(agent).await?;
-        self.clear_local_revocation(agent)
+        // The relay has recorded the revocation, so the local mark is no longer needed.
+        self.update_agent(agent, |known| known.taken_back = false)
     }
 
     /// Stops this device from running calls of the agent, even while the relay cannot be reached.
     fn revoke_locally(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        let _lock = self.state_lock();
-        let mut changes = consent_windows::close(self.records(), agent)?;
-        if let Some(mut known) = known_agents::load(self.records(), agent)? {
+        let _lock = self.runtime.state_lock();
+        let mut changes = consent_windows::close(self.runtime.records(), agent)?;
+        if let Some(mut known) = known_agents::load(self.runtime.records(), agent)? {
             known.taken_back = true;
             changes.push(known_agents::put(&known));
         }
-        Ok(self.records().save(changes)?)
+        Ok(self.runtime.records().save(changes)?)
     }
 
-    /// Clears the local mark once the relay has recorded the revocation.
-    fn clear_local_revocation(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        let _lock = self.state_lock();
-        let Some(mut known) = known_agents::load(self.records(), agent)? else { return Ok(()) };
-        known.taken_back = false;
-        Ok(self.records().save(vec![known_agents::put(&known)])?)
-    }
-
-    fn record_revocation(&self, agent: &AgentId, entry: &LedgerEntry) -> Result<(), DeviceError> {
-        let _lock = self.state_lock();
-        let known = known_agents::load(self.records(), agent)?;
-        let mut known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), self.now()));
-        known.record_seen(&entry.relation_id, entry.seq);
-        Ok(self.records().save(vec![known_agents::put(&known)])?)
+    /// Changes the record of an agent, or a new record if there is none.
+    fn update_agent(&self, agent: &AgentId, change: impl FnOnce(&mut KnownAgent)) -> Result<(), DeviceError> {
+        let _lock = self.runtime.state_lock();
+        let known = known_agents::load(self.runtime.records(), agent)?;
+        let mut known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), self.runtime.now()));
+        change(&mut known);
+        Ok(self.runtime.records().save(vec![known_agents::put(&known)])?)
     }
 
     /// Requests the ledger entry that the server wants signed.
@@ -247,61 +254,66 @@ impl Device {
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<LedgerEntry, DeviceError> {
-        match self.relay().send::<RelationView>(method, path, body).await {
+        match self.runtime.relay().send::<RelationView>(method, path, body).await {
             Err(RelayError::Unsigned(entry)) => {
-                serde_json::from_value(entry).map_err(|why| other(&format!("it cannot be read: {why}")))
+                serde_json::from_value(entry).map_err(|why| draft_error(&format!("it cannot be parsed: {why}")))
             }
             Err(error) => Err(error.into()),
-            Ok(_) => Err(other("it took a consent that nobody signed")),
+            Ok(_) => Err(draft_error("the server accepted a consent without a signature")),
         }
     }
 
     fn signed(&self, entry: LedgerEntry) -> LedgerEntry {
-        LedgerEntry { signature: Some((self.signer())(&entry.message())), ..entry }
+        LedgerEntry { signature: Some((self.runtime.sign)(&entry.message())), ..entry }
     }
 
     /// Compares a draft with the person's decision, field by field.
     fn check_draft(
         &self,
         entry: &LedgerEntry,
-        said: &ConsentDecision<'_>,
+        decision: &ConsentDecision<'_>,
         head: Option<nuncio_core::ledger::ChainHead>,
     ) -> Result<(), DeviceError> {
-        let scopes: BTreeSet<_> = said.given.keys().collect();
-        let terms: BTreeMap<_, _> = said.given.iter().filter(|(_, term)| **term != GrantTerm::UntilRevoked).collect();
-        let identity = self.identity();
+        let scopes: BTreeSet<_> = decision.given.keys().collect();
+        let terms: BTreeMap<_, _> =
+            decision.given.iter().filter(|(_, term)| **term != GrantTerm::UntilRevoked).collect();
+        let identity = self.runtime.identity();
         let checks = [
             ("the person", entry.actor == LedgerActor::Person(identity.person.clone())),
             ("the device", entry.device_id.as_ref() == Some(&identity.device)),
-            ("the agent", entry.agent_id == said.ask.agent),
-            ("the relation", said.relation.is_none_or(|id| *id == entry.relation_id)),
-            ("what it does", entry.action.allows()),
+            ("the agent", entry.agent_id == decision.ask.agent),
+            ("the relation", decision.relation.is_none_or(|id| *id == entry.relation_id)),
+            ("the action", entry.action.allows()),
             (
                 "the scopes",
                 entry.scopes.iter().collect::<BTreeSet<_>>() == scopes && entry.scopes.len() == scopes.len(),
             ),
-            ("for how long", entry.terms.iter().collect::<BTreeMap<_, _>>() == terms),
-            ("the manifest", entry.manifest_hash == Some(said.ask.manifest_hash)),
-            ("the version", entry.manifest_version == said.ask.manifest_version),
-            ("its place", head.is_none_or(|head| entry.seq == head.seq + 1 && entry.prev_hash == head.hash)),
+            ("the duration", entry.terms.iter().collect::<BTreeMap<_, _>>() == terms),
+            ("the manifest", entry.manifest_hash == Some(decision.ask.manifest_hash)),
+            ("the version", entry.manifest_version == decision.ask.manifest_version),
+            (
+                "the position in the ledger",
+                head.is_none_or(|head| entry.seq == head.seq + 1 && entry.prev_hash == head.hash),
+            ),
         ];
         match checks.into_iter().find(|(_, holds)| !holds) {
             None => Ok(()),
-            Some((what, _)) => Err(other(&format!("{what} is not what you said"))),
+            Some((what, _)) => Err(draft_error(&format!("{what} differs"))),
         }
     }
 
-    pub(crate) async fn relation_with(&self, agent: &AgentId) -> Result<Option<RelationView>, DeviceError> {
+    async fn relation_with(&self, agent: &AgentId) -> Result<Option<RelationView>, DeviceError> {
         Ok(self.relations().await?.into_iter().find(|relation| relation.agent_id == *agent))
     }
 
     /// The person's relations that are not revoked.
-    pub(crate) async fn relations(&self) -> Result<Vec<RelationView>, DeviceError> {
+    async fn relations(&self) -> Result<Vec<RelationView>, DeviceError> {
         let mut all = Vec::new();
         let mut cursor = String::new();
         loop {
-            let page: Page<RelationView> = self.relay().page(&format!("/h2a/relations?limit=50{cursor}")).await?;
-            all.extend(page.data.into_iter().filter(|relation| relation.status != Status::Revoked));
+            let page: Page<RelationView> =
+                self.runtime.relay().page(&format!("/h2a/relations?limit=50{cursor}")).await?;
+            all.extend(page.data.into_iter().filter(|relation| relation.status != RelationStatus::Revoked));
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => return Ok(all),
@@ -309,28 +321,28 @@ impl Device {
         }
     }
 
-    /// Looks at an agent anew: its manifest, and the ledger between it and the person.
+    /// Reloads an agent from the relay: its manifest, and the ledger between the agent and the person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
-        let view: AgentView = self.relay().get(&format!("/agents/{agent}")).await?;
+        let view: AgentView = self.runtime.relay().get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {
             Some(relation) => Some(self.ledger(&relation.id).await?),
             None => None,
         };
-        let own = self.own_devices().await?;
-        let _lock = self.state_lock();
-        let former = former_devices::all(self.records())?;
-        let before = known_agents::load(self.records(), agent)?;
-        let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.now()));
+        let own = self.own_devices.trusted().await?;
+        let _lock = self.runtime.state_lock();
+        let former = former_devices::all(self.runtime.records())?;
+        let before = known_agents::load(self.runtime.records(), agent)?;
+        let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.runtime.now()));
         known.name = nuncio_core::text::name(&view.display_name);
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
-        known.at = self.now();
+        known.at = self.runtime.now();
         // A manifest that does not match its announced hash is discarded.
-        let hash = Manifest::check(known.manifest.clone(), self.presets()).ok().map(|checked| checked.hash);
+        let hash = Manifest::check(known.manifest.clone(), self.runtime.presets()).ok().map(|checked| checked.hash);
         if !known.manifest.is_null() && hash != view.capability_manifest_hash {
             known.manifest = Value::Null;
         }
-        let (entries, shown) = ledger.unwrap_or_default();
+        let (entries, listed) = ledger.unwrap_or_default();
         // The relay may list any key as the person's: only keys that this device, or one it trusts, vouched for count.
         let vouched = |device: &KeyedDevice| {
             let same = |own: &KeyBundle| own.keys.device_id == device.id && own.keys.signing_key == device.key;
@@ -338,25 +350,36 @@ impl Device {
             let once = |former: &FormerDevice| former.is(device);
             own.iter().any(same) || known.devices.iter().any(before) || former.iter().any(once)
         };
-        let mut devices: Vec<_> = shown.into_iter().filter(vouched).collect();
+        let mut devices: Vec<_> = listed.into_iter().filter(vouched).collect();
         for device in &mut devices {
             former.iter().for_each(|former| former.limit(device));
         }
         (known.entries, known.devices) = (entries, devices);
-        if let Some(standing) = known.standing(&self.identity().person) {
+        if let Some(standing) = known.standing(&self.runtime.identity().person) {
             let relation = known.entries.first().map(|first| first.relation_id.clone());
             relation.iter().for_each(|relation| known.record_seen(relation, standing.head.seq));
         }
         let mut changes = vec![known_agents::put(&known)];
         let same = |before: &KnownAgent| before.entries.last() == known.entries.last();
         if before.as_ref().is_some_and(|before| !same(before)) {
-            changes.extend(consent_windows::close(self.records(), agent)?);
+            changes.extend(consent_windows::close(self.runtime.records(), agent)?);
         }
-        self.records().save(changes)?;
+        self.runtime.records().save(changes)?;
         if before.is_none_or(|before| !same(&before) || before.manifest != known.manifest) {
-            self.notify(DeviceEvent::Agent { agent: agent.clone() });
+            self.runtime.notify(DeviceEvent::Agent { agent: agent.clone() });
         }
         Ok(known)
+    }
+
+    /// Refreshes every agent that the person has a relation with, as the relay lists them.
+    pub(crate) async fn refresh_all(&self) -> Result<(), DeviceError> {
+        for relation in self.relations().await? {
+            // A failure for one agent does not stop the others.
+            if let Err(error) = self.refresh(&relation.agent_id).await {
+                tracing::warn!(agent = %relation.agent_id, %error, "cannot refresh an agent after restore or recovery");
+            }
+        }
+        Ok(())
     }
 
     async fn ledger(&self, relation: &RelationId) -> Result<(Vec<LedgerEntry>, Vec<KeyedDevice>), DeviceError> {
@@ -364,11 +387,11 @@ impl Device {
         let mut cursor = String::new();
         loop {
             let path = format!("/h2a/relations/{relation}/ledger?limit=50{cursor}");
-            let page: LedgerPage = self.relay().page(&path).await?;
+            let page: LedgerPage = self.runtime.relay().page(&path).await?;
             entries.extend(page.data);
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
-                None => return Ok((entries, page.devices.into_iter().map(keyed).collect())),
+                None => return Ok((entries, page.devices.into_iter().map(keyed_device).collect())),
             }
         }
     }
@@ -380,19 +403,19 @@ impl Device {
         scope: &ScopeId,
         level: Option<Sensitivity>,
     ) -> Result<(), DeviceError> {
-        let unknown = || DeviceError::new(Code::UnknownAgent, format!("nothing is known of agent {agent} here"));
-        let _lock = self.state_lock();
-        let mut known = known_agents::load(self.records(), agent)?.ok_or_else(unknown)?;
+        let unknown = || DeviceError::new(Code::UnknownAgent, format!("this device has no record of agent {agent}"));
+        let _lock = self.runtime.state_lock();
+        let mut known = known_agents::load(self.runtime.records(), agent)?.ok_or_else(unknown)?;
         match level {
             Some(level) => known.stricter.insert(scope.clone(), level),
             None => known.stricter.remove(scope),
         };
-        Ok(self.records().save(vec![known_agents::put(&known)])?)
+        Ok(self.runtime.records().save(vec![known_agents::put(&known)])?)
     }
 
     /// Every agent with a record on this device, including revoked ones.
     pub fn agents(&self) -> Result<Vec<KnownAgent>, DeviceError> {
-        Ok(known_agents::all(self.records())?)
+        Ok(known_agents::all(self.runtime.records())?)
     }
 }
 
@@ -402,16 +425,18 @@ struct ConsentDecision<'a> {
     relation: Option<&'a RelationId>,
 }
 
-fn wish(scope: &ScopeId, term: GrantTerm) -> ScopeWish {
+fn grant_request(scope: &ScopeId, term: GrantTerm) -> ScopeGrantRequest {
     let scope = scope.clone();
     match term {
-        GrantTerm::UntilRevoked => ScopeWish::Plain(scope),
-        GrantTerm::Once => ScopeWish::For(TermedScope { scope, mode: Mode::Once, until: None }),
-        GrantTerm::Until(end) => ScopeWish::For(TermedScope { scope, mode: Mode::Until, until: Some(end) }),
+        GrantTerm::UntilRevoked => ScopeGrantRequest::Plain(scope),
+        GrantTerm::Once => ScopeGrantRequest::For(TermedScope { scope, mode: GrantMode::Once, until: None }),
+        GrantTerm::Until(end) => {
+            ScopeGrantRequest::For(TermedScope { scope, mode: GrantMode::Until, until: Some(end) })
+        }
     }
 }
 
-fn keyed(device: LedgerDevice) -> KeyedDevice {
+fn keyed_device(device: LedgerDevice) -> KeyedDevice {
     KeyedDevice {
         id: device.id,
         person: device.user_id,
@@ -422,6 +447,9 @@ fn keyed(device: LedgerDevice) -> KeyedDevice {
     }
 }
 
-fn other(why: &str) -> DeviceError {
-    DeviceError::new(Code::ConsentForged, format!("the server wants something else signed than you said: {why}"))
+fn draft_error(why: &str) -> DeviceError {
+    DeviceError::new(
+        Code::ConsentForged,
+        format!("the ledger entry that the server drafted differs from your decision: {why}"),
+    )
 }

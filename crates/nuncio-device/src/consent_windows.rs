@@ -55,7 +55,7 @@ pub(crate) fn used(window_key: ConsentWindowKey<'_>, ledger: u64, now: Timestamp
 
 pub(crate) fn close(records: &Records, agent: &AgentId) -> Result<Vec<RecordChange>, KeyStoreError> {
     let names = records.names(&format!("window/{agent}/"))?;
-    Ok(names.iter().map(|name| Records::gone(name)).collect())
+    Ok(names.iter().map(|name| Records::delete(name)).collect())
 }
 
 #[cfg(test)]

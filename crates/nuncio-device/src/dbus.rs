@@ -37,5 +37,5 @@ pub(crate) fn no_desktop(why: &str) -> ToolFailure {
 }
 
 fn no_location(why: &str) -> ToolFailure {
-    ToolFailure::Unavailable(format!("this device does not know where it is ({why}): write your place into place.toml"))
+    ToolFailure::Unavailable(format!("this device has no location ({why}): write your location into place.toml"))
 }

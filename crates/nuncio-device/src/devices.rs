@@ -1,23 +1,25 @@
 //! The person's devices as seen from this one: list, invite, trust and remove.
 
-use nuncio_a2h::client::RelayError;
+use std::sync::Arc;
+
+use nuncio_a2h::client::{Relay as _, RelayError};
 use nuncio_a2h::wire::auth::{DeviceView, InviteRequest, InviteView};
 use nuncio_a2h::wire::keys::EndorsementRequest;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleKeys, KeyBundle};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
 use url::Url;
 
-use crate::device::Device;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
 use crate::introduction::{INTRODUCED, INVITING, Introduction, PendingInvite};
 use crate::known_agents;
 use crate::records::Records;
+use crate::runtime::DeviceRuntime;
 
 /// A device of the person's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,7 +31,7 @@ pub struct OwnDevice {
     pub revoked_at: Option<Timestamp>,
     /// Whether it is this device.
     pub this: bool,
-    pub standing: OwnStanding,
+    pub standing: OwnDeviceTrust,
     /// Fingerprint of its key, to be compared on its own screen: see [`Digest::grouped`].
     pub fingerprint: Digest,
     /// Six digits to compare instead of the fingerprint, while one of the two invited the other and nobody has vouched
@@ -40,7 +42,7 @@ pub struct OwnDevice {
 /// Trust state of a device of the person, as seen from this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OwnStanding {
+pub enum OwnDeviceTrust {
     This,
     /// Its signatures count here.
     Trusted,
@@ -63,34 +65,39 @@ pub struct Invite {
     pub expires_at: Timestamp,
 }
 
-impl Device {
+/// The person's devices, this one included.
+pub struct OwnDevices {
+    pub(crate) runtime: Arc<DeviceRuntime>,
+}
+
+impl OwnDevices {
     /// The person's devices, oldest first, including removed ones.
-    pub async fn devices(&self) -> Result<Vec<OwnDevice>, DeviceError> {
-        let pinned = self.own_devices().await?;
-        let waiting = self.peer().waiting(&self.me()).await?;
-        let former = former_devices::all(self.records())?;
-        let introduced: Option<Introduction> = self.records().get(INTRODUCED)?;
-        let inviting: Option<PendingInvite> = self.records().get(INVITING)?;
-        let inviting = inviting.filter(|inviting| inviting.expires_at > self.now());
-        let views: Vec<DeviceView> = self.relay().get("/users/me/devices").await?;
+    pub async fn list(&self) -> Result<Vec<OwnDevice>, DeviceError> {
+        let pinned = self.trusted().await?;
+        let waiting = self.runtime.peer().keys().waiting(&self.runtime.me()).await?;
+        let former = former_devices::all(self.runtime.records())?;
+        let introduced: Option<Introduction> = self.runtime.records().get(INTRODUCED)?;
+        let inviting: Option<PendingInvite> = self.runtime.records().get(INVITING)?;
+        let inviting = inviting.filter(|inviting| inviting.expires_at > self.runtime.now());
+        let views: Vec<DeviceView> = self.runtime.relay().get("/users/me/devices").await?;
         let describe = |view: DeviceView| {
-            let this = view.id == self.identity().device;
+            let this = view.id == self.runtime.identity().device;
             let trusted = pinned.iter().map(|own| &own.keys).find(|keys| keys.device_id == view.id);
-            let waits = waiting.iter().map(|one| &one.bundle.keys).find(|keys| keys.device_id == view.id);
+            let waiting_keys = waiting.iter().map(|one| &one.bundle.keys).find(|keys| keys.device_id == view.id);
             let gone = former.iter().any(|former| former.id == view.id && former.until.is_some());
-            let standing = match (waits, trusted) {
-                _ if this => OwnStanding::This,
-                _ if gone || view.revoked_at.is_some() => OwnStanding::Removed,
-                (Some(_), _) => OwnStanding::Waiting,
-                (None, Some(_)) => OwnStanding::Trusted,
-                (None, None) => OwnStanding::NoKeys,
+            let standing = match (waiting_keys, trusted) {
+                _ if this => OwnDeviceTrust::This,
+                _ if gone || view.revoked_at.is_some() => OwnDeviceTrust::Removed,
+                (Some(_), _) => OwnDeviceTrust::Waiting,
+                (None, Some(_)) => OwnDeviceTrust::Trusted,
+                (None, None) => OwnDeviceTrust::NoKeys,
             };
             let introduction = match standing {
-                OwnStanding::This => introduced.as_ref(),
-                OwnStanding::Waiting => inviting.as_ref().map(|inviting| &inviting.introduction),
+                OwnDeviceTrust::This => introduced.as_ref(),
+                OwnDeviceTrust::Waiting => inviting.as_ref().map(|inviting| &inviting.introduction),
                 _ => None,
             };
-            let keys: Option<&BundleKeys> = waits.or(trusted);
+            let keys: Option<&BundleKeys> = waiting_keys.or(trusted);
             OwnDevice {
                 name: nuncio_core::text::plain(&view.name),
                 enrolled_at: view.enrolled_at,
@@ -109,47 +116,40 @@ impl Device {
     /// Replaces the introduction of an earlier invite.
     pub async fn invite(&self) -> Result<Invite, DeviceError> {
         let own = self.own_keys().await?;
-        let view: InviteView = self.relay().send("POST", "/users/me/devices", &InviteRequest {}).await?;
-        let introduction = Introduction::new(&own.keys.signing_key, self.entropy());
+        let view: InviteView = self.runtime.relay().send("POST", "/users/me/devices", &InviteRequest {}).await?;
+        let introduction = Introduction::new(&own.keys.signing_key, self.runtime.entropy());
         let code = introduction.behind(&view.code);
-        self.records().set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
-        let identity = self.identity();
+        self.runtime.records().set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
+        let identity = self.runtime.identity();
         // The pinned key, not the one that the connection shows now.
         let fingerprint = identity.server_key.fingerprint();
         Ok(Invite { url: identity.url.clone(), code, fingerprint, expires_at: view.expires_at })
     }
 
-    /// Confirms another device of the person: its signatures count here, and this device endorses it.
-    pub async fn trust(&self, device: &DeviceId) -> Result<(), DeviceError> {
-        self.vouch_for(device, None).await
-    }
-
-    /// Confirms another device whose key fingerprint the person compared.
+    /// Confirms another device of the person: its signatures count here, and this device endorses it. `seen` is the key
+    /// fingerprint that the person compared.
     ///
     /// # Errors
     /// The device has another key, no such device waits for confirmation, or the server cannot be reached.
-    pub async fn trust_key(&self, device: &DeviceId, seen: &Digest) -> Result<(), DeviceError> {
-        self.vouch_for(device, Some(seen)).await
-    }
-
-    async fn vouch_for(&self, device: &DeviceId, seen: Option<&Digest>) -> Result<(), DeviceError> {
-        let me = self.me();
-        let waiting = self.peer().waiting(&me).await?;
+    pub async fn trust(&self, device: &DeviceId, seen: Option<&Digest>) -> Result<(), DeviceError> {
+        let me = self.runtime.me();
+        let waiting = self.runtime.peer().keys().waiting(&me).await?;
         if let Some(waiting) = waiting.iter().find(|waiting| waiting.bundle.keys.device_id == *device) {
             let shown = waiting.bundle.keys.signing_key.fingerprint();
-            self.peer().accept_key(&me, device, seen.unwrap_or(&shown)).await?;
+            self.runtime.peer().keys().accept_key(&me, device, seen.unwrap_or(&shown)).await?;
         }
-        let pinned = self.peer().pinned(&me).await?;
+        let pinned = self.runtime.peer().keys().pinned(&me).await?;
         let unknown = || DeviceError::new(Code::KeysNotFound, format!("you have no device {device} with keys"));
         let other = pinned.iter().find(|own| own.keys.device_id == *device).ok_or_else(unknown)?;
         if seen.is_some_and(|seen| other.keys.signing_key.fingerprint() != *seen) {
-            let message = format!("{device} has another key than the one you compared: somebody may be between");
+            let message =
+                format!("{device} has another key than the one you compared: the connection may be intercepted");
             return Err(DeviceError::new(Code::DeviceUntrusted, message));
         }
-        let body = EndorsementRequest { signature: (self.signer())(&other.keys.endorsed()) };
+        let body = EndorsementRequest { signature: (self.runtime.sign)(&other.keys.endorsed()) };
         let path = format!("/users/me/devices/{device}/endorsement");
-        self.relay().send::<KeyBundle>("POST", &path, &body).await?;
-        Ok(self.records().save(vec![Records::gone(INVITING)])?)
+        self.runtime.relay().send::<KeyBundle>("POST", &path, &body).await?;
+        Ok(self.runtime.records().save(vec![Records::delete(INVITING)])?)
     }
 
     /// Removes a lost device. This device stops trusting it at once, even if the relay cannot be reached; earlier
@@ -158,21 +158,25 @@ impl Device {
     /// # Errors
     /// It is this device, no such device exists, or the relay cannot be reached.
     pub async fn remove(&self, device: &DeviceId) -> Result<(), DeviceError> {
-        if *device == self.identity().device {
-            let message = "this is the device itself: remove it from another device of yours, or ask who runs the \
-                           server for `nuncio user revoke`, and then delete its folder";
+        if *device == self.runtime.identity().device {
+            let message = "this is the device itself: remove it from another device of yours, or ask the operator of \
+                           the server to run `nuncio user revoke`, and then delete its folder";
             return Err(DeviceError::new(Code::BadRequest, message));
         }
-        let me = self.me();
-        let pinned = self.peer().pinned(&me).await?;
+        let me = self.runtime.me();
+        let pinned = self.runtime.peer().keys().pinned(&me).await?;
         if let Some(own) = pinned.iter().find(|own| own.keys.device_id == *device) {
-            self.take_away(&FormerDevice { id: device.clone(), key: own.keys.signing_key, until: Some(self.now()) })?;
-            self.peer().remove_keys(&me, device).await?;
+            self.limit_in_ledgers(&FormerDevice {
+                id: device.clone(),
+                key: own.keys.signing_key,
+                until: Some(self.runtime.now()),
+            })?;
+            self.runtime.peer().keys().remove_keys(&me, device).await?;
         }
-        match self.relay().ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
+        match self.runtime.relay().ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
             // Already removed at the relay, and known here.
             Err(RelayError::Refused { code: Code::DeviceNotFound, .. })
-                if former_devices::all(self.records())?.iter().any(|former| former.id == *device) =>
+                if former_devices::all(self.runtime.records())?.iter().any(|former| former.id == *device) =>
             {
                 Ok(())
             }
@@ -181,55 +185,51 @@ impl Device {
     }
 
     /// Limits the device in every stored ledger to the time before its removal.
-    fn take_away(&self, former: &FormerDevice) -> Result<(), DeviceError> {
-        let _lock = self.state_lock();
+    fn limit_in_ledgers(&self, former: &FormerDevice) -> Result<(), DeviceError> {
+        let _lock = self.runtime.state_lock();
         let mut changes = vec![former_devices::put(former)];
-        for mut known in known_agents::all(self.records())? {
+        for mut known in known_agents::all(self.runtime.records())? {
             known.devices.iter_mut().for_each(|device| former.limit(device));
             changes.push(known_agents::put(&known));
         }
-        Ok(self.records().save(changes)?)
+        Ok(self.runtime.records().save(changes)?)
     }
 
     /// Keys of the person's trusted devices: this one and those that it or the person endorsed.
-    pub(crate) async fn own_devices(&self) -> Result<Vec<KeyBundle>, DeviceError> {
-        let me = self.me();
+    pub(crate) async fn trusted(&self) -> Result<Vec<KeyBundle>, DeviceError> {
+        let me = self.runtime.me();
         // Fetches the listed keys from the relay; keys without an endorsement are not pinned.
-        self.peer().safety_number(&me).await?;
+        self.runtime.peer().keys().safety_number(&me).await?;
         self.trust_inviter(&me).await?;
-        Ok(self.peer().pinned(&me).await?)
+        Ok(self.runtime.peer().keys().pinned(&me).await?)
     }
 
     /// Trusts the device that invited this one once it has published keys that match the invite.
     pub(crate) async fn trust_inviter(&self, me: &Recipient) -> Result<(), DeviceError> {
-        let Some(introduction) = self.records().get::<Introduction>(INTRODUCED)? else { return Ok(()) };
-        let pinned = self.peer().pinned(me).await?;
+        let Some(introduction) = self.runtime.records().get::<Introduction>(INTRODUCED)? else { return Ok(()) };
+        let pinned = self.runtime.peer().keys().pinned(me).await?;
         let inviter = |bundle: &&KeyBundle| introduction.is_by(&bundle.keys.signing_key);
         if let Some(inviter) = pinned.iter().find(inviter) {
             let by = &inviter.keys.device_id;
-            let shown = self.relay_keys(me).await?;
-            let own = shown.iter().find(|own| own.keys.device_id == self.identity().device);
-            let vouched = own.and_then(|own| own.endorsement.as_ref()).is_some_and(|word| word.by == *by);
+            let shown = self.runtime.relay().keys_of(me).await?;
+            let own = shown.iter().find(|own| own.keys.device_id == self.runtime.identity().device);
+            let vouched = own.and_then(|own| own.endorsement.as_ref()).is_some_and(|endorsement| endorsement.by == *by);
             // Both devices trust each other now, so nothing is left to compare.
-            return if vouched { Ok(self.records().save(vec![Records::gone(INTRODUCED)])?) } else { Ok(()) };
+            return if vouched { Ok(self.runtime.records().save(vec![Records::delete(INTRODUCED)])?) } else { Ok(()) };
         }
-        for waiting in self.peer().waiting(me).await? {
+        for waiting in self.runtime.peer().keys().waiting(me).await? {
             let key = &waiting.bundle.keys.signing_key;
             if introduction.is_by(key) {
-                self.peer().accept_key(me, &waiting.bundle.keys.device_id, &key.fingerprint()).await?;
+                self.runtime.peer().keys().accept_key(me, &waiting.bundle.keys.device_id, &key.fingerprint()).await?;
             }
         }
         Ok(())
     }
 
     /// This device's own public keys.
-    pub(crate) async fn own_keys(&self) -> Result<KeyBundle, DeviceError> {
-        let own = self.peer().pinned(&self.me()).await?;
-        let own = own.into_iter().find(|own| own.keys.device_id == self.identity().device);
+    async fn own_keys(&self) -> Result<KeyBundle, DeviceError> {
+        let own = self.runtime.peer().keys().pinned(&self.runtime.me()).await?;
+        let own = own.into_iter().find(|own| own.keys.device_id == self.runtime.identity().device);
         own.ok_or_else(|| DeviceError::new(Code::Internal, "this device does not know its own keys"))
-    }
-
-    pub(crate) fn me(&self) -> Recipient {
-        Recipient::Person(self.identity().person.clone())
     }
 }

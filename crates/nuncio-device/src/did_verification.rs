@@ -3,26 +3,40 @@
 use std::time::Duration;
 
 use nuncio_core::bundle::KeyBundle;
-use nuncio_core::ids::DeviceId;
+use nuncio_core::ids::{AgentId, DeviceId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchRequest, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_identity::seal::verify_did_proof;
 use nuncio_identity::{Did, DidDocument, K1ProofRule};
 use url::Url;
 
+use crate::prompt::AgentVerification;
+use crate::runtime::DeviceRuntime;
+
 /// Time limit; the person's prompt waits for the result.
-const TIME: Duration = Duration::from_secs(3);
+const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Pinned keys of one device of an agent, or all.
-pub(crate) fn of<'a>(pinned: &'a [KeyBundle], device: Option<&'a DeviceId>) -> impl Iterator<Item = &'a KeyBundle> {
-    pinned.iter().filter(move |bundle| device.is_none_or(|device| bundle.keys.device_id == *device))
+/// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
+pub(crate) async fn verify_agent(runtime: &DeviceRuntime, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
+    let pinned = runtime.peer().keys().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
+    let mut vouching = None;
+    for bundle in pinned.iter().filter(|bundle| by.is_none_or(|device| bundle.keys.device_id == *device)) {
+        match (vouching_did(&*runtime.config.fetch, bundle, runtime.now()).await, &vouching) {
+            (Some(did), None) => vouching = Some(did),
+            (Some(did), Some(before)) if did == *before => {}
+            // Keys without proof, or with proof of different DIDs, are unverified.
+            _ => return AgentVerification::FirstContact,
+        }
+    }
+    vouching.map_or(AgentVerification::FirstContact, |did| AgentVerification::Did { did })
 }
 
 /// The DID that vouches for a key bundle; `None` without one, or if the DID's host cannot be reached.
-pub(crate) async fn by(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {
+async fn vouching_did(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {
     let did = Did::parse(&bundle.did.as_ref()?.did).ok()?;
     let answer = fetch
         .fetch(FetchRequest {
@@ -30,8 +44,8 @@ pub(crate) async fn by(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) ->
             url: Url::parse(&did.resolution_url()).ok()?,
             headers: vec![("accept".to_owned(), "application/did+json, application/json".to_owned())],
             body: None,
-            trust: Trust::Stranger,
-            timeout: TIME,
+            trust: AddressTrust::Stranger,
+            timeout: VERIFICATION_TIMEOUT,
             max_bytes: MAX_BYTES,
         })
         .await

@@ -36,8 +36,7 @@ fn name(id: &DeviceId) -> String {
 }
 
 pub(crate) fn all(records: &Records) -> Result<Vec<FormerDevice>, KeyStoreError> {
-    let names = records.names("former/")?;
-    names.iter().filter_map(|name| records.get(name).transpose()).collect()
+    records.all("former/")?.into_iter().map(|(_, former)| former).collect()
 }
 
 pub(crate) fn put(former: &FormerDevice) -> RecordChange {

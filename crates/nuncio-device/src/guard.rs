@@ -2,9 +2,10 @@
 //! the person, valid arguments; then sensitivity and whether the person must be asked. The final decision is made by
 //! the core's policy function, which the server uses too.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall};
+use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::conversation::ConversationType;
@@ -19,7 +20,7 @@ use nuncio_core::time::Timestamp;
 use crate::known_agents::KnownAgent;
 
 /// Tolerated clock difference between agent and device.
-const SKEW: Duration = Duration::from_secs(30);
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy)]
 pub struct CallFacts<'a> {
@@ -42,24 +43,11 @@ pub struct AgentFacts<'a> {
     pub standing: Option<&'a LedgerState>,
     /// Well-known scopes with their minimum sensitivities.
     pub presets: &'a Presets,
-    pub floors: &'a Floors,
+    pub floors: &'a SensitivityFloors,
 }
 
 /// Minimum sensitivity per scope, set by an administrator.
-#[derive(Debug, Clone, Default)]
-pub struct Floors(std::collections::BTreeMap<ScopeId, Sensitivity>);
-
-impl Floors {
-    #[must_use]
-    pub fn new(floors: impl IntoIterator<Item = (ScopeId, Sensitivity)>) -> Self {
-        Self(floors.into_iter().collect())
-    }
-
-    #[must_use]
-    pub fn of(&self, scope: &ScopeId) -> Option<Sensitivity> {
-        self.0.get(scope).copied()
-    }
-}
+pub type SensitivityFloors = BTreeMap<ScopeId, Sensitivity>;
 
 /// A call that passed all checks but the person's decision.
 #[derive(Debug, Clone)]
@@ -80,37 +68,37 @@ pub enum PersonDecision {
 }
 
 /// Checks everything that forbids a call, in the protocol's order. The error is the answer to send.
-pub fn admit(case: CallFacts<'_>, about: &AgentFacts<'_>) -> Result<PermittedCall, Outcome> {
-    if case.kind == ConversationType::Group {
-        return Err(denied(Reason::ToolNotSupportedInGroup));
+pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<PermittedCall, ToolOutcome> {
+    if facts.kind == ConversationType::Group {
+        return Err(denied(DenialReason::ToolNotSupportedInGroup));
     }
-    let tool = about.manifest.and_then(|checked| checked.manifest.tool(case.call.tool_name.as_str()));
-    let asked = Duration::from_millis(case.call.timeout_ms);
+    let tool = agent.manifest.and_then(|checked| checked.manifest.tool(facts.call.tool_name.as_str()));
+    let requested = Duration::from_millis(facts.call.timeout_ms);
     // The manifest limits the time, however long the agent would wait.
-    let time = tool.map_or(asked, |tool| tool.timeout.min(asked));
-    if case.now > case.sealed_at.after(time).after(SKEW) {
-        return Err(failed(ErrorCode::Unavailable, "the call came too late"));
+    let time = tool.map_or(requested, |tool| tool.timeout.min(requested));
+    if facts.now > facts.sealed_at.after(time).after(MAX_CLOCK_SKEW) {
+        return Err(failed(ToolErrorCode::Unavailable, "the call arrived too late"));
     }
-    if case.sealed_at > case.now.after(SKEW) {
-        let message = "the call comes from the future: the agent's clock or the device's is wrong";
-        return Err(failed(ErrorCode::Unavailable, message));
+    if facts.sealed_at > facts.now.after(MAX_CLOCK_SKEW) {
+        let message = "the call is dated in the future: the clock of the agent or of the device is wrong";
+        return Err(failed(ToolErrorCode::Unavailable, message));
     }
-    let tool = tool.ok_or_else(|| denied(Reason::ToolNotDeclared))?;
+    let tool = tool.ok_or_else(|| denied(DenialReason::ToolNotDeclared))?;
     // A call that names another scope than the manifest could bypass the consent needed for the tool.
-    if case.call.permission_scope != tool.scope {
-        return Err(denied(Reason::ScopeNotGranted));
+    if facts.call.permission_scope != tool.scope {
+        return Err(denied(DenialReason::ScopeNotGranted));
     }
-    let standing = about.standing.filter(|standing| about.known.allows(standing, &tool.scope, case.now));
-    let standing = standing.ok_or_else(|| denied(Reason::ScopeNotGranted))?;
-    if let Err(faults) = tool.input.check(&case.call.arguments) {
+    let standing = agent.standing.filter(|standing| agent.known.allows(standing, &tool.scope, facts.now));
+    let standing = standing.ok_or_else(|| denied(DenialReason::ScopeNotGranted))?;
+    if let Err(faults) = tool.input.check(&facts.call.arguments) {
         let faults: Vec<_> = faults.iter().take(5).map(|fault| plain(&fault.to_string())).collect();
-        return Err(failed(ErrorCode::InvalidArguments, &faults.join("; ")));
+        return Err(failed(ToolErrorCode::InvalidArguments, &faults.join("; ")));
     }
-    let declared = about.manifest.and_then(|checked| checked.manifest.scope(tool.scope.as_str()));
+    let declared = agent.manifest.and_then(|checked| checked.manifest.scope(tool.scope.as_str()));
     let published = declared.map_or(Sensitivity::High, |scope| scope.sensitivity);
-    let floors = [about.presets.device_floor(&tool.scope), about.floors.of(&tool.scope)];
+    let floors = [agent.presets.device_floor(&tool.scope), agent.floors.get(&tool.scope).copied()];
     Ok(PermittedCall {
-        stake: about.known.stake(&tool.scope, published, floors),
+        stake: agent.known.stake(&tool.scope, published, floors),
         time,
         tool: tool.clone(),
         ledger: LedgerReference {
@@ -123,9 +111,9 @@ pub fn admit(case: CallFacts<'_>, about: &AgentFacts<'_>) -> Result<PermittedCal
 
 /// Whether an admitted call may run, or the person must be asked first.
 #[must_use]
-pub fn decide_call(case: CallFacts<'_>, admitted: &PermittedCall, word: PersonDecision) -> Decision {
-    let (caller, person) = (Principal::Agent(case.agent.clone()), Principal::Person(case.person.clone()));
-    let client = match (admitted.stake, word) {
+pub fn decide_call(facts: CallFacts<'_>, admitted: &PermittedCall, decision: PersonDecision) -> Decision {
+    let (caller, person) = (Principal::Agent(facts.agent.clone()), Principal::Person(facts.person.clone()));
+    let client = match (admitted.stake, decision) {
         (Sensitivity::Medium, PersonDecision::Unasked) => ClientConsent::Unasked,
         (Sensitivity::Medium, PersonDecision::RecentYes) => ClientConsent::Trusted,
         (_, PersonDecision::Yes) => ClientConsent::Granted,
@@ -139,18 +127,18 @@ pub fn decide_call(case: CallFacts<'_>, admitted: &PermittedCall, word: PersonDe
         sensitivity: Some(admitted.stake),
         human_authorization: false,
         client,
-        approved_by: (word == PersonDecision::Yes).then_some(&person),
-        linked_person: Some(case.person),
+        approved_by: (decision == PersonDecision::Yes).then_some(&person),
+        linked_person: Some(facts.person),
         on_device: false,
     })
 }
 
-pub(crate) const fn denied(reason: Reason) -> Outcome {
-    Outcome::Denied { reason }
+pub(crate) const fn denied(reason: DenialReason) -> ToolOutcome {
+    ToolOutcome::Denied { reason }
 }
 
-pub(crate) fn failed(error_code: ErrorCode, message: &str) -> Outcome {
-    Outcome::Error { error_code, message: Some(message.to_owned()) }
+pub(crate) fn failed(error_code: ToolErrorCode, message: &str) -> ToolOutcome {
+    ToolOutcome::Error { error_code, message: Some(message.to_owned()) }
 }
 
 #[cfg(test)]

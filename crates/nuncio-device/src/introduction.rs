@@ -15,7 +15,7 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of the fingerprint prefix and of the secret.
-const HALF: usize = 16;
+const INTRODUCTION_HALF_BYTES: usize = 16;
 
 /// Name of the record in which a new device stores its introduction until the inviting device has endorsed it.
 pub(crate) const INTRODUCED: &str = "introduced";
@@ -27,8 +27,8 @@ pub(crate) const INVITING: &str = "inviting";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Introduction {
     /// First bytes of the key fingerprint of the inviting device.
-    by: [u8; HALF],
-    secret: [u8; HALF],
+    by: [u8; INTRODUCTION_HALF_BYTES],
+    secret: [u8; INTRODUCTION_HALF_BYTES],
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(crate) struct PendingInvite {
 
 impl Introduction {
     pub(crate) fn new(by: &PublicKey, entropy: &dyn Entropy) -> Self {
-        let mut secret = [0; HALF];
+        let mut secret = [0; INTRODUCTION_HALF_BYTES];
         entropy.fill(&mut secret);
         Self { by: beginning(&by.fingerprint()), secret }
     }
@@ -53,7 +53,7 @@ impl Introduction {
     pub(crate) fn split(text: &str) -> (&str, Option<Self>) {
         let read = |rest: &str| {
             let bytes = URL_SAFE_NO_PAD.decode(rest).ok()?;
-            let (by, secret) = bytes.split_first_chunk::<HALF>()?;
+            let (by, secret) = bytes.split_first_chunk::<INTRODUCTION_HALF_BYTES>()?;
             Some(Self { by: *by, secret: secret.try_into().ok()? })
         };
         match text.split_once('.') {
@@ -77,9 +77,9 @@ impl Introduction {
     }
 }
 
-fn beginning(digest: &Digest) -> [u8; HALF] {
-    let mut half = [0; HALF];
-    half.copy_from_slice(&digest.as_bytes()[..HALF]);
+fn beginning(digest: &Digest) -> [u8; INTRODUCTION_HALF_BYTES] {
+    let mut half = [0; INTRODUCTION_HALF_BYTES];
+    half.copy_from_slice(&digest.as_bytes()[..INTRODUCTION_HALF_BYTES]);
     half
 }
 
@@ -88,7 +88,10 @@ mod tests {
     use super::*;
 
     fn introduction() -> Introduction {
-        Introduction { by: beginning(&PublicKey::new([9; 32]).unwrap().fingerprint()), secret: [7; HALF] }
+        Introduction {
+            by: beginning(&PublicKey::new([9; 32]).unwrap().fingerprint()),
+            secret: [7; INTRODUCTION_HALF_BYTES],
+        }
     }
 
     #[test]

@@ -78,9 +78,9 @@ impl KnownAgent {
     pub fn standing(&self, person: &PersonName) -> Option<LedgerState> {
         let standing = ledger::verify(&self.entries, &self.devices, &DeviceSignatureVerifier).ok()?;
         let seen = self.entries.first().and_then(|first| self.seen.get(&first.relation_id)).copied();
-        let whole = standing.head.seq >= seen.unwrap_or_default();
+        let complete = standing.head.seq >= seen.unwrap_or_default();
         let theirs = standing.agent == self.agent && standing.person == *person;
-        (theirs && whole && !standing.ended && !self.taken_back).then_some(standing)
+        (theirs && complete && !standing.ended && !self.taken_back).then_some(standing)
     }
 
     /// Records the highest entry seen; never decreases.
@@ -91,7 +91,7 @@ impl KnownAgent {
 
     #[must_use]
     pub fn allows(&self, standing: &LedgerState, scope: &ScopeId, now: Timestamp) -> bool {
-        standing.effective(now).any(|held| held == scope) && !self.is_used_up(standing, scope)
+        standing.effective(now).any(|granted| granted == scope) && !self.is_used_up(standing, scope)
     }
 
     /// Whether a one-time grant was used.
@@ -165,16 +165,15 @@ pub(crate) fn load(records: &Records, agent: &AgentId) -> Result<Option<KnownAge
 }
 
 pub(crate) fn all(records: &Records) -> Result<Vec<KnownAgent>, KeyStoreError> {
-    let names = records.names("agent/")?;
-    names.iter().filter_map(|name| records.get(name).transpose()).collect()
+    records.all("agent/")?.into_iter().map(|(_, known)| known).collect()
 }
 
 pub(crate) fn put(known: &KnownAgent) -> nuncio_identity::seal::RecordChange {
     Records::put(&name(&known.agent), known)
 }
 
-pub(crate) fn gone(agent: &AgentId) -> nuncio_identity::seal::RecordChange {
-    Records::gone(&name(agent))
+pub(crate) fn delete(agent: &AgentId) -> nuncio_identity::seal::RecordChange {
+    Records::delete(&name(agent))
 }
 
 #[cfg(test)]

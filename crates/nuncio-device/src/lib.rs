@@ -8,6 +8,7 @@
 
 pub mod audit;
 mod backup;
+mod call_handler;
 mod calls;
 mod change;
 mod claimed_calls;
@@ -28,16 +29,17 @@ pub mod pages;
 pub mod policy;
 pub mod prompt;
 mod records;
+mod runtime;
 pub mod talk;
 pub mod tools;
 
-pub use backup::BackupFile;
+pub use backup::{BackupFile, DeviceBackups};
 pub use change::ManifestChanges;
-pub use consent::{AccessRequest, AgentSearchHit, GrantedScopes, RequestedScope};
+pub use consent::{AccessRequest, AgentConsents, AgentSearchHit, GrantedScopes, RequestedScope};
 pub use dbus::{Keyring, KeyringError};
 pub use device::{Device, DeviceConfig, DeviceIdentity};
 pub use device_events::DeviceEvent;
-pub use devices::{Invite, OwnDevice, OwnStanding};
+pub use devices::{Invite, OwnDevice, OwnDeviceTrust, OwnDevices};
 pub use error::DeviceError;
 pub use former_devices::FormerDevice;
 pub use known_agents::KnownAgent;

@@ -41,9 +41,9 @@ impl ScopeTexts {
     #[must_use]
     pub fn of(presets: &Presets, scope: &ManifestScope) -> Self {
         match presets.scope(scope.id.as_str()) {
-            Some(ours) => Self {
-                label: LocalizedText::of(Some(&ours.label)),
-                description: LocalizedText::of(Some(&ours.description)),
+            Some(preset) => Self {
+                label: LocalizedText::of(Some(&preset.label)),
+                description: LocalizedText::of(Some(&preset.description)),
                 agents_words: false,
             },
             None => Self {

@@ -54,24 +54,26 @@ use page_access::HasPageAccess;
 /// State shared with the prompt and the command line, created before the pages are served.
 #[derive(Debug, Clone)]
 pub struct SharedPagesState {
-    pub desk: Arc<PromptQueue>,
-    pub door: Arc<PageAccess>,
-    pub board: Arc<NoticeChannel>,
+    pub prompts: Arc<PromptQueue>,
+    pub access: Arc<PageAccess>,
+    pub notices: Arc<NoticeChannel>,
 }
 
 impl SharedPagesState {
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, path: PagesPath) -> Self {
-        Self { desk: Arc::new(PromptQueue::new(clock)), door: Arc::new(PageAccess::new(path)), board: Arc::default() }
+        Self {
+            prompts: Arc::new(PromptQueue::new(clock)),
+            access: Arc::new(PageAccess::new(path)),
+            notices: Arc::default(),
+        }
     }
 }
 
 #[derive(Clone)]
 struct Pages {
     device: Device,
-    desk: Arc<PromptQueue>,
-    door: Arc<PageAccess>,
-    board: Arc<NoticeChannel>,
+    shared: SharedPagesState,
     /// Cancelled to end open event streams.
     stop: CancellationToken,
 }
@@ -82,20 +84,24 @@ struct Pages {
 /// The address is not a loopback address, or listening fails.
 pub async fn serve(
     device: Device,
-    rooms: SharedPagesState,
+    shared: SharedPagesState,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
-    let at = listener.local_addr()?;
-    if !at.ip().is_loopback() {
-        return Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1"));
-    }
-    let SharedPagesState { desk, door, board } = rooms;
-    let pages = Pages { device, desk, door, board, stop: stop.clone() };
-    axum::serve(listener, routes(pages, at)).with_graceful_shutdown(stop.cancelled_owned()).await
+    let address = loopback_address(&listener)?;
+    let pages = Pages { device, shared, stop: stop.clone() };
+    axum::serve(listener, routes(pages, address)).with_graceful_shutdown(stop.cancelled_owned()).await
 }
 
-fn routes(pages: Pages, at: SocketAddr) -> Router {
+fn loopback_address(listener: &TcpListener) -> std::io::Result<SocketAddr> {
+    let address = listener.local_addr()?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1")),
+    }
+}
+
+fn routes(pages: Pages, address: SocketAddr) -> Router {
     let inside = Router::new()
         .route("/", get(calls::home))
         .route("/calls", get(calls::list))
@@ -108,7 +114,7 @@ fn routes(pages: Pages, at: SocketAddr) -> Router {
         .route("/agents/{id}/revoke", post(agents::revoke))
         .route("/agents/{id}/stricter", post(agents::stricter))
         .route("/agents/{id}/keys", post(agents::accept_keys))
-        .route("/talk/{id}", get(talk::show).post(talk::say))
+        .route("/talk/{id}", get(talk::show).post(talk::send))
         .route("/talk/{id}/lines", get(talk::lines))
         .route("/talk/{id}/again", post(talk::again))
         .route("/talk/{id}/drop", post(talk::drop_failed))
@@ -121,14 +127,14 @@ fn routes(pages: Pages, at: SocketAddr) -> Router {
         .route("/devices/{id}/trust", get(devices::again).post(devices::trust))
         .route("/devices/{id}/remove", get(devices::ask_remove).post(devices::remove))
         .route("/leave", post(page_access::leave))
-        .fallback(nothing)
+        .fallback(not_found)
         .layer(middleware::from_fn_with_state(pages.clone(), page_access::inside::<Pages>));
-    below_path(pages, inside, at)
+    below_path(pages, inside, address)
 }
 
 /// Adds routes that need no session, and nests all pages under the unguessable path.
-fn below_path<D: HasPageAccess>(state: D, inside: Router<D>, at: SocketAddr) -> Router {
-    let path = state.door().path().clone();
+fn below_path<D: HasPageAccess>(state: D, inside: Router<D>, address: SocketAddr) -> Router {
+    let path = state.access().path().clone();
     let pages = Router::new()
         .route("/open", get(page_access::show_link::<D>).post(page_access::use_link::<D>))
         .route("/assets/{version}/{file}", get(file))
@@ -138,8 +144,8 @@ fn below_path<D: HasPageAccess>(state: D, inside: Router<D>, at: SocketAddr) -> 
         .route(&format!("{first_page}/"), get(async move |RawQuery(query): RawQuery| first_page_at(&first_page, query)))
         .nest(path.as_str(), pages)
         .fallback(page_access::outside)
-        .layer(middleware::map_response(guarded))
-        .layer(middleware::from_fn_with_state(at, page_access::is_this_machine))
+        .layer(middleware::map_response(add_security_headers))
+        .layer(middleware::from_fn_with_state(address, page_access::is_this_machine))
         .with_state(state)
 }
 
@@ -148,12 +154,12 @@ fn first_page_at(path: &str, query: Option<String>) -> Redirect {
     Redirect::to(&query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }
 
-async fn guarded(mut response: Response) -> Response {
-    let kept = response.headers().get(header::CACHE_CONTROL).cloned();
+async fn add_security_headers(mut response: Response) -> Response {
+    let cache_control = response.headers().get(header::CACHE_CONTROL).cloned();
     nuncio_http::pages::headers::guard_private(response.headers_mut());
     // Static files set their own cache lifetime.
-    if let Some(kept) = kept {
-        response.headers_mut().insert(header::CACHE_CONTROL, kept);
+    if let Some(cache_control) = cache_control {
+        response.headers_mut().insert(header::CACHE_CONTROL, cache_control);
     }
     response
 }
@@ -163,8 +169,15 @@ async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap)
     files::FILES.answer(&version, &file, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
-async fn nothing(State(_): State<Pages>, visit: SignedInRequest) -> Response {
+async fn not_found(State(_): State<Pages>, visit: SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.frame.not_found_why)
+}
+
+/// Response that the browser saves as a file.
+fn download(content: String, content_type: &'static str, file_name: &str) -> Response {
+    let disposition = format!("attachment; filename=\"{file_name}\"");
+    let headers = [(header::CONTENT_TYPE, content_type), (header::CONTENT_DISPOSITION, disposition.as_str())];
+    (headers, content).into_response()
 }
 
 fn with_cookie(mut response: Response, cookie: &str) -> Response {

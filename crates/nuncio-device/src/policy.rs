@@ -5,7 +5,7 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::{AgentId, ScopeId};
 use serde::Deserialize;
 
-use crate::prompt::{Prompt, PromptAnswer, Question};
+use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
 
 /// The first matching rule decides; without a match the answer is no.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -43,7 +43,7 @@ impl PolicyFile {
         toml::from_str(text).map_err(|why| why.to_string())
     }
 
-    fn answer(&self, question: &Question) -> PromptAnswer {
+    fn answer(&self, question: &PromptQuestion) -> PromptAnswer {
         let fits = |rule: &&PolicyRule| {
             rule.agent.as_ref().is_none_or(|agent| *agent == question.agent)
                 && rule.scope.as_ref().is_none_or(|scope| *scope == question.scope)
@@ -62,7 +62,7 @@ impl PolicyFile {
 
 #[async_trait]
 impl Prompt for PolicyFile {
-    async fn ask(&self, question: &Question) -> PromptAnswer {
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         self.answer(question)
     }
 

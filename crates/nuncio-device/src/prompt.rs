@@ -12,7 +12,7 @@ use crate::localized_text::{LocalizedText, ScopeTexts};
 
 /// Prompt about one tool call. Texts from the agent are sanitised: no control and no bidirectional characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Question {
+pub struct PromptQuestion {
     pub id: String,
     pub agent: AgentId,
     pub agent_name: String,
@@ -52,7 +52,7 @@ pub enum PromptAnswer {
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
     /// Asks the person and waits for the answer. The future is dropped at the deadline, or when another device claims
     /// the call.
-    async fn ask(&self, question: &Question) -> PromptAnswer;
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer;
 
     /// Whether a person may be present. If not, the person's other devices may answer before a no counts.
     fn is_attended(&self) -> bool {
@@ -62,11 +62,11 @@ pub trait Prompt: fmt::Debug + Send + Sync + 'static {
 
 /// Denies everything; for devices without a user interface.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DenyAll;
+pub struct DenyAllPrompts;
 
 #[async_trait]
-impl Prompt for DenyAll {
-    async fn ask(&self, _: &Question) -> PromptAnswer {
+impl Prompt for DenyAllPrompts {
+    async fn ask(&self, _: &PromptQuestion) -> PromptAnswer {
         PromptAnswer::No
     }
 
@@ -77,14 +77,14 @@ impl Prompt for DenyAll {
 
 /// Asks through two prompts at once; the first answer counts.
 #[derive(Debug)]
-pub struct FirstAnswer(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
+pub struct FirstAnswerPrompt(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
 
 #[async_trait]
-impl Prompt for FirstAnswer {
-    async fn ask(&self, question: &Question) -> PromptAnswer {
+impl Prompt for FirstAnswerPrompt {
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         tokio::select! {
-            said = self.0.ask(question) => said,
-            said = self.1.ask(question) => said,
+            answer = self.0.ask(question) => answer,
+            answer = self.1.ask(question) => answer,
         }
     }
 }
@@ -102,8 +102,8 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 
-    pub(crate) fn question() -> Question {
-        Question {
+    pub(crate) fn question() -> PromptQuestion {
+        PromptQuestion {
             id: "1".to_owned(),
             agent: AgentId::parse("agt_1").unwrap(),
             agent_name: "Notes".to_owned(),

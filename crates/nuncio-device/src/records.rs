@@ -6,7 +6,7 @@ use nuncio_identity::seal::{KeyStore, KeyStoreError, RecordChange};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const PREFIX: &str = "device/";
+const RECORD_PREFIX: &str = "device/";
 
 pub(crate) type NamedRecord<T> = (String, Result<T, KeyStoreError>);
 
@@ -14,23 +14,22 @@ pub(crate) type NamedRecord<T> = (String, Result<T, KeyStoreError>);
 pub(crate) struct Records(Arc<dyn KeyStore>);
 
 impl Records {
-    pub(crate) fn new(keep: Arc<dyn KeyStore>) -> Self {
-        Self(keep)
+    pub(crate) fn new(key_store: Arc<dyn KeyStore>) -> Self {
+        Self(key_store)
     }
 
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeyStoreError> {
-        let Some(bytes) = self.0.load(&format!("{PREFIX}{name}"))? else { return Ok(None) };
+        let Some(bytes) = self.0.load(&format!("{RECORD_PREFIX}{name}"))? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|_| damaged(name))
     }
 
     /// Change that writes a record.
     pub(crate) fn put(name: &str, value: &impl Serialize) -> RecordChange {
-        (format!("{PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
+        (format!("{RECORD_PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
     }
 
-    /// Change that deletes a record.
-    pub(crate) fn gone(name: &str) -> RecordChange {
-        (format!("{PREFIX}{name}"), None)
+    pub(crate) fn delete(name: &str) -> RecordChange {
+        (format!("{RECORD_PREFIX}{name}"), None)
     }
 
     pub(crate) fn set(&self, name: &str, value: &impl Serialize) -> Result<(), KeyStoreError> {
@@ -44,9 +43,9 @@ impl Records {
 
     /// Records whose names start with `prefix`, in order of name. Each unreadable record is returned as an error.
     pub(crate) fn all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<NamedRecord<T>>, KeyStoreError> {
-        let records = self.0.all(&format!("{PREFIX}{prefix}"))?;
+        let records = self.0.all(&format!("{RECORD_PREFIX}{prefix}"))?;
         let named = |(name, bytes): (String, Vec<u8>)| {
-            let name = name.strip_prefix(PREFIX)?.to_owned();
+            let name = name.strip_prefix(RECORD_PREFIX)?.to_owned();
             let value = serde_json::from_slice(&bytes).map_err(|_| damaged(&name));
             Some((name, value))
         };
@@ -55,8 +54,8 @@ impl Records {
 
     /// Names of the records that start with `prefix`.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
-        let names = self.0.names(&format!("{PREFIX}{prefix}"))?;
-        Ok(names.into_iter().filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())
+        let names = self.0.names(&format!("{RECORD_PREFIX}{prefix}"))?;
+        Ok(names.into_iter().filter_map(|name| name.strip_prefix(RECORD_PREFIX).map(str::to_owned)).collect())
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `live` | replies while they are streamed |
 
 use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
@@ -17,6 +17,9 @@ use nuncio_core::ids::{ClientMessageId, DeviceId};
 use nuncio_core::text::is_unprintable;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::consent::AgentConsents;
+use crate::runtime::DeviceRuntime;
 
 mod chat_store;
 mod incoming;
@@ -27,7 +30,7 @@ pub(crate) use live::ReplyStreams;
 pub use live::{ReplyEvent, ReplyProgress, StreamedReply};
 
 /// Messages stored per agent; the oldest are deleted.
-pub const MAX_LINES: u64 = 2000;
+pub const MAX_MESSAGES: u64 = 2000;
 
 /// Bytes of text stored per agent; the oldest messages are deleted.
 pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -54,38 +57,50 @@ impl fmt::Display for MessagePosition {
     }
 }
 
-impl FromStr for MessagePosition {
-    type Err = InvalidPosition;
-
-    fn from_str(text: &str) -> Result<Self, InvalidPosition> {
-        let (part, seq) = text.split_once('-').ok_or(InvalidPosition)?;
-        Ok(Self { part: part.parse().map_err(|_| InvalidPosition)?, seq: seq.parse().map_err(|_| InvalidPosition)? })
+impl MessagePosition {
+    /// Parses the form that `Display` writes.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (part, seq) = text.split_once('-')?;
+        Some(Self { part: part.parse().ok()?, seq: seq.parse().ok()? })
     }
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the position is not valid")]
-pub struct InvalidPosition;
 
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMessage {
     /// Position of the message; `None` while it is being sent.
-    pub place: Option<MessagePosition>,
-    /// Client message id, for messages sent from this device.
-    pub client_id: Option<ClientMessageId>,
+    pub position: Option<MessagePosition>,
+    pub state: DeliveryState,
+    pub record: ChatRecord,
+}
+
+/// Stored form of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatRecord {
     /// Whether the person sent the message, from this device or another.
     pub mine: bool,
+    /// Client message id, for messages sent from this device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<ClientMessageId>,
     /// Device that sealed the message; unknown for messages that were not opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceId>,
-    pub said: ChatContent,
+    #[serde(rename = "said")]
+    pub content: ChatContent,
     /// Time of the message's arrival at the relay; while it is being sent, of its submission.
     pub at: Timestamp,
-    pub state: DeliveryState,
     /// Whether the sender's keys give forward secrecy; unknown for messages that were not opened or are being sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SealMode>,
     /// Whether the agent's previous message was sealed with other keys.
+    #[serde(default)]
     pub new_keys: bool,
+}
+
+impl ChatRecord {
+    fn new(mine: bool, content: ChatContent, at: Timestamp) -> Self {
+        Self { mine, client_id: None, device: None, content, at, mode: None, new_keys: false }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,8 +151,16 @@ pub enum DeliveryState {
 /// Page of messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChatPage {
-    pub lines: Vec<ChatMessage>,
+    pub messages: Vec<ChatMessage>,
+    /// Whether older messages exist.
     pub more: bool,
+}
+
+/// Messages between the person and agents.
+pub struct AgentMessages {
+    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) consents: Arc<AgentConsents>,
+    pub(crate) writing: ReplyStreams,
 }
 
 /// Sanitises a message text: keeps line breaks, replaces unprintable characters, and cuts at [`MAX_TEXT`]. Returns

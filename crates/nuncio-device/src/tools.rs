@@ -16,11 +16,11 @@ mod location;
 mod own;
 mod programs;
 
-pub use desktop::{Clipboard, Desktop, Notify};
-pub use files::Folders;
-pub use location::{GeoClue, Location};
+pub use desktop::{ClipboardTool, Desktop, DesktopNotificationTool};
+pub use files::SharedFolders;
+pub use location::{GeoClueTool, Location};
 pub use nuncio_confine::{Confinement, ConfinementRules, confinement};
-pub use own::{OwnTool, ToolsFolder};
+pub use own::{CustomTool, ToolsFolder};
 pub use programs::ProgramTool;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -149,10 +149,10 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Says(&'static str);
+    struct FixedResultTool(&'static str);
 
     #[async_trait]
-    impl LocalTool for Says {
+    impl LocalTool for FixedResultTool {
         async fn run(&self, _: &Value, _: Duration) -> Result<Value, ToolFailure> {
             Ok(json!(self.0))
         }
@@ -160,13 +160,13 @@ mod tests {
 
     /// Has one tool, or fails.
     #[derive(Debug)]
-    struct Has(Result<&'static str, ToolFailure>);
+    struct FixedToolSource(Result<&'static str, ToolFailure>);
 
     #[async_trait]
-    impl ToolSource for Has {
+    impl ToolSource for FixedToolSource {
         async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
             let has = self.0.clone()?;
-            Ok((has == name.as_str()).then(|| Arc::new(Says("family")) as _))
+            Ok((has == name.as_str()).then(|| Arc::new(FixedResultTool("family")) as _))
         }
     }
 
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tool_is_found_by_name_then_source_then_scope() {
+    async fn named_tool_precedes_tool_sources_which_precede_the_tool_of_the_scope() {
         let scope = |text: &str| ScopeId::parse(text).unwrap();
         let tools = Tools::default()
-            .under(scope("a:read"), Arc::new(Says("any")))
-            .named(ToolName::parse("own").unwrap(), scope("a:read"), Arc::new(Says("own")))
-            .family(scope("a:read"), Arc::new(Has(Ok("theirs"))))
-            .family(scope("b:read"), Arc::new(Has(Ok("theirs"))));
+            .under(scope("a:read"), Arc::new(FixedResultTool("any")))
+            .named(ToolName::parse("own").unwrap(), scope("a:read"), Arc::new(FixedResultTool("own")))
+            .family(scope("a:read"), Arc::new(FixedToolSource(Ok("theirs"))))
+            .family(scope("b:read"), Arc::new(FixedToolSource(Ok("theirs"))));
         for (name, scope, said) in [
             ("own", "a:read", Some(Ok("own"))),
             ("own", "b:read", None),
@@ -198,7 +198,7 @@ mod tests {
         }
         // If a source fails, another source may run the tool, but not the tool of the scope.
         let silent = ToolFailure::Unavailable("silent".to_owned());
-        let tools = tools.family(scope("a:read"), Arc::new(Has(Err(silent.clone()))));
+        let tools = tools.family(scope("a:read"), Arc::new(FixedToolSource(Err(silent.clone()))));
         assert_eq!(run(&tools, "other", "a:read").await, Some(Err(silent)));
         assert_eq!(run(&tools, "theirs", "a:read").await, Some(Ok(json!("family"))));
     }

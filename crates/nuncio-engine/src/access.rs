@@ -1,6 +1,5 @@
 //! API keys and grants: which caller may use which permission scope of which agent.
 
-use crate::ports::Store;
 use crate::publish::Agents;
 use crate::runtime::Runtime;
 use std::collections::HashMap;
@@ -19,7 +18,7 @@ use nuncio_core::time::Timestamp;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, StoreError};
+use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore, StoreError};
 use crate::vault::Vault;
 
 mod admission;
@@ -29,7 +28,7 @@ mod links;
 mod nonces;
 mod signing;
 
-use consents::Consents;
+use consents::ActiveConsents;
 pub use keys::{NewKey, key_expired};
 pub(crate) use links::PersonLinks;
 pub(crate) use nonces::use_nonce;
@@ -41,7 +40,7 @@ const METRICS_SCOPE: &str = "metrics:read";
 
 /// Result of authenticating a request, for every protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Identity {
+pub enum CallerIdentity {
     /// An authenticated caller, or the anonymous caller where the server allows it.
     Known(Caller),
     /// Credentials are required and missing.
@@ -62,7 +61,7 @@ pub struct ConfiguredGrant {
 
 /// Whether a caller has a permission scope, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ScopeCheck {
+pub(crate) enum ScopeCheckResult {
     Denied,
     /// The grant covers any number of calls.
     Lasting,
@@ -76,7 +75,7 @@ pub(crate) struct AccessTable {
     current: RwLock<Arc<AccessSnapshot>>,
     standing: Vec<ConfiguredGrant>,
     /// What people allowed through signed consent.
-    consents: Consents,
+    consents: ActiveConsents,
 }
 
 #[derive(Default, Clone)]
@@ -98,7 +97,7 @@ impl fmt::Debug for AccessSnapshot {
 
 impl AccessTable {
     pub(crate) fn new(standing: Vec<ConfiguredGrant>) -> Self {
-        Self { current: RwLock::default(), standing, consents: Consents::default() }
+        Self { current: RwLock::default(), standing, consents: ActiveConsents::default() }
     }
 
     fn snapshot(&self) -> Arc<AccessSnapshot> {
@@ -147,7 +146,7 @@ impl AccessTable {
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> ScopeCheck {
+    ) -> ScopeCheckResult {
         self.check_scope_by_rule(caller, agent, scope, now).0
     }
 
@@ -158,7 +157,7 @@ impl AccessTable {
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (ScopeCheck, Option<PermissionSource>) {
+    ) -> (ScopeCheckResult, Option<PermissionSource>) {
         let snapshot = self.snapshot();
         let principal = &caller.principal;
         let by_itself = match (principal, &caller.credential) {
@@ -179,20 +178,20 @@ impl AccessTable {
                 && grant.scopes.gives(scope)
         });
         if let Some(rule) = by_itself.or(standing.then_some(PermissionSource::Settings)) {
-            return (ScopeCheck::Lasting, Some(rule));
+            return (ScopeCheckResult::Lasting, Some(rule));
         }
         let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
         let once = giving.peek().copied();
         let given = match (giving.find(|grant| grant.term != GrantTerm::Once), once) {
-            (Some(lasting), _) => return (ScopeCheck::Lasting, Some(rule(lasting))),
-            (None, Some(once)) => (ScopeCheck::Once(once.id.clone()), Some(rule(once))),
-            (None, None) => (ScopeCheck::Denied, None),
+            (Some(lasting), _) => return (ScopeCheckResult::Lasting, Some(rule(lasting))),
+            (None, Some(once)) => (ScopeCheckResult::Once(once.id.clone()), Some(rule(once))),
+            (None, None) => (ScopeCheckResult::Denied, None),
         };
         // A person's consent counts beside operator grants; a lasting one is preferred to a one-time grant.
         match (self.consents.check_scope_by_rule(principal, agent, scope, now), given) {
-            (lasting @ (ScopeCheck::Lasting, _), _) => lasting,
-            (consent, (ScopeCheck::Denied, _)) => consent,
+            (lasting @ (ScopeCheckResult::Lasting, _), _) => lasting,
+            (consent, (ScopeCheckResult::Denied, _)) => consent,
             (_, given) => given,
         }
     }
@@ -205,7 +204,8 @@ fn rule(grant: &Grant) -> PermissionSource {
 /// API keys, grants, linked DIDs, and what a caller may use.
 pub struct Access {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn AccessStore>,
+    pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) table: AccessTable,
     pub(crate) links: PersonLinks,
@@ -292,7 +292,7 @@ impl Access {
         }
         let id = GrantId::parse(&random_name(self.runtime.entropy(), "grant_"))?;
         let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.runtime.now() };
-        self.store.commit(vec![Change::CreateGrant(grant.clone())]).await?;
+        self.runtime.commit_one(AccessChange::CreateGrant(grant.clone())).await?;
         self.access_changed().await?;
         Ok(grant)
     }
@@ -303,7 +303,7 @@ impl Access {
     }
 
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
-        match self.store.commit(vec![Change::RevokeGrant(id.clone())]).await {
+        match self.runtime.commit_one(AccessChange::RevokeGrant(id.clone())).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
                 let message = format!("there is no grant {id}; `nuncio grant list` shows them");
                 Err(EngineError::new(Code::GrantNotFound, message))
@@ -349,7 +349,7 @@ mod tests {
         }
     }
 
-    fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> ScopeCheck {
+    fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> ScopeCheckResult {
         let table = AccessTable::new(Vec::new());
         table.replace(Vec::new(), grants, &Vault::new(&[1; KEY_BYTES]));
         table.check_scope(
@@ -363,17 +363,17 @@ mod tests {
     #[test]
     fn grant_covers_only_its_scope_and_term() {
         let until = GrantTerm::Until(Timestamp::from_millis(100));
-        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 99), ScopeCheck::Lasting);
-        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 100), ScopeCheck::Denied);
-        assert_eq!(check(vec![grant("g1", until)], "booking:write", 0), ScopeCheck::Denied);
-        assert_eq!(check(vec![], "rooms:read", 0), ScopeCheck::Denied);
+        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 99), ScopeCheckResult::Lasting);
+        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 100), ScopeCheckResult::Denied);
+        assert_eq!(check(vec![grant("g1", until)], "booking:write", 0), ScopeCheckResult::Denied);
+        assert_eq!(check(vec![], "rooms:read", 0), ScopeCheckResult::Denied);
     }
 
     #[test]
     fn lasting_grant_is_preferred_to_one_time_grant() {
         let once = grant("g1", GrantTerm::Once);
-        assert_eq!(check(vec![once.clone()], "rooms:read", 0), ScopeCheck::Once(once.id.clone()));
-        assert_eq!(check(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), ScopeCheck::Lasting);
+        assert_eq!(check(vec![once.clone()], "rooms:read", 0), ScopeCheckResult::Once(once.id.clone()));
+        assert_eq!(check(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), ScopeCheckResult::Lasting);
     }
 
     #[test]
@@ -387,15 +387,15 @@ mod tests {
             table.check_scope(&caller, &AgentName::parse("hotel").unwrap(), &scope(scope_id), Timestamp::from_millis(0))
         };
         let token = || Credential::Token { scopes: [scope("booking:write")].into(), people: false };
-        assert_eq!(check(&ada, token(), "booking:write"), ScopeCheck::Lasting);
-        assert_eq!(check(&ada, token(), "rooms:read"), ScopeCheck::Lasting, "by the grant");
-        assert_eq!(check(&ada, token(), "rooms:write"), ScopeCheck::Denied);
+        assert_eq!(check(&ada, token(), "booking:write"), ScopeCheckResult::Lasting);
+        assert_eq!(check(&ada, token(), "rooms:read"), ScopeCheckResult::Lasting, "by the grant");
+        assert_eq!(check(&ada, token(), "rooms:write"), ScopeCheckResult::Denied);
         let bob = Principal::OAuth { issuer: "https://id.example".into(), subject: "bob".into() };
-        assert_eq!(check(&bob, token(), "rooms:read"), ScopeCheck::Denied);
-        assert_eq!(check(&bob, Credential::None, "booking:write"), ScopeCheck::Denied);
+        assert_eq!(check(&bob, token(), "rooms:read"), ScopeCheckResult::Denied);
+        assert_eq!(check(&bob, Credential::None, "booking:write"), ScopeCheckResult::Denied);
         assert_eq!(
             check(&Principal::Anonymous, token(), "booking:write"),
-            ScopeCheck::Denied,
+            ScopeCheckResult::Denied,
             "a token speaks for its subject"
         );
     }

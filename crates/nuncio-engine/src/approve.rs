@@ -1,6 +1,5 @@
 //! Approvals: a call waits until a person other than its caller allows or denies it.
 
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
@@ -18,7 +17,7 @@ use crate::call::{ExecutionFailure, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, StoreError};
 
 /// An approval of one call, and the change that marks it as used.
 #[derive(Debug)]
@@ -47,7 +46,7 @@ pub(crate) enum ApprovalReply {
 /// Questions to approvers, and their answers.
 pub struct Approvals {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn ApprovalStore>,
 }
 
 impl Approvals {
@@ -71,7 +70,7 @@ impl Approvals {
             state: ApprovalState::Pending,
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
-        self.store.commit(vec![Change::CreateApproval(approval)]).await?;
+        self.runtime.commit_one(ApprovalChange::Create(approval)).await?;
         self.runtime.bus().publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
@@ -105,7 +104,7 @@ impl Approvals {
                     Ok(used) => ApprovalReply::Yes(Box::new(ApprovalPermit {
                         by,
                         approval: reference(&used),
-                        redeemed: Change::MoveApproval { approval: used, from: "allowed" },
+                        redeemed: ApprovalChange::Move { approval: used, from: "allowed" }.into(),
                     })),
                     Err(error) => no("policy".into(), Code::ApprovalExpired, denial(Some(&error.to_string()))),
                 }
@@ -123,7 +122,7 @@ impl Approvals {
     /// Expires an unanswered approval. An answer that was stored first wins.
     async fn close(&self, approval: Approval) -> Result<(), EngineError> {
         let Ok(expired) = approval.expire(self.runtime.now()) else { return Ok(()) };
-        match self.store.commit(vec![Change::MoveApproval { approval: expired, from: "pending" }]).await {
+        match self.runtime.commit_one(ApprovalChange::Move { approval: expired, from: "pending" }).await {
             Err(StoreError::Conflict(Conflict::ApprovalMoved)) => Ok(()),
             other => Ok(other?),
         }
@@ -150,7 +149,7 @@ impl Approvals {
             ApprovalError::OwnCall(_) => EngineError::new(Code::Denied, error.to_string()),
             other => closed(&other),
         })?;
-        match self.store.commit(vec![Change::MoveApproval { approval: decided.clone(), from: "pending" }]).await {
+        match self.runtime.commit_one(ApprovalChange::Move { approval: decided.clone(), from: "pending" }).await {
             Err(StoreError::Conflict(conflict @ Conflict::ApprovalMoved)) => return Err(closed(&conflict)),
             other => other?,
         }

@@ -1,7 +1,6 @@
 //! Callbacks that report the end of an execution. A pending callback is stored with that end; the protocol formats it
 //! and the server sends it.
 
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,10 +13,10 @@ use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
 
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, ExecutionCallback, StoreError};
+use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore, StoreError};
 
 /// Maximum number of attempts per callback.
-const ATTEMPTS: u32 = 12;
+const MAX_ATTEMPTS: u32 = 12;
 
 /// Pauses after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::from_secs(3 * 3600));
@@ -25,7 +24,7 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::fr
 /// Callbacks that are sent when executions end.
 pub struct Callbacks {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) owed: Notify,
 }
 
@@ -64,7 +63,7 @@ impl Callbacks {
 
     /// Removes a callback that was delivered or given up.
     pub async fn callback_done(&self, execution: &ExecutionId) -> Result<(), EngineError> {
-        Ok(self.store.commit(vec![Change::RemoveCallback(execution.clone())]).await?)
+        Ok(self.runtime.commit_one(ExecutionChange::RemoveCallback(execution.clone())).await?)
     }
 
     /// Schedules the next attempt and returns its time, or `None` after the last attempt.
@@ -74,13 +73,13 @@ impl Callbacks {
         attempts: u32,
     ) -> Result<Option<Timestamp>, EngineError> {
         let attempts = attempts + 1;
-        if attempts >= ATTEMPTS {
+        if attempts >= MAX_ATTEMPTS {
             self.callback_done(execution).await?;
             return Ok(None);
         }
         let due = self.runtime.now().after(BACKOFF.after(attempts));
         let later = ExecutionCallback { execution: execution.clone(), due, attempts };
-        match self.store.commit(vec![Change::PutCallback(later)]).await {
+        match self.runtime.commit_one(ExecutionChange::PutCallback(later)).await {
             // Deleted meanwhile.
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(None),
             other => {

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn full_queue_refuses_callers_but_not_the_operator() {
+    async fn full_compute_queue_refuses_callers_but_not_the_operator() {
         let pool = Arc::new(ComputePool::new(1, 1));
         let (release, released) = mpsc::channel::<()>();
         let (started, has_started) = tokio::sync::oneshot::channel();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn pool_limits_concurrent_computations() {
+    async fn compute_pool_limits_concurrent_computations() {
         let pool = Arc::new(ComputePool::new(2, 100));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let tasks: Vec<_> = (0..50)
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panic_returns_error_and_releases_its_slot() {
+    async fn panicking_computation_returns_an_error_and_releases_its_slot() {
         let pool = ComputePool::new(1, 0);
         let failed: Result<(), _> = pool.run(|| panic!("on purpose")).await;
         assert_eq!(failed.unwrap_err().code, Code::Internal);

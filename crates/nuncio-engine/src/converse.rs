@@ -2,7 +2,7 @@
 
 use crate::approve::Approvals;
 use crate::call::Calls;
-use crate::ports::Store;
+use crate::ports::store::{CallStore, SessionStore};
 use crate::publish::Agents;
 use crate::record::Records;
 use crate::runtime::Runtime;
@@ -32,13 +32,14 @@ pub use history::HistoryKind;
 pub use live::LiveTurn;
 pub(crate) use recent::RecentConversations;
 pub use recover::RecoveryReport;
-pub use sessions::{Idempotency, ListPage, NewSession};
+pub use sessions::{IdempotencyKey, ListPage, NewSession};
 pub use settings::{REDACTED, SettingsPatch};
 
 /// Sessions and turns.
 pub struct Conversations {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn SessionStore>,
+    pub(crate) call_store: Arc<dyn CallStore>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) approvals: Arc<Approvals>,
@@ -57,11 +58,11 @@ pub(crate) struct LiveTurns {
     hasher: RandomState,
 }
 
-const BEGINNINGS: usize = 1024;
+const MAX_CONCURRENT_BEGINS: usize = 1024;
 
 impl Default for LiveTurns {
     fn default() -> Self {
-        let beginnings = (0..BEGINNINGS).map(|_| Arc::default()).collect();
+        let beginnings = (0..MAX_CONCURRENT_BEGINS).map(|_| Arc::default()).collect();
         Self { turns: Mutex::default(), beginnings, hasher: RandomState::new() }
     }
 }
@@ -69,7 +70,8 @@ impl Default for LiveTurns {
 impl LiveTurns {
     /// Locks the beginning of turns in that session.
     pub(crate) async fn lock_session(&self, session: &str) -> tokio::sync::OwnedMutexGuard<()> {
-        let place = usize::try_from(self.hasher.hash_one(session) % BEGINNINGS as u64).expect("it is below 1024");
+        let place =
+            usize::try_from(self.hasher.hash_one(session) % MAX_CONCURRENT_BEGINS as u64).expect("it is below 1024");
         Arc::clone(&self.beginnings[place]).lock_owned().await
     }
 

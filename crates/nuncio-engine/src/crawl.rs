@@ -21,10 +21,10 @@ mod catalogue;
 pub use catalogue::{Catalogue, CatalogueQuery};
 
 /// Time without a successful visit after which documents of a host are no longer listed.
-pub const STALE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Number of hosts visited in parallel.
-const HOSTS: usize = 4;
+const MAX_PARALLEL_HOSTS: usize = 4;
 /// Delay before the next attempt when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(60);
 
@@ -48,10 +48,10 @@ pub trait CrawlTargets: Send + Sync + 'static {
 
 /// Visits targets when they are due. Cheap to clone; clones share one state.
 pub struct Crawler<T> {
-    inner: Arc<Inner<T>>,
+    inner: Arc<CrawlerState<T>>,
 }
 
-struct Inner<T> {
+struct CrawlerState<T> {
     targets: T,
     clock: Arc<dyn Clock>,
     /// Locks by host, held during a visit.
@@ -64,7 +64,9 @@ impl<T: CrawlTargets> Crawler<T> {
     #[must_use]
     pub fn new(targets: T, clock: Arc<dyn Clock>) -> Self {
         let (hosts, changed) = Default::default();
-        Self { inner: Arc::new(Inner { targets, clock, hosts, slots: Semaphore::new(HOSTS), changed }) }
+        Self {
+            inner: Arc::new(CrawlerState { targets, clock, hosts, slots: Semaphore::new(MAX_PARALLEL_HOSTS), changed }),
+        }
     }
 
     #[must_use]

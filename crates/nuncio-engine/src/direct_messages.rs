@@ -2,7 +2,6 @@
 //! until it is delivered; replies to messages sent from here are stored for whoever asks.
 
 use crate::converse::Conversations;
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,23 +17,23 @@ use nuncio_core::time::Timestamp;
 use serde_json::json;
 
 use crate::access::Caller;
-use crate::converse::Idempotency;
+use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
-use crate::ports::peers::{DirectMessageReply, PendingReply, SentDirectMessage};
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Conflict, DirectMessageChange, DirectMessageStore, StoreError};
+use crate::ports::store::{DirectMessageReply, PendingReply, SentDirectMessage};
 use crate::publish::PublishedAgent;
 
 /// Maximum delivery attempts per reply.
-const ATTEMPTS: u32 = 12;
+const MAX_ATTEMPTS: u32 = 12;
 
 /// Pauses after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(3 * 3600));
 
 /// Extra time after the turn limit at which a reply is checked even without a notification.
-const MARGIN: Duration = Duration::from_secs(60);
+const CHECK_MARGIN: Duration = Duration::from_secs(60);
 
 /// Retention of sent messages.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyAddress {
@@ -49,7 +48,7 @@ pub struct IncomingMessage {
     pub session: SessionId,
     pub text: String,
     /// Identifies the message; a repetition is the same message.
-    pub once: Idempotency,
+    pub once: IdempotencyKey,
     pub from: ReplyAddress,
     pub protocol: Protocol,
 }
@@ -60,14 +59,14 @@ pub enum ReplyContent {
     Text(String),
     /// No reply: the agent said nothing, or the turn never began.
     Nothing,
-    /// The turn still runs.
+    /// There is no reply yet, because the turn still runs.
     NotYet,
 }
 
 /// Direct messages between agents, and pending replies.
 pub struct DirectMessages {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn DirectMessageStore>,
     pub(crate) conversations: Arc<Conversations>,
     pub(crate) answers: Notify,
 }
@@ -82,11 +81,11 @@ impl DirectMessages {
         self: &Arc<Self>,
         caller: &Caller,
         served: &PublishedAgent,
-        letter: IncomingMessage,
+        message: IncomingMessage,
     ) -> Result<(), EngineError> {
-        let IncomingMessage { session, text, once, from, protocol } = letter;
+        let IncomingMessage { session, text, once, from, protocol } = message;
         let name = json!([served.agent.name, from.to, from.answers, once.key, once.body]);
-        let owed = PendingReply {
+        let reply = PendingReply {
             id: Digest::of_json(&name).to_string(),
             session: session.clone(),
             request: once.key.clone(),
@@ -94,26 +93,26 @@ impl DirectMessages {
             agent: served.agent.name.clone(),
             to: from.to,
             answers: from.answers,
-            due: self.runtime.now().after(self.runtime.limits().turn + MARGIN),
+            due: self.runtime.now().after(self.runtime.limits().turn + CHECK_MARGIN),
             attempts: 0,
         };
         // Stored before the turn: a crash in between leaves a pending reply without a turn, which is detected; the
         // other order could lose a reply.
-        self.store.commit(vec![Change::PutPendingReply(owed.clone())]).await?;
+        self.runtime.commit_one(DirectMessageChange::PutPendingReply(reply.clone())).await?;
         let begun =
             self.conversations.begin_unattended_turn(caller, session.as_str(), text, protocol, Some(once)).await;
         let turn = match begun {
             Ok(turn) => turn,
             Err(error) => {
-                self.store.commit(vec![Change::RemovePendingReply(owed.id)]).await?;
+                self.runtime.commit_one(DirectMessageChange::RemovePendingReply(reply.id)).await?;
                 return Err(error);
             }
         };
         let direct_messages = Arc::clone(self);
         self.runtime.tasks().spawn(async move {
             turn.finished().await;
-            let now = PendingReply { due: direct_messages.runtime.now(), ..owed };
-            match direct_messages.store.commit(vec![Change::PutPendingReply(now)]).await {
+            let now = PendingReply { due: direct_messages.runtime.now(), ..reply };
+            match direct_messages.runtime.commit_one(DirectMessageChange::PutPendingReply(now)).await {
                 Ok(()) | Err(StoreError::Conflict(_)) => direct_messages.answers.notify_one(),
                 Err(error) => tracing::error!(%error, "an answer is taken later"),
             }
@@ -124,10 +123,12 @@ impl DirectMessages {
     /// Makes all pending replies due, because their turns ended with the previous process. Called once, after
     /// [`DirectMessages::recover`].
     pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
-        let owed = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
-        let (count, now) = (owed.len(), self.runtime.now());
-        let due = owed.into_iter().map(|owed| Change::PutPendingReply(PendingReply { due: owed.due.min(now), ..owed }));
-        self.store.commit(due.collect()).await?;
+        let reply = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
+        let (count, now) = (reply.len(), self.runtime.now());
+        let due = reply.into_iter().map(|reply| {
+            DirectMessageChange::PutPendingReply(PendingReply { due: reply.due.min(now), ..reply }).into()
+        });
+        self.runtime.commit(due.collect()).await?;
         Ok(count)
     }
 
@@ -138,12 +139,12 @@ impl DirectMessages {
         limit: usize,
     ) -> Result<Vec<PendingReply>, EngineError> {
         let all = self.store.pending_replies(self.runtime.now(), known.len().saturating_add(limit)).await?;
-        Ok(all.into_iter().filter(|owed| !known.contains(&owed.id)).take(limit).collect())
+        Ok(all.into_iter().filter(|reply| !known.contains(&reply.id)).take(limit).collect())
     }
 
     pub async fn next_pending_reply(&self, known: &HashSet<String>) -> Result<Option<Timestamp>, EngineError> {
         let all = self.store.pending_replies(Timestamp::LAST, known.len().saturating_add(1)).await?;
-        Ok(all.into_iter().find(|owed| !known.contains(&owed.id)).map(|owed| owed.due))
+        Ok(all.into_iter().find(|reply| !known.contains(&reply.id)).map(|reply| reply.due))
     }
 
     pub async fn wait_for_pending_reply(&self) {
@@ -151,12 +152,12 @@ impl DirectMessages {
     }
 
     /// Content of a pending reply; a failure message is a reply too.
-    pub async fn reply_content(&self, owed: &PendingReply) -> Result<ReplyContent, EngineError> {
-        let caller = Caller::new(owed.owner.clone());
-        let route = format!("turns/{}", owed.session);
-        let begun = self.store.idempotency_record(&owed.owner, &route, &owed.request).await?;
+    pub async fn reply_content(&self, reply: &PendingReply) -> Result<ReplyContent, EngineError> {
+        let caller = Caller::new(reply.owner.clone());
+        let route = format!("turns/{}", reply.session);
+        let begun = self.conversations.store.idempotency_record(&reply.owner, &route, &reply.request).await?;
         let Some(number) = begun.and_then(|begun| begun.turn) else { return Ok(ReplyContent::Nothing) };
-        let turn = match self.conversations.turn(&caller, owed.session.as_str(), Some(number)).await {
+        let turn = match self.conversations.turn(&caller, reply.session.as_str(), Some(number)).await {
             Ok(turn) => turn,
             Err(error) if matches!(error.code, Code::TurnNotFound | Code::SessionNotFound) => {
                 return Ok(ReplyContent::Nothing);
@@ -171,28 +172,28 @@ impl DirectMessages {
     }
 
     /// Removes a reply that was delivered or has no content.
-    pub async fn remove_pending_reply(&self, owed: &PendingReply) -> Result<(), EngineError> {
-        Ok(self.store.commit(vec![Change::RemovePendingReply(owed.id.clone())]).await?)
+    pub async fn remove_pending_reply(&self, reply: &PendingReply) -> Result<(), EngineError> {
+        Ok(self.runtime.commit_one(DirectMessageChange::RemovePendingReply(reply.id.clone())).await?)
     }
 
     /// Schedules the next attempt and returns its time, or `None` after the last attempt.
-    pub async fn retry_pending_reply(&self, owed: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
-        let attempts = owed.attempts + 1;
-        if attempts >= ATTEMPTS {
-            self.remove_pending_reply(owed).await?;
+    pub async fn retry_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
+        let attempts = reply.attempts + 1;
+        if attempts >= MAX_ATTEMPTS {
+            self.remove_pending_reply(reply).await?;
             return Ok(None);
         }
-        self.reschedule_reply(PendingReply { attempts, ..owed.clone() }, BACKOFF.after(attempts)).await
+        self.reschedule_reply(PendingReply { attempts, ..reply.clone() }, BACKOFF.after(attempts)).await
     }
 
     /// Checks again later, because the turn still runs.
-    pub async fn postpone_pending_reply(&self, owed: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
-        self.reschedule_reply(owed.clone(), MARGIN).await
+    pub async fn postpone_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
+        self.reschedule_reply(reply.clone(), CHECK_MARGIN).await
     }
 
-    async fn reschedule_reply(&self, owed: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
+    async fn reschedule_reply(&self, reply: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
         let due = self.runtime.now().after(pause);
-        match self.store.commit(vec![Change::PutPendingReply(PendingReply { due, ..owed })]).await {
+        match self.runtime.commit_one(DirectMessageChange::PutPendingReply(PendingReply { due, ..reply })).await {
             // The session was deleted.
             Err(StoreError::Conflict(Conflict::NoSession)) => Ok(None),
             other => {
@@ -210,16 +211,19 @@ impl DirectMessages {
         to: &str,
     ) -> Result<SentDirectMessage, EngineError> {
         let now = self.runtime.now();
-        let letter = SentDirectMessage {
+        let message = SentDirectMessage {
             id: id.to_owned(),
             agent: agent.clone(),
             to: to.to_owned(),
             sent_at: now,
             answer: None,
         };
-        let changes = vec![Change::ForgetDirectMessages(now.before(KEPT)), Change::CreateDirectMessage(letter.clone())];
-        self.store.commit(changes).await?;
-        Ok(letter)
+        let changes = vec![
+            DirectMessageChange::Forget(now.before(MESSAGE_RETENTION)).into(),
+            DirectMessageChange::Create(message.clone()).into(),
+        ];
+        self.runtime.commit(changes).await?;
+        Ok(message)
     }
 
     /// An outgoing message of an agent, with its reply once it came.
@@ -238,8 +242,8 @@ impl DirectMessages {
     ) -> Result<bool, EngineError> {
         let answer = DirectMessageReply { text, at: self.runtime.now() };
         let change =
-            Change::AnswerDirectMessage { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
-        match self.store.commit(vec![change]).await {
+            DirectMessageChange::Answer { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
+        match self.runtime.commit_one(change).await {
             Ok(()) => Ok(true),
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             Err(error) => Err(error.into()),

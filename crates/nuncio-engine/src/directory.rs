@@ -1,7 +1,6 @@
 //! Directory listings of agents on other hosts. The engine stores their descriptions as text; the protocol interprets
 //! them.
 
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Conflict, DirectoryChange, DirectoryStore, StoreError};
 
 /// Id of a listing, derived from the URL of the description, so that registering the same URL again updates the same
 /// listing.
@@ -24,16 +23,16 @@ pub struct ListingId(String);
 
 impl ListingId {
     const PREFIX: &str = "reg_";
-    const DIGITS: usize = 24;
+    const ID_DIGITS: usize = 24;
 
     #[must_use]
     pub fn of(description: &Url) -> Self {
         let digest = Digest::of_bytes(description.as_str().as_bytes()).to_string();
-        Self(format!("{}{}", Self::PREFIX, &digest[..Self::DIGITS]))
+        Self(format!("{}{}", Self::PREFIX, &digest[..Self::ID_DIGITS]))
     }
 
     pub fn parse(text: &str) -> Result<Self, String> {
-        let digits = text.strip_prefix(Self::PREFIX).filter(|rest| rest.len() == Self::DIGITS);
+        let digits = text.strip_prefix(Self::PREFIX).filter(|rest| rest.len() == Self::ID_DIGITS);
         match digits.is_some_and(|rest| rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))) {
             true => Ok(Self(text.to_owned())),
             false => Err("the id of an entry is reg_ and 24 hexadecimal digits".to_owned()),
@@ -144,7 +143,7 @@ impl DirectoryLimits {
 /// Agents listed by this directory, and followed domains.
 pub struct Directory {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn DirectoryStore>,
 }
 
 impl Directory {
@@ -155,19 +154,19 @@ impl Directory {
 
     /// Creates or replaces a directory listing.
     pub async fn put_listing(&self, entry: DirectoryListing, description: String) -> Result<(), EngineError> {
-        Ok(self.store.commit(vec![Change::PutListing { entry, description }]).await?)
+        Ok(self.runtime.commit_one(DirectoryChange::PutListing { entry, description }).await?)
     }
 
     /// Stores the result of a check; returns false if the listing was removed meanwhile.
     pub async fn record_listing_check(&self, entry: DirectoryListing) -> Result<bool, EngineError> {
-        match self.store.commit(vec![Change::UpdateListing(entry)]).await {
+        match self.runtime.commit_one(DirectoryChange::UpdateListing(entry)).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             other => Ok(other.map(|()| true)?),
         }
     }
 
     pub async fn remove_listing(&self, id: &ListingId) -> Result<(), EngineError> {
-        match self.store.commit(vec![Change::RemoveListing(id.clone())]).await {
+        match self.runtime.commit_one(DirectoryChange::RemoveListing(id.clone())).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Err(not_registered(id.as_str())),
             other => Ok(other?),
         }

@@ -12,7 +12,6 @@ pub use call::DraftedCall;
 pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 
 use crate::converse::Conversations;
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,15 +27,15 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::access::Caller;
-use crate::converse::Idempotency;
+use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, DraftChange, DraftStore, StoreError};
 use crate::publish::PublishedAgent;
 
 /// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
-const OPEN: Duration = Duration::from_secs(24 * 3600);
+const DRAFT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Maximum number of undecided drafts, in all and per caller.
 const MAX_OPEN: usize = 256;
@@ -55,7 +54,7 @@ pub struct DraftRequest<'a> {
     /// The protocol over which the request arrived.
     pub by: Protocol,
     /// Idempotency key of the request: a repetition returns the same draft.
-    pub once: Idempotency,
+    pub once: IdempotencyKey,
     /// Renders the document that both sides accept.
     pub present: &'a (dyn Fn(&DraftId, &Blueprint) -> Value + Send + Sync),
 }
@@ -70,7 +69,8 @@ pub enum DraftAnswer {
 /// Drafted protocols.
 pub struct Drafts {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn DraftStore>,
+    pub(crate) approval_store: Arc<dyn ApprovalStore>,
     pub(crate) conversations: Arc<Conversations>,
 }
 
@@ -118,22 +118,22 @@ impl Drafts {
             document,
             blueprint,
             created_at: now,
-            expires_at: now.after(OPEN),
+            expires_at: now.after(DRAFT_LIFETIME),
             approval: None,
             state: DraftState::Draft,
             id,
         };
-        let mut changes = vec![Change::ForgetDrafts(now.before(OPEN))];
+        let mut changes = vec![DraftChange::Forget(now.before(DRAFT_LIFETIME)).into()];
         if self.runtime.limits().drafting == DraftingPolicy::Accept {
             let digest = draft.digest;
             draft = draft.accept_for_us(&digest, Principal::Operator, now).map_err(|error| not_accepted(&error))?;
         } else {
             let approval = self.question(&draft)?;
             draft.approval = Some(approval.id.clone());
-            changes.push(Change::CreateApproval(approval));
+            changes.push(ApprovalChange::Create(approval).into());
         }
-        changes.push(Change::CreateDraft(Box::new(draft.clone())));
-        match self.store.commit(changes).await {
+        changes.push(DraftChange::Create(Box::new(draft.clone())).into());
+        match self.runtime.commit(changes).await {
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let before = self.drafted_before(caller, served, &once).await?;
@@ -196,8 +196,8 @@ impl Drafts {
         if next.state.word() == from {
             return Ok(next);
         }
-        changes.push(Change::MoveDraft { draft: Box::new(next.clone()), from });
-        match self.store.commit(changes).await {
+        changes.push(DraftChange::Move { draft: Box::new(next.clone()), from }.into());
+        match self.runtime.commit(changes).await {
             // The operators decided at the same moment.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
                 Box::pin(self.answer_draft(caller, served, id, digest, word)).await
@@ -214,7 +214,7 @@ impl Drafts {
         &self,
         caller: &Caller,
         served: &PublishedAgent,
-        once: &Idempotency,
+        once: &IdempotencyKey,
     ) -> Result<Option<ProtocolDraft>, EngineError> {
         match self.store.draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
             Some(before) if before.asked != once.body => {
@@ -230,7 +230,7 @@ impl Drafts {
     async fn refresh_draft(&self, draft: ProtocolDraft) -> Result<ProtocolDraft, EngineError> {
         let (from, now) = (draft.state.word(), self.runtime.now());
         let asked = match draft.approval.as_ref().filter(|_| draft.state.awaits_us()) {
-            Some(id) => self.store.approval(id).await?,
+            Some(id) => self.approval_store.approval(id).await?,
             None => None,
         };
         let mut changes = Vec::new();
@@ -243,7 +243,7 @@ impl Drafts {
                 });
                 match used {
                     Some(Ok(used)) => {
-                        changes.push(Change::MoveApproval { approval: used, from: "allowed" });
+                        changes.push(ApprovalChange::Move { approval: used, from: "allowed" }.into());
                         draft.accept_for_us(&digest, by, now)
                     }
                     _ => Ok(draft),
@@ -256,8 +256,8 @@ impl Drafts {
         if next.state.word() == from {
             return Ok(next);
         }
-        changes.push(Change::MoveDraft { draft: Box::new(next.clone()), from });
-        match self.store.commit(changes).await {
+        changes.push(DraftChange::Move { draft: Box::new(next.clone()), from }.into());
+        match self.runtime.commit(changes).await {
             Ok(()) => Ok(next),
             // Another request updated the draft first.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
@@ -303,11 +303,11 @@ impl Drafts {
     /// Change that withdraws the operators' approval question.
     async fn withdrawn(&self, draft: &ProtocolDraft) -> Result<Option<Change>, EngineError> {
         let asked = match &draft.approval {
-            Some(id) => self.store.approval(id).await?,
+            Some(id) => self.approval_store.approval(id).await?,
             None => None,
         };
         let closed = asked.and_then(|approval| approval.expire(self.runtime.now()).ok());
-        Ok(closed.map(|approval| Change::MoveApproval { approval, from: "pending" }))
+        Ok(closed.map(|approval| ApprovalChange::Move { approval, from: "pending" }.into()))
     }
 }
 

@@ -95,31 +95,46 @@ pub struct Engine {
     services: Arc<Services>,
 }
 
-struct Services {
-    runtime: Arc<Runtime>,
-    request_prefix: String,
-    requests: AtomicU64,
-    agents: Arc<Agents>,
-    access: Arc<Access>,
-    skills: Arc<Skills>,
-    records: Arc<Records>,
-    approvals: Arc<Approvals>,
-    inbox: Arc<Inbox>,
-    calls: Arc<Calls>,
-    conversations: Arc<Conversations>,
-    drafts: Arc<Drafts>,
-    callbacks: Arc<Callbacks>,
-    executions: Arc<Executions>,
-    direct_messages: Arc<DirectMessages>,
-    directory: Arc<Directory>,
-    mailbox: Arc<Mailbox>,
-    webhooks: Arc<Webhooks>,
-    accounts: Arc<AgentAccounts>,
-    relay: Arc<Relay>,
-    people: Arc<People>,
-    device_keys: Arc<DeviceKeys>,
-    manifests: Arc<Manifests>,
-    consent: Arc<Consent>,
+macro_rules! services {
+    ($($name:ident: $service:ident),* $(,)?) => {
+        struct Services {
+            runtime: Arc<Runtime>,
+            request_prefix: String,
+            requests: AtomicU64,
+            $($name: Arc<$service>,)*
+        }
+
+        impl Engine {
+            $(#[must_use]
+            pub fn $name(&self) -> &Arc<$service> {
+                &self.services.$name
+            })*
+        }
+    };
+}
+
+services! {
+    agents: Agents,
+    access: Access,
+    skills: Skills,
+    records: Records,
+    approvals: Approvals,
+    inbox: Inbox,
+    calls: Calls,
+    conversations: Conversations,
+    drafts: Drafts,
+    callbacks: Callbacks,
+    executions: Executions,
+    direct_messages: DirectMessages,
+    directory: Directory,
+    mailbox: Mailbox,
+    webhooks: Webhooks,
+    accounts: AgentAccounts,
+    relay: Relay,
+    people: People,
+    device_keys: DeviceKeys,
+    manifests: Manifests,
+    consent: Consent,
 }
 
 impl Drop for Services {
@@ -138,7 +153,7 @@ impl Engine {
         let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
         let queue = ExecutionQueue::new(limits.executions.clone());
         let runtime = Arc::new(Runtime {
-            store: Arc::clone(&store),
+            store: store.clone(),
             bus,
             clock,
             entropy,
@@ -153,130 +168,138 @@ impl Engine {
         });
         let (index, locks) = (Arc::new(WebhookIndex::default()), Arc::new(AgentLocks::default()));
         let agents = Arc::new(Agents {
-            runtime: Arc::clone(&runtime),
-            runner: Arc::clone(&runner),
+            runtime: runtime.clone(),
+            runner: runner.clone(),
             brains,
             published: PublishedAgents::default(),
         });
         let access = Arc::new(Access {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            agents: Arc::clone(&agents),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            relation_store: store.clone(),
+            agents: agents.clone(),
             table: AccessTable::new(standing_grants),
             links: PersonLinks::default(),
             listening: Once::new(),
         });
-        let skills = Arc::new(Skills {
-            runtime: Arc::clone(&runtime),
-            agents: Arc::clone(&agents),
-            access: Arc::clone(&access),
-        });
-        let records =
-            Arc::new(Records { runtime: Arc::clone(&runtime), store: Arc::clone(&store), access: Arc::clone(&access) });
-        let approvals = Arc::new(Approvals { runtime: Arc::clone(&runtime), store: Arc::clone(&store) });
-        let inbox = Arc::new(Inbox { runtime: Arc::clone(&runtime), store: Arc::clone(&store) });
+        let skills = Arc::new(Skills { runtime: runtime.clone(), agents: agents.clone(), access: access.clone() });
+        let records = Arc::new(Records { runtime: runtime.clone(), store: store.clone(), access: access.clone() });
+        let approvals = Arc::new(Approvals { runtime: runtime.clone(), store: store.clone() });
+        let inbox = Arc::new(Inbox { runtime: runtime.clone(), store: store.clone() });
         let calls = Arc::new(Calls {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            runner: Arc::clone(&runner),
-            access: Arc::clone(&access),
-            approvals: Arc::clone(&approvals),
-            inbox: Arc::clone(&inbox),
-            records: Arc::clone(&records),
+            runtime: runtime.clone(),
+            runner: runner.clone(),
+            access: access.clone(),
+            approvals: approvals.clone(),
+            inbox: inbox.clone(),
+            records: records.clone(),
         });
         let conversations = Arc::new(Conversations {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            agents: Arc::clone(&agents),
-            calls: Arc::clone(&calls),
-            approvals: Arc::clone(&approvals),
-            records: Arc::clone(&records),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            call_store: store.clone(),
+            agents: agents.clone(),
+            calls: calls.clone(),
+            approvals: approvals.clone(),
+            records: records.clone(),
             live: LiveTurns::default(),
             recent: RecentConversations::default(),
         });
         let drafts = Arc::new(Drafts {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            conversations: Arc::clone(&conversations),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            approval_store: store.clone(),
+            conversations: conversations.clone(),
         });
-        let callbacks =
-            Arc::new(Callbacks { runtime: Arc::clone(&runtime), store: Arc::clone(&store), owed: Notify::new() });
+        let callbacks = Arc::new(Callbacks { runtime: runtime.clone(), store: store.clone(), owed: Notify::new() });
         let executions = Arc::new(Executions {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
+            runtime: runtime.clone(),
+            store: store.clone(),
             runner,
-            agents: Arc::clone(&agents),
-            skills: Arc::clone(&skills),
-            calls: Arc::clone(&calls),
-            conversations: Arc::clone(&conversations),
-            inbox: Arc::clone(&inbox),
-            callbacks: Arc::clone(&callbacks),
+            agents: agents.clone(),
+            skills: skills.clone(),
+            calls: calls.clone(),
+            conversations: conversations.clone(),
+            inbox: inbox.clone(),
+            callbacks: callbacks.clone(),
             queue,
         });
         let direct_messages = Arc::new(DirectMessages {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            conversations: Arc::clone(&conversations),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            conversations: conversations.clone(),
             answers: Notify::new(),
         });
-        let directory = Arc::new(Directory { runtime: Arc::clone(&runtime), store: Arc::clone(&store) });
+        let directory = Arc::new(Directory { runtime: runtime.clone(), store: store.clone() });
         let mailbox = Arc::new(Mailbox {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
+            runtime: runtime.clone(),
+            store: store.clone(),
             waiters: MailWaiters::default(),
-            index: Arc::clone(&index),
+            index: index.clone(),
         });
         let webhooks = Arc::new(Webhooks {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            mailbox: Arc::clone(&mailbox),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            account_store: store.clone(),
+            relay_store: store.clone(),
+            mailbox: mailbox.clone(),
             index,
-            locks: Arc::clone(&locks),
+            locks: locks.clone(),
         });
         let accounts = Arc::new(AgentAccounts {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            mailbox: Arc::clone(&mailbox),
-            webhooks: Arc::clone(&webhooks),
-            locks: Arc::clone(&locks),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            mailbox: mailbox.clone(),
+            webhooks: webhooks.clone(),
+            locks: locks.clone(),
         });
         let relay = Arc::new(Relay {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            accounts: Arc::clone(&accounts),
-            mailbox: Arc::clone(&mailbox),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            person_store: store.clone(),
+            relation_store: store.clone(),
+            webhook_store: store.clone(),
+            accounts: accounts.clone(),
+            mailbox: mailbox.clone(),
             tool_calls: ToolCallRates::default(),
             streams: StreamSubscribers::default(),
         });
         let people = Arc::new(People {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            mailbox: Arc::clone(&mailbox),
-            relay: Arc::clone(&relay),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            mailbox: mailbox.clone(),
+            relay: relay.clone(),
         });
         let device_keys = Arc::new(DeviceKeys {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            mailbox: Arc::clone(&mailbox),
-            people: Arc::clone(&people),
-            relay: Arc::clone(&relay),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            account_store: store.clone(),
+            person_store: store.clone(),
+            relation_store: store.clone(),
+            relay_store: store.clone(),
+            mailbox: mailbox.clone(),
+            people: people.clone(),
+            relay: relay.clone(),
         });
         let manifests = Arc::new(Manifests {
-            runtime: Arc::clone(&runtime),
-            store: Arc::clone(&store),
-            access: Arc::clone(&access),
-            accounts: Arc::clone(&accounts),
-            mailbox: Arc::clone(&mailbox),
-            locks: Arc::clone(&locks),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            relation_store: store.clone(),
+            access: access.clone(),
+            accounts: accounts.clone(),
+            mailbox: mailbox.clone(),
+            locks: locks.clone(),
         });
         let consent = Arc::new(Consent {
-            runtime: Arc::clone(&runtime),
-            store,
-            access: Arc::clone(&access),
-            accounts: Arc::clone(&accounts),
-            manifests: Arc::clone(&manifests),
-            people: Arc::clone(&people),
-            mailbox: Arc::clone(&mailbox),
+            runtime: runtime.clone(),
+            store: store.clone(),
+            account_store: store.clone(),
+            person_store: store.clone(),
+            access: access.clone(),
+            accounts: accounts.clone(),
+            manifests: manifests.clone(),
+            people: people.clone(),
+            mailbox: mailbox.clone(),
             locks,
         });
         let services = Services {
@@ -389,111 +412,6 @@ impl Engine {
         // Not a secret and needed by every request: a random prefix and a counter.
         let number = self.services.requests.fetch_add(1, Ordering::Relaxed);
         format!("{}_{number:x}", self.services.request_prefix)
-    }
-
-    #[must_use]
-    pub fn agents(&self) -> &Arc<Agents> {
-        &self.services.agents
-    }
-
-    #[must_use]
-    pub fn access(&self) -> &Arc<Access> {
-        &self.services.access
-    }
-
-    #[must_use]
-    pub fn skills(&self) -> &Arc<Skills> {
-        &self.services.skills
-    }
-
-    #[must_use]
-    pub fn records(&self) -> &Arc<Records> {
-        &self.services.records
-    }
-
-    #[must_use]
-    pub fn approvals(&self) -> &Arc<Approvals> {
-        &self.services.approvals
-    }
-
-    #[must_use]
-    pub fn inbox(&self) -> &Arc<Inbox> {
-        &self.services.inbox
-    }
-
-    #[must_use]
-    pub fn calls(&self) -> &Arc<Calls> {
-        &self.services.calls
-    }
-
-    #[must_use]
-    pub fn conversations(&self) -> &Arc<Conversations> {
-        &self.services.conversations
-    }
-
-    #[must_use]
-    pub fn drafts(&self) -> &Arc<Drafts> {
-        &self.services.drafts
-    }
-
-    #[must_use]
-    pub fn callbacks(&self) -> &Arc<Callbacks> {
-        &self.services.callbacks
-    }
-
-    #[must_use]
-    pub fn executions(&self) -> &Arc<Executions> {
-        &self.services.executions
-    }
-
-    #[must_use]
-    pub fn direct_messages(&self) -> &Arc<DirectMessages> {
-        &self.services.direct_messages
-    }
-
-    #[must_use]
-    pub fn directory(&self) -> &Arc<Directory> {
-        &self.services.directory
-    }
-
-    #[must_use]
-    pub fn mailbox(&self) -> &Arc<Mailbox> {
-        &self.services.mailbox
-    }
-
-    #[must_use]
-    pub fn webhooks(&self) -> &Arc<Webhooks> {
-        &self.services.webhooks
-    }
-
-    #[must_use]
-    pub fn accounts(&self) -> &Arc<AgentAccounts> {
-        &self.services.accounts
-    }
-
-    #[must_use]
-    pub fn relay(&self) -> &Arc<Relay> {
-        &self.services.relay
-    }
-
-    #[must_use]
-    pub fn people(&self) -> &Arc<People> {
-        &self.services.people
-    }
-
-    #[must_use]
-    pub fn device_keys(&self) -> &Arc<DeviceKeys> {
-        &self.services.device_keys
-    }
-
-    #[must_use]
-    pub fn manifests(&self) -> &Arc<Manifests> {
-        &self.services.manifests
-    }
-
-    #[must_use]
-    pub fn consent(&self) -> &Arc<Consent> {
-        &self.services.consent
     }
 
     fn runtime(&self) -> &Runtime {

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::directory::Directory;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Conflict, DirectoryChange, StoreError};
 
 /// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -126,17 +126,17 @@ impl Directory {
         let now = self.runtime.now();
         if let Some((known, _)) = self.store.followed_domain(&domain).await? {
             let now = FollowedDomain { next_visit: now, ..known };
-            self.store.commit(vec![Change::UpdateFollowed { followed: now.clone(), offers: None }]).await?;
+            self.runtime.commit_one(DirectoryChange::UpdateFollowed { followed: now.clone(), offers: None }).await?;
             return Ok(now);
         }
         let followed = FollowedDomain::new(domain, by, now);
-        self.store.commit(vec![Change::Follow(followed.clone())]).await?;
+        self.runtime.commit_one(DirectoryChange::Follow(followed.clone())).await?;
         Ok(followed)
     }
 
     /// Stores the result of a visit, and the offers if they changed. Returns false if the domain is no longer followed.
     pub async fn record_visit(&self, followed: FollowedDomain, offers: Option<String>) -> Result<bool, EngineError> {
-        match self.store.commit(vec![Change::UpdateFollowed { followed, offers }]).await {
+        match self.runtime.commit_one(DirectoryChange::UpdateFollowed { followed, offers }).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
             other => Ok(other.map(|()| true)?),
         }
@@ -149,7 +149,7 @@ impl Directory {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
-        match self.store.commit(vec![Change::Unfollow(domain.clone())]).await {
+        match self.runtime.commit_one(DirectoryChange::Unfollow(domain.clone())).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
                 let message = format!("{domain} is not followed; `nuncio registry list` shows what is");
                 Err(EngineError::new(Code::NotFollowed, message))
@@ -164,7 +164,7 @@ impl Directory {
         let gone = known
             .iter()
             .filter(|followed| followed.by == FollowSource::Settings && !named.contains(&followed.domain))
-            .map(|followed| Change::Unfollow(followed.domain.clone()));
+            .map(|followed| DirectoryChange::Unfollow(followed.domain.clone()).into());
         let mut changes: Vec<_> = gone.collect();
         for (number, domain) in named.iter().enumerate() {
             if named[..number].contains(domain) {
@@ -174,18 +174,21 @@ impl Directory {
                 Some(followed) if followed.by == FollowSource::Settings => {}
                 Some(followed) => {
                     let followed = FollowedDomain { by: FollowSource::Settings, ..followed.clone() };
-                    changes.push(Change::UpdateFollowed { followed, offers: None });
+                    changes.push(DirectoryChange::UpdateFollowed { followed, offers: None }.into());
                 }
                 None => {
-                    changes.push(Change::Follow(FollowedDomain::new(
-                        domain.clone(),
-                        FollowSource::Settings,
-                        self.runtime.now(),
-                    )));
+                    changes.push(
+                        DirectoryChange::Follow(FollowedDomain::new(
+                            domain.clone(),
+                            FollowSource::Settings,
+                            self.runtime.now(),
+                        ))
+                        .into(),
+                    );
                 }
             }
         }
-        Ok(self.store.commit(changes).await?)
+        Ok(self.runtime.commit(changes).await?)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::call::Calls;
 use crate::callbacks::Callbacks;
 use crate::converse::Conversations;
 use crate::ports::Runner;
-use crate::ports::Store;
+use crate::ports::store::ExecutionStore;
 use crate::publish::Agents;
 use crate::runtime::Runtime;
 use crate::skills::Skills;
@@ -36,7 +36,7 @@ pub use submit::{Submission, SubmitError, SubmittedExecution};
 /// Executions of skills.
 pub struct Executions {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) skills: Arc<Skills>,

@@ -5,7 +5,7 @@ use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::principal::Principal;
 
 use crate::EngineError;
-use crate::ports::store::{Change, ConsentChange};
+use crate::ports::store::RecordChange;
 use crate::record::Records;
 
 /// Who issues an order: `local` and the system account on the admin socket, the key holder on the console.
@@ -40,12 +40,12 @@ impl Records {
     ) -> Result<T, E> {
         self.record_order(record.clone()).await?;
         let result = work.await;
-        let (happened, found) = match &result {
+        let (event, found) = match &result {
             Ok(done) => (AuditEvent::OperatorOrderDone, subject(done)),
             Err(_) => (AuditEvent::OperatorOrderFailed, None),
         };
         let over =
-            AuditEventRecord { happened, subject: found.or(record.subject.clone()), at: self.runtime.now(), ..record };
+            AuditEventRecord { event, subject: found.or(record.subject.clone()), at: self.runtime.now(), ..record };
         if let Err(error) = self.record_order(over).await {
             // The order itself is on record.
             tracing::error!(%error, "the outcome of an order could not be recorded");
@@ -54,7 +54,7 @@ impl Records {
     }
 
     async fn record_order(&self, record: AuditEventRecord) -> Result<(), EngineError> {
-        self.store.commit(vec![Change::from(ConsentChange::Record(record))]).await?;
+        self.runtime.commit_one(RecordChange::AppendEvent(record)).await?;
         Ok(())
     }
 }

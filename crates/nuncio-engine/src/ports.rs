@@ -8,7 +8,6 @@ pub mod dial;
 pub mod entropy;
 pub mod fetch;
 pub mod meter;
-pub mod peers;
 pub mod runner;
 pub mod store;
 

@@ -21,10 +21,10 @@ mod forget;
 mod prune;
 mod redaction;
 
-pub use explain::{Evidence, EvidenceState, ExplainedRecord, Explanation};
+pub use explain::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
 pub use forget::ForgetReport;
 
-const PAGE: usize = 1000;
+const RECORDS_PER_READ: usize = 1000;
 
 /// Signed head of the audit chain, kept outside the store, so that a truncated chain is detected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl Checkpoint {
         Self::signed(head, at, false, key)
     }
 
-    /// Signs that the records up to that head were pruned. The signed text differs from a checkpoint's, so that no
+    /// Signs that the audit records up to `head` were pruned. The signed text differs from a checkpoint's, so that no
     /// checkpoint can cover up a deletion.
     #[must_use]
     pub fn sign_pruned(head: ChainHead, at: Timestamp, key: &Ed25519KeyPair) -> Self {
@@ -109,7 +109,7 @@ impl Records {
     }
 
     pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, EngineError> {
-        Ok(self.store.audit_links(after, limit.min(PAGE)).await?)
+        Ok(self.store.audit_links(after, limit.min(RECORDS_PER_READ)).await?)
     }
 
     /// Verifies the whole chain and compares it with the checkpoints; the inner error names the first fault.
@@ -130,7 +130,7 @@ impl Records {
         };
         let mut verifier = ChainVerifier::after(start);
         loop {
-            let links = self.store.audit_links(verifier.head().seq, PAGE).await?;
+            let links = self.store.audit_links(verifier.head().seq, RECORDS_PER_READ).await?;
             if links.is_empty() {
                 break;
             }
@@ -167,9 +167,9 @@ impl Records {
         changes: Vec<Change>,
         without_result: impl FnOnce() -> Vec<Change>,
     ) -> Result<(), EngineError> {
-        match self.store.commit(changes).await {
+        match self.runtime.commit(changes).await {
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::LeaseLost)) => {
-                Ok(self.store.commit(without_result()).await?)
+                Ok(self.runtime.commit(without_result()).await?)
             }
             other => Ok(other?),
         }

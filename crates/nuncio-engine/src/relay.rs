@@ -3,7 +3,7 @@
 
 use crate::consent::AgentAccounts;
 use crate::consent::Mailbox;
-use crate::ports::Store;
+use crate::ports::store::{PersonStore, RelationStore, RelayStore, WebhookStore};
 use crate::runtime::Runtime;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,16 +26,19 @@ pub use streams::{
     MAX_STREAM_PIECE, MAX_STREAM_START, StreamAbortReason, StreamPiece, StreamSender, StreamSubscriber, StreamUpdate,
     StreamUpdateKind,
 };
+pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex};
 pub use webhooks::{
     DeliveryKey, DeliveryOutcome, DeliveryResult, WaitingDelivery, WebhookCall, WebhookProbe, WebhookSecret,
     WebhookStatusView, Webhooks,
 };
-pub(crate) use webhooks::{Reconnection, WebhookIndex};
 
 /// Conversations of people and agents, their sealed messages and streams.
 pub struct Relay {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn RelayStore>,
+    pub(crate) person_store: Arc<dyn PersonStore>,
+    pub(crate) relation_store: Arc<dyn RelationStore>,
+    pub(crate) webhook_store: Arc<dyn WebhookStore>,
     pub(crate) accounts: Arc<AgentAccounts>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) tool_calls: ToolCallRates,

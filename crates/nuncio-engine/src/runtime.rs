@@ -13,6 +13,7 @@ use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
 use crate::engine::Limits;
 use crate::error::EngineError;
+use crate::ports::store::{Change, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};
 use crate::vault::Vault;
 
@@ -92,11 +93,20 @@ impl Runtime {
         self.closing.is_cancelled()
     }
 
+    /// Applies the changes in order, all or none; they are on disk when this returns.
+    pub(crate) async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.store.commit(changes).await
+    }
+
+    pub(crate) async fn commit_one(&self, change: impl Into<Change>) -> Result<(), StoreError> {
+        self.store.commit(vec![change.into()]).await
+    }
+
     /// Creates an audit record of an event that happens now.
-    pub(crate) fn event_record(&self, happened: AuditEvent, by: &Caller) -> AuditEventRecord {
+    pub(crate) fn event_record(&self, event: AuditEvent, by: &Caller) -> AuditEventRecord {
         AuditEventRecord {
             request: by.request.clone(),
-            ..AuditEventRecord::new(happened, by.principal.clone(), self.now())
+            ..AuditEventRecord::new(event, by.principal.clone(), self.now())
         }
     }
 

@@ -6,13 +6,13 @@ use crate::runtime::Runtime;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, Run, Skill, SkillAccess, SkillAuth, Tool};
+use nuncio_core::agent::{Agent, RunSpec, Skill, SkillAccess, SkillAuth, Tool};
 use nuncio_core::execution::InvocationTarget;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
-use crate::access::{Caller, Credential, ScopeCheck};
+use crate::access::{Caller, Credential, ScopeCheckResult};
 use crate::publish::PublishedAgent;
 
 /// A skill of a published agent.
@@ -61,8 +61,15 @@ impl PublishedSkill {
 
     /// Whether it is human work.
     pub(crate) fn is_for_people(&self) -> bool {
-        self.tool.as_ref().is_some_and(|tool| matches!(tool.run, Run::Human(_)))
+        self.tool.as_ref().is_some_and(|tool| matches!(tool.run, RunSpec::Human(_)))
     }
+}
+
+/// A caller and a skill that it may use; only [`Skills::permit`] creates it.
+#[derive(Debug)]
+pub struct SkillPermit {
+    pub(crate) caller: Caller,
+    pub(crate) offered: Arc<PublishedSkill>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,8 +149,13 @@ impl Skills {
         }
     }
 
-    /// Checks that the caller may use the skill.
-    pub fn may_use(&self, caller: &Caller, offered: &PublishedSkill) -> Result<(), AccessDenied> {
+    /// Checks that the caller may use the skill. The call chain decides again when the execution starts, because keys
+    /// and grants may change meanwhile.
+    pub fn permit(&self, caller: Caller, offered: Arc<PublishedSkill>) -> Result<SkillPermit, AccessDenied> {
+        self.check_permission(&caller, &offered).map(|()| SkillPermit { caller, offered })
+    }
+
+    fn check_permission(&self, caller: &Caller, offered: &PublishedSkill) -> Result<(), AccessDenied> {
         if !self.may_see(Some(caller), offered) {
             return Err(AccessDenied::NotFound);
         }
@@ -155,7 +167,7 @@ impl Skills {
         }
         let agent = &offered.served.agent;
         let has = |scope: &&ScopeId| {
-            self.access.table.check_scope(caller, &agent.name, scope, self.runtime.now()) != ScopeCheck::Denied
+            self.access.table.check_scope(caller, &agent.name, scope, self.runtime.now()) != ScopeCheckResult::Denied
         };
         Err(AccessDenied::Ungranted {
             required: offered.scope().cloned().into_iter().collect(),
@@ -166,7 +178,7 @@ impl Skills {
     fn holds(&self, caller: &Caller, offered: &PublishedSkill) -> bool {
         let agent = &offered.served.agent.name;
         offered.scope().is_none_or(|scope| {
-            self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheck::Denied
+            self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheckResult::Denied
         })
     }
 }

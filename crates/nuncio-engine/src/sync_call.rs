@@ -12,7 +12,7 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
-use crate::access::{Caller, ScopeCheck};
+use crate::access::{Caller, ScopeCheckResult};
 use crate::call::{CallOutcome, Calls, ClientDecision, FinishedCall, ToolCallRequest};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
@@ -35,7 +35,7 @@ pub struct ToolStatus {
     /// Whether a concurrency slot is free.
     pub available: bool,
     pub granted: bool,
-    /// Recent average duration.
+    /// Average duration of recent calls of the tool.
     pub latency: Option<Duration>,
 }
 
@@ -61,17 +61,17 @@ impl Calls {
                 .call(ToolCallRequest {
                     caller: &caller,
                     protocol,
-                    served: &served,
+                    published: &served,
                     id,
                     offered: declared.is_some_and(|tool| tool.exposed || tool.on_device()),
                     tool,
                     arguments,
                     client: ClientDecision::NotAsked,
                     turn: None,
-                    place: None,
-                    entry: None,
+                    target: None,
+                    pending_insert: None,
                     trace: &trace,
-                    began: None,
+                    on_start: None,
                     deadline: calls.runtime.now().after(time),
                     cancel: &cancel,
                 })
@@ -91,7 +91,7 @@ impl Calls {
         let agent = &served.agent.name;
         let granted = tool.scope.as_ref().is_none_or(|scope| {
             caller.is_some_and(|caller| {
-                self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheck::Denied
+                self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheckResult::Denied
             })
         });
         ToolStatus {

@@ -1,18 +1,15 @@
 //! Human tasks: they wait in the inbox until a person finishes or refuses them, and the call waits.
 
-use crate::ports::Store;
 use crate::runtime::Runtime;
+use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
-use nuncio_core::agent::{HumanRun, Tool};
 use nuncio_core::execution::ExecutionFailure;
-use nuncio_core::ids::{AgentName, CallId, ExecutionId, TaskId};
-use nuncio_core::principal::Principal;
+use nuncio_core::ids::{ExecutionId, TaskId};
 use nuncio_core::schema::Schema;
 use nuncio_core::task::{Task, TaskState, TaskTransitionError};
-use nuncio_core::template::EscapeContext as TemplatePlace;
-use nuncio_core::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
+use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -20,22 +17,29 @@ use crate::call::cancelled;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::entropy::random_name;
-use crate::ports::runner::ToolOutput;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
+use crate::ports::store::{Conflict, StoreError, TaskChange, TaskStore};
 
 /// Maximum number of listed tasks.
-const LISTED: usize = 1000;
+const MAX_LISTED_TASKS: usize = 1000;
 
-/// A tool call that a person does.
-pub(crate) struct HumanWork<'a> {
-    pub(crate) agent: &'a AgentName,
-    pub(crate) tool: &'a Tool,
-    pub(crate) run: &'a HumanRun,
-    pub(crate) arguments: &'a Value,
-    pub(crate) asked_by: &'a Principal,
-    pub(crate) call: &'a CallId,
+/// The inbox as the runner of one call uses it.
+#[derive(Debug)]
+pub(crate) struct CallInbox {
+    pub(crate) inbox: Arc<Inbox>,
+    /// The task of an execution is found again after a restart; a call without an execution gets a new task.
     pub(crate) execution: Option<ExecutionId>,
-    pub(crate) due: Timestamp,
+    pub(crate) cancel: CancellationToken,
+}
+
+#[async_trait]
+impl HumanInbox for CallInbox {
+    async fn run_by_person(&self, call: &RunCall, instructions: String) -> Result<ToolOutput, RunError> {
+        self.inbox
+            .run_by_person(self, call, instructions)
+            .await
+            .unwrap_or_else(|error| Err(RunError::NoOutcome { code: error.code, message: error.message }))
+    }
 }
 
 /// An action of a person on a task.
@@ -63,22 +67,29 @@ impl TaskCommand {
     }
 }
 
-/// Tasks for people.
+/// Service for tasks that people do.
 pub struct Inbox {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn TaskStore>,
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inbox")
+    }
 }
 
 impl Inbox {
-    /// Creates a task and waits until it is done, refused, late or cancelled.
+    /// Creates the task of a call and waits until it is done, refused, late or cancelled.
     pub(crate) async fn run_by_person(
         &self,
-        work: HumanWork<'_>,
-        cancel: &CancellationToken,
-    ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
+        from: &CallInbox,
+        call: &RunCall,
+        instructions: String,
+    ) -> Result<Result<ToolOutput, RunError>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
         let mut notices = self.runtime.bus().subscribe();
-        let id = self.create_inbox_task(work).await?;
+        let id = self.create_inbox_task(from.execution.clone(), call, instructions).await?;
         loop {
             let task = self.task(&id).await?;
             if let Some(outcome) = outcome(&task) {
@@ -90,9 +101,10 @@ impl Inbox {
                 () = self.runtime.closing().cancelled() => {
                     return Err(EngineError::new(Code::ShuttingDown, "the server stops; the work stays in the inbox"));
                 }
-                () = cancel.cancelled() => {
+                () = from.cancel.cancelled() => {
                     self.withdraw_task(task).await?;
-                    return Ok(Err(cancelled()));
+                    let ExecutionFailure { code, message } = cancelled();
+                    return Ok(Err(RunError::Refused { code, message }));
                 }
                 _ = notices.next() => {}
                 () = self.runtime.clock().sleep_until(task.due) => self.withdraw_task(task).await?,
@@ -101,8 +113,13 @@ impl Inbox {
     }
 
     /// Creates the task of a call, or returns the existing one of the same execution.
-    async fn create_inbox_task(&self, work: HumanWork<'_>) -> Result<TaskId, EngineError> {
-        let id = match &work.execution {
+    async fn create_inbox_task(
+        &self,
+        execution: Option<ExecutionId>,
+        call: &RunCall,
+        instructions: String,
+    ) -> Result<TaskId, EngineError> {
+        let id = match &execution {
             Some(execution) => format!("task_{}", execution.as_str().trim_start_matches("exe_")),
             // Turns are not resumed, and their call ids may repeat.
             None => random_name(self.runtime.entropy(), "task_"),
@@ -111,28 +128,23 @@ impl Inbox {
         if self.store.task(&id).await?.is_some() {
             return Ok(id);
         }
-        let instructions = match &work.run.instructions {
-            Some(template) => template
-                .render(TemplatePlace::Text, json!({ "args": work.arguments }))
-                .map_err(|error| EngineError::new(Code::ToolFailed, format!("its instructions: {error}")))?,
-            None => work.tool.description.clone(),
-        };
+        let tool = &call.tool;
         let task = Task {
             id: id.clone(),
-            agent: work.agent.clone(),
-            tool: work.tool.name.clone(),
-            title: work.tool.title.clone().unwrap_or_else(|| work.tool.name.to_string()),
+            agent: call.agent.name.clone(),
+            tool: tool.name.clone(),
+            title: tool.title.clone().unwrap_or_else(|| tool.name.to_string()),
             instructions,
-            inputs: work.arguments.as_object().cloned().unwrap_or_default(),
-            form: work.tool.output.as_ref().map(|schema| schema.source().clone()),
-            asked_by: work.asked_by.clone(),
-            call: work.call.clone(),
-            execution: work.execution,
+            inputs: call.arguments.clone(),
+            form: tool.output.as_ref().map(|schema| schema.source().clone()),
+            asked_by: call.caller.clone(),
+            call: call.id.clone(),
+            execution,
             created_at: self.runtime.now(),
-            due: work.due,
+            due: call.deadline,
             state: TaskState::Open,
         };
-        match self.store.commit(vec![Change::CreateTask(Box::new(task))]).await {
+        match self.runtime.commit_one(TaskChange::Create(Box::new(task))).await {
             Ok(()) | Err(StoreError::Conflict(Conflict::Exists)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -163,7 +175,7 @@ impl Inbox {
     /// Open tasks, oldest first.
     pub async fn open_tasks(&self) -> Result<Vec<Task>, EngineError> {
         let now = self.runtime.now();
-        let mut tasks = self.store.open_tasks(LISTED).await?;
+        let mut tasks = self.store.open_tasks(MAX_LISTED_TASKS).await?;
         tasks.retain(|task| task.due > now);
         Ok(tasks)
     }
@@ -195,8 +207,8 @@ impl Inbox {
 
     async fn move_task(&self, from: Task, to: Task) -> Result<Task, EngineError> {
         let id = from.id.clone();
-        let change = Change::MoveTask { from: Box::new(from), to: Box::new(to.clone()) };
-        match self.store.commit(vec![change]).await {
+        let change = TaskChange::Move { from: Box::new(from), to: Box::new(to.clone()) };
+        match self.runtime.commit_one(change).await {
             Err(StoreError::Conflict(conflict @ Conflict::TaskMoved)) => return Err(closed(&id, &conflict)),
             other => other?,
         }
@@ -206,8 +218,8 @@ impl Inbox {
 }
 
 /// Result of a finished task; `None` while it waits.
-fn outcome(task: &Task) -> Option<Result<ToolOutput, ExecutionFailure>> {
-    let failure = |code, message| Some(Err(ExecutionFailure { code, message }));
+fn outcome(task: &Task) -> Option<Result<ToolOutput, RunError>> {
+    let failure = |code, message| Some(Err(RunError::Refused { code, message }));
     match &task.state {
         TaskState::Open | TaskState::Taken { .. } => None,
         TaskState::Done { output, .. } => Some(Ok(ToolOutput::json(output.clone()))),

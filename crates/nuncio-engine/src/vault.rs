@@ -58,9 +58,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Counting;
+    struct FixedEntropy;
 
-    impl Entropy for Counting {
+    impl Entropy for FixedEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(7);
         }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn sealed_secret_opens_only_with_its_key_and_record_name() {
         let vault = Vault::new(&[1; KEY_BYTES]);
-        let sealed = vault.seal(&Counting, "ses_1/apiKey", "sk-123");
+        let sealed = vault.seal(&FixedEntropy, "ses_1/apiKey", "sk-123");
         assert!(!sealed.contains("sk-123"));
         assert_eq!(vault.open("ses_1/apiKey", &sealed).as_deref(), Some("sk-123"));
         assert_eq!(vault.open("ses_2/apiKey", &sealed), None);

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::Extensions;
 use http_body_util::BodyExt as _;
 use nuncio_core::{Code, json};
-use nuncio_engine::{Engine, EngineError, Identity};
+use nuncio_engine::{CallerIdentity, Engine, EngineError};
 
 use crate::budget::{BodyBudget, BudgetAccount, ReservedBytes};
 use crate::caller::{ClientAddress, known_caller};
@@ -70,12 +70,12 @@ impl BodyLimits {
         credential: CredentialLocation,
     ) -> Result<Bytes, EngineError> {
         let allowed = self.allowed(extensions, credential);
-        let held = self.budget.open(allowed.account);
+        let reserved = self.budget.open(allowed.account);
         let clock = engine.clock();
         tokio::select! {
             // In this order a body that has already arrived needs no timer.
             biased;
-            read = collect(body, allowed, held) => read,
+            read = collect(body, allowed, reserved) => read,
             () = async { clock.sleep_until(clock.now().after(self.time)).await } => {
                 let message = format!("the body did not arrive within {} seconds", self.time.as_secs());
                 Err(EngineError::new(Code::RequestTimeout, message))
@@ -88,8 +88,8 @@ impl BodyLimits {
             return RequestLimits { bytes: self.bytes, values: MAX_VALUES, account: BudgetAccount::Identified };
         }
         let address = extensions.get().map(ClientAddress::counted);
-        let most = match (extensions.get::<Identity>(), credential) {
-            (Some(Identity::Known(_)), _) | (_, CredentialLocation::Body) => MAX_WITHOUT_CREDENTIAL,
+        let most = match (extensions.get::<CallerIdentity>(), credential) {
+            (Some(CallerIdentity::Known(_)), _) | (_, CredentialLocation::Body) => MAX_WITHOUT_CREDENTIAL,
             _ => MAX_UNIDENTIFIED,
         };
         RequestLimits {
@@ -103,9 +103,9 @@ impl BodyLimits {
 /// Reads the request body up to the limit. The rest of a body that exceeds the limit or the budget is read and
 /// discarded, up to a point; otherwise a client that is still sending would see a broken connection instead of the
 /// error response.
-async fn collect(mut body: Body, allowed: RequestLimits, held: ReservedBytes) -> Result<Bytes, EngineError> {
+async fn collect(mut body: Body, allowed: RequestLimits, reserved: ReservedBytes) -> Result<Bytes, EngineError> {
     let limit = allowed.bytes;
-    let mut held = Some(held);
+    let mut reserved = Some(reserved);
     let mut first = Bytes::new();
     let mut bytes = BytesMut::new();
     let mut length = 0_usize;
@@ -116,10 +116,10 @@ async fn collect(mut body: Body, allowed: RequestLimits, held: ReservedBytes) ->
         if length > limit.saturating_mul(DISCARD_FACTOR) {
             break;
         }
-        if length > limit || held.as_mut().is_some_and(|held| held.add(data.len()).is_err()) {
-            held = None;
+        if length > limit || reserved.as_mut().is_some_and(|reserved| reserved.add(data.len()).is_err()) {
+            reserved = None;
         }
-        if held.is_none() {
+        if reserved.is_none() {
             (first, bytes) = Default::default();
         } else if length == data.len() {
             // Most bodies arrive in one chunk, which is not copied.
@@ -138,7 +138,7 @@ async fn collect(mut body: Body, allowed: RequestLimits, held: ReservedBytes) ->
         };
         return Err(EngineError::new(Code::BodyTooLarge, format!("the body is larger than {limit} bytes{why}")));
     }
-    let mut held = held.ok_or_else(busy)?;
+    let mut reserved = reserved.ok_or_else(busy)?;
     let bytes = if bytes.is_empty() { first } else { bytes.freeze() };
     // The body of every protocol is JSON, which may need much more memory after parsing.
     let values = json::count_values(&bytes);
@@ -146,8 +146,8 @@ async fn collect(mut body: Body, allowed: RequestLimits, held: ReservedBytes) ->
         let message = format!("the body holds more than {} JSON values", allowed.values);
         return Err(EngineError::new(Code::BodyTooLarge, message));
     }
-    held.add(values * VALUE_BYTES).map_err(|_| busy())?;
-    Ok(Bytes::from_owner(BudgetedBody { bytes, _held: held }))
+    reserved.add(values * VALUE_BYTES).map_err(|_| busy())?;
+    Ok(Bytes::from_owner(BudgetedBody { bytes, _reserved: reserved }))
 }
 
 fn busy() -> EngineError {
@@ -157,7 +157,7 @@ fn busy() -> EngineError {
 /// Body that counts against the budget.
 struct BudgetedBody {
     bytes: Bytes,
-    _held: ReservedBytes,
+    _reserved: ReservedBytes,
 }
 
 impl AsRef<[u8]> for BudgetedBody {
@@ -219,17 +219,17 @@ mod tests {
 
     #[test]
     fn body_limit_is_lower_for_unidentified_callers() {
-        let with = |identity: Option<Identity>, credential| {
+        let with = |identity: Option<CallerIdentity>, credential| {
             let mut extensions = Extensions::new();
             identity.map(|identity| extensions.insert(identity));
             limits().allowed(&extensions, credential).bytes
         };
-        let known = |principal| Some(Identity::Known(Caller::new(principal)));
+        let known = |principal| Some(CallerIdentity::Known(Caller::new(principal)));
         for (identity, credential, bytes) in [
             (None, CredentialLocation::Header, 64 << 10),
-            (Some(Identity::Missing), CredentialLocation::Header, 64 << 10),
-            (Some(Identity::Invalid), CredentialLocation::Header, 64 << 10),
-            (Some(Identity::Missing), CredentialLocation::Body, 1 << 20),
+            (Some(CallerIdentity::Missing), CredentialLocation::Header, 64 << 10),
+            (Some(CallerIdentity::Invalid), CredentialLocation::Header, 64 << 10),
+            (Some(CallerIdentity::Missing), CredentialLocation::Body, 1 << 20),
             (known(Principal::Anonymous), CredentialLocation::Header, 1 << 20),
             (known(Principal::Local), CredentialLocation::Header, 8 << 20),
             (known(Principal::Did("did:wba:a".into())), CredentialLocation::Body, 8 << 20),

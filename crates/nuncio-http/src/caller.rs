@@ -1,13 +1,13 @@
 //! Identifies whose rate limits apply to a request: the caller's, or before the caller is identified those of the
 //! address.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Extensions;
+use nuncio_core::opaque_debug;
 use nuncio_core::principal::Principal;
-use nuncio_engine::{EngineError, Identity};
+use nuncio_engine::{CallerIdentity, EngineError};
 
 use crate::network::counted_address;
 
@@ -29,6 +29,10 @@ impl ClientAddress {
     }
 }
 
+/// Id of a request for logs, audit records and the response. Every request has it as an extension.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub String);
+
 /// Caller that the server identified by a header that only routes read. It decides whose limits apply and nothing
 /// else.
 #[derive(Debug, Clone)]
@@ -37,8 +41,8 @@ pub struct KnownCaller(pub Principal);
 /// Caller of a request, if its headers identified it.
 #[must_use]
 pub fn known_caller(extensions: &Extensions) -> Option<&Principal> {
-    match extensions.get::<Identity>() {
-        Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Some(&caller.principal),
+    match extensions.get::<CallerIdentity>() {
+        Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Some(&caller.principal),
         _ => extensions.get::<KnownCaller>().map(|KnownCaller(principal)| principal),
     }
 }
@@ -57,11 +61,7 @@ pub trait CallerObserver: Send + Sync {
 #[derive(Clone)]
 pub struct CallerReport(pub Arc<dyn CallerObserver>);
 
-impl fmt::Debug for CallerReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CallerReport")
-    }
-}
+opaque_debug!(CallerReport);
 
 /// Reports the caller that a route identified.
 ///

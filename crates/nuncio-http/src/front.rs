@@ -23,16 +23,16 @@ pub use sample::sample;
 pub trait Front: fmt::Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
 
-    /// Name for people, such as `AAP`.
+    /// Name of the protocol for people, such as `AAP`.
     fn name(&self) -> &'static str;
 
-    /// Name with the version, such as `AAP v3`.
+    /// Name of the protocol with its version, such as `AAP v3`.
     fn title(&self) -> &'static str;
 
-    /// Where operators find it, for the message at start-up.
-    fn entry_point(&self) -> EntryPoint;
+    /// Where operators find the protocol, for the message at start-up.
+    fn entry_point(&self) -> ProtocolEntryPoint;
 
-    /// The paths that belong to it, and which credentials count there.
+    /// The paths that belong to the protocol, and which credentials count there.
     fn paths(&self) -> &'static [PathRules];
 
     /// Response to a request that is refused before it reaches a route.
@@ -46,27 +46,27 @@ pub trait Front: fmt::Debug + Send + Sync {
     /// Parts of an agent's declaration that the protocol cannot express, as sentences for its author.
     fn inexpressible(&self, agent: &Agent) -> Vec<String>;
 
-    /// Whether its callers may answer permission prompts for their own person.
+    /// Whether the protocol's callers may answer permission prompts for their own person.
     fn permission_prompts(&self) -> PermissionPrompts {
         PermissionPrompts::Absent
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct EntryPoint {
+pub struct ProtocolEntryPoint {
     pub label: &'static str,
-    /// First document to open.
+    /// First document that an operator opens.
     pub document: &'static str,
     /// Key in the JSON of `nuncio --json serve`, and the path behind it.
     pub json: (&'static str, &'static str),
-    /// Whether an agent is shown there. The entry point is printed if one is.
+    /// Whether the entry point shows an agent. It is printed if it shows at least one.
     pub shows: fn(&Agent) -> bool,
 }
 
 /// What a front adds to the OpenAPI document.
 #[derive(Debug)]
 pub struct OpenApiPart {
-    /// Prefix of `paths`.
+    /// Path prefix of all entries of `paths`.
     pub prefix: &'static str,
     /// OpenAPI `paths`.
     pub paths: &'static str,
@@ -76,10 +76,10 @@ pub struct OpenApiPart {
     pub routes: Vec<String>,
 }
 
-/// Runs from the start of the server until it stops.
+/// Background job of a front: runs from the start of the server until it stops.
 pub type FrontJob = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A front that was given what it needs: the routes to mount, and the jobs that run meanwhile.
+/// A started front: the routes to mount, and the background jobs.
 #[derive(Default)]
 pub struct FrontService {
     pub routes: Router,

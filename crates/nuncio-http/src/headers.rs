@@ -28,7 +28,7 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError>
 
 /// Waiting preference of a client (RFC 7240).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Preference {
+pub enum WaitPreference {
     None,
     /// The request prefers an immediate answer (`respond-async`).
     Async,
@@ -38,20 +38,20 @@ pub enum Preference {
 
 /// Parses `Prefer`; unknown preferences are ignored, as RFC 7240 requires.
 #[must_use]
-pub fn preference(headers: &HeaderMap) -> Preference {
-    let mut found = Preference::None;
+pub fn preference(headers: &HeaderMap) -> WaitPreference {
+    let mut found = WaitPreference::None;
     for value in headers.get_all("prefer") {
         for part in value.to_str().unwrap_or_default().split(',') {
             let part = part.split(';').next().unwrap_or_default().trim();
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             if name.trim().eq_ignore_ascii_case("respond-async") {
-                return Preference::Async;
+                return WaitPreference::Async;
             }
             if name.trim().eq_ignore_ascii_case("wait")
-                && found == Preference::None
+                && found == WaitPreference::None
                 && let Ok(seconds) = value.trim().trim_matches('"').parse::<u64>()
             {
-                found = Preference::Wait(Duration::from_secs(seconds));
+                found = WaitPreference::Wait(Duration::from_secs(seconds));
             }
         }
     }
@@ -78,18 +78,18 @@ mod tests {
 
     #[test]
     fn prefer_header_is_parsed_for_wait_and_respond_async() {
-        let wait = |seconds| Preference::Wait(Duration::from_secs(seconds));
+        let wait = |seconds| WaitPreference::Wait(Duration::from_secs(seconds));
         for (value, meant) in [
             ("wait=10", wait(10)),
             ("handling=strict, wait=5; x=1", wait(5)),
             ("wait=\"7\"", wait(7)),
             ("wait=1, wait=9", wait(1)),
-            ("wait=10, respond-async", Preference::Async),
-            ("wait=-1", Preference::None),
-            ("wait=soon", Preference::None),
+            ("wait=10, respond-async", WaitPreference::Async),
+            ("wait=-1", WaitPreference::None),
+            ("wait=soon", WaitPreference::None),
             ("wait=999999999999", wait(999_999_999_999)),
-            ("wait=99999999999999999999", Preference::None),
-            ("", Preference::None),
+            ("wait=99999999999999999999", WaitPreference::None),
+            ("", WaitPreference::None),
         ] {
             assert_eq!(preference(&headers("prefer", value)), meant, "{value}");
         }

@@ -6,6 +6,7 @@
 mod body;
 mod budget;
 mod caller;
+pub mod device_tokens;
 mod document;
 mod etag;
 pub mod front;
@@ -18,9 +19,9 @@ mod status;
 
 pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
-pub use caller::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
+pub use caller::{CallerObserver, CallerReport, ClientAddress, KnownCaller, RequestId, known_caller, report_caller};
 pub use document::{CachePolicy, CacheableDocument};
 pub use etag::{etag, has_etag};
-pub use headers::{Preference, idempotency_key, is_json, preference};
+pub use headers::{WaitPreference, idempotency_key, is_json, preference};
 pub use paging::{QueryParameters, next_link};
 pub use status::status;

@@ -26,5 +26,5 @@ pub use switches::Switches;
 
 /// Splits a text at backquotes; the flag marks the parts that are code.
 pub fn coded(text: &str) -> impl Iterator<Item = (bool, &str)> {
-    text.split('`').enumerate().map(|(place, part)| (place % 2 == 1, part))
+    text.split('`').enumerate().map(|(index, part)| (index % 2 == 1, part))
 }

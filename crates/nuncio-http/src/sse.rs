@@ -63,7 +63,7 @@ pub enum SseTooLarge {
 #[derive(Debug)]
 pub struct SseDecoder {
     limits: SseLimits,
-    /// The unfinished line.
+    /// Bytes of the line that has not ended yet.
     line: Vec<u8>,
     /// Whether no line has ended yet, so that a byte order mark may follow.
     first: bool,

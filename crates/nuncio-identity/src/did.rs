@@ -55,22 +55,6 @@ pub enum DidError {
     Fragment,
 }
 
-impl DidError {
-    /// Stable error code.
-    #[must_use]
-    pub const fn error_code(&self) -> &'static str {
-        match self {
-            Self::Method => "did_method_unsupported",
-            Self::TooLong => "did_too_long",
-            Self::Host(_) => "did_host_invalid",
-            Self::Port(_) => "did_port_invalid",
-            Self::Segment(_) => "did_segment_invalid",
-            Self::Fingerprint(_) => "did_fingerprint_invalid",
-            Self::Fragment => "did_fragment_invalid",
-        }
-    }
-}
-
 const PREFIX: &str = "did:wba:";
 
 impl Did {

@@ -12,8 +12,3 @@ pub fn canonical(value: &Value) -> Vec<u8> {
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
-
-/// Appends the canonical form of a value.
-pub(crate) fn push(value: &Value, into: &mut Vec<u8>) {
-    into.extend_from_slice(&canonical(value));
-}

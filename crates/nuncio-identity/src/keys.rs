@@ -25,18 +25,3 @@ pub enum KeyError {
     #[error("not an Ed25519 private key in PKCS #8")]
     Pkcs8,
 }
-
-impl KeyError {
-    /// Stable error code.
-    #[must_use]
-    pub const fn error_code(&self) -> &'static str {
-        match self {
-            Self::Point(_) => "key_point_invalid",
-            Self::Encoding(_) => "key_encoding_invalid",
-            Self::Jwk(_) => "key_jwk_invalid",
-            Self::KeyFields => "key_fields_invalid",
-            Self::Unsupported(_) => "key_type_unsupported",
-            Self::Pkcs8 => "key_pkcs8_invalid",
-        }
-    }
-}

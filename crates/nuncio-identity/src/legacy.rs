@@ -27,7 +27,7 @@ pub struct LegacyClaim {
 /// Header version. It decides under which member name the host is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LegacyVersion {
-    /// Before 1.1: the member is `service`.
+    /// Version before 1.1, in which the signed member with the host is called `service`.
     V1_0,
     /// From 1.1 on, and if no version is given: the member is `aud`.
     V1_1,

@@ -2,6 +2,7 @@
 //! forward it.
 
 use nuncio_core::time::Timestamp;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::did::{Did, DidUrl};
@@ -12,7 +13,6 @@ use crate::http_signature::parameters::read_signature;
 use crate::http_signature::{
     LABEL, SignatureInput, SignatureParameters, SignaturePolicy, VerifiedSigner, content_digest,
 };
-use crate::jcs;
 use crate::keys::SigningKey;
 use crate::rfc3339;
 
@@ -21,7 +21,7 @@ pub const SCHEME: &str = "anp-rfc9421-origin-proof-v1";
 const COMPONENTS: [&str; 3] = ["@method", "@target-uri", "content-digest"];
 
 /// The parts of a JSON-RPC request that an origin proof covers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct OriginRequest<'a> {
     /// JSON-RPC method name of the request.
     pub method: &'a str,
@@ -45,14 +45,7 @@ impl OriginRequest<'_> {
     /// Canonical JSON of method, meta and body: the content that is digested.
     #[must_use]
     pub fn canonical(&self) -> Vec<u8> {
-        let mut text = b"{\"body\":".to_vec();
-        jcs::push(self.body, &mut text);
-        text.extend_from_slice(b",\"meta\":");
-        jcs::push(self.meta, &mut text);
-        text.extend_from_slice(b",\"method\":");
-        jcs::push(&Value::from(self.method), &mut text);
-        text.push(b'}');
-        text
+        nuncio_core::digest::canonical(self)
     }
 
     fn target_uri(&self) -> Option<String> {
@@ -215,20 +208,12 @@ impl OriginClaim {
     /// Verifies the signature with the key from the sender's document. Does not repeat [`OriginClaim::check`].
     pub fn verify(&self, request: &OriginRequest<'_>, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
-        if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
-            return Err(AuthError::Signature("alg is not what the key signs with"));
-        }
+        self.input.check_algorithm(key)?;
         let no_target = || AuthError::Request("meta.target needs kind and did".to_owned());
         let base = request.signature_base(&self.digest, &self.input.raw).ok_or_else(no_target)?;
         key.verify(base.as_bytes(), &self.signature)
             .map_err(|_| AuthError::Signature("the origin proof does not fit the request"))?;
-        Ok(VerifiedSigner {
-            did: self.key_id.did().clone(),
-            key_id: self.key_id.clone(),
-            nonce: self.input.nonce.clone(),
-            created: rfc3339::from_seconds(self.created),
-            expires: self.input.expires.map(rfc3339::from_seconds),
-        })
+        Ok(VerifiedSigner::new(&self.key_id, &self.input, self.created))
     }
 }
 

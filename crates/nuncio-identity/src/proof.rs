@@ -62,32 +62,9 @@ pub enum ProofError {
     #[error("the proof is for another place: {0}")]
     Audience(&'static str),
     #[error("the @context of the proof is not the document's")]
-    Context,
+    ContextRule,
     #[error("the signature of the proof does not fit the document")]
     Signature,
-}
-
-impl ProofError {
-    /// Stable error code; the same as in ANP's SDK where it has one.
-    #[must_use]
-    pub const fn error_code(&self) -> &'static str {
-        match self {
-            Self::Missing => "proof_missing",
-            Self::Field(_) => "proof_field_missing",
-            Self::Type(_) => "proof_type_invalid",
-            Self::Purpose(_) => "proof_purpose_invalid",
-            Self::Moment(_) => "timestamp_invalid",
-            Self::VerificationMethod(_) => "verification_method_invalid",
-            Self::Value => "proof_value_invalid",
-            Self::IssuerDocument => "issuer_document_mismatch",
-            Self::IssuerMismatch => "issuer_did_mismatch",
-            Self::Unauthorised(_) => "verification_method_unauthorized",
-            Self::KeyMissing(_) => "verification_method_missing",
-            Self::Audience(_) => "proof_place_invalid",
-            Self::Context => "proof_context_invalid",
-            Self::Signature => "proof_signature_invalid",
-        }
-    }
 }
 
 /// A parsed proof that is not verified.
@@ -109,10 +86,10 @@ pub struct Proof<'a> {
 
 /// Whether the document's `@context` enters the hash of the proof options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Context {
-    /// The domain is part of the signed options, as W3C Data Integrity specifies.
+enum ContextRule {
+    /// The `@context` is part of the signed options, as W3C Data Integrity specifies.
     WithOptions,
-    /// Left out: the older form of ANP's SDK, and object proofs.
+    /// The `@context` is left out, as in the older form of ANP's SDK and in object proofs.
     Apart,
 }
 
@@ -151,8 +128,8 @@ impl<'a> Proof<'a> {
         let data_integrity = matches!(self.suite, ProofSuite::EddsaJcs2022 | ProofSuite::Secp256k1Jcs2025);
         // 64 bytes take 87 or 88 characters in base58 and 86 in base64url, so a text is never valid in both.
         let (signature, context) = match from_multibase(self.value, 64).and_then(|bytes| bytes.try_into().ok()) {
-            Some(signature) if data_integrity => (signature, Context::WithOptions),
-            _ => (base64url_exact::<64>(self.value).ok_or(ProofError::Value)?, Context::Apart),
+            Some(signature) if data_integrity => (signature, ContextRule::WithOptions),
+            _ => (base64url_exact::<64>(self.value).ok_or(ProofError::Value)?, ContextRule::Apart),
         };
         self.verify_signature(document, key, &signature, context)
     }
@@ -169,7 +146,7 @@ impl<'a> Proof<'a> {
         document: &Map<String, Value>,
         key: &VerifyingKey,
         signature: &[u8; 64],
-        context: Context,
+        context: ContextRule,
     ) -> Result<(), ProofError> {
         if key.algorithm() != self.suite.algorithm() {
             return Err(ProofError::Signature);
@@ -203,14 +180,14 @@ impl ProofSuite {
 fn signing_input(
     document: &Map<String, Value>,
     proof: &Map<String, Value>,
-    context: Context,
+    context: ContextRule,
 ) -> Result<[u8; 64], ProofError> {
     let mut options = without(proof, "proofValue");
-    if context == Context::WithOptions
+    if context == ContextRule::WithOptions
         && let Some(found) = document.get("@context")
     {
         if proof.get("@context").is_some_and(|given| given != found) {
-            return Err(ProofError::Context);
+            return Err(ProofError::ContextRule);
         }
         options.insert("@context".to_owned(), found.clone());
     }

@@ -31,14 +31,14 @@ mod trust;
 mod vault;
 
 pub use body::padded_len;
-pub use decisions::PendingKeys;
+pub use decisions::{KeyDecisions, PendingKeys};
 pub use did_proof::{DidProofError, sign_did_proof, verify_did_proof};
 pub use error::{OpenError, SealError, TrustError};
 pub use header::{EnvelopeHeader, PlaintextMessage, REKEY, RelayMetadata, VERSION};
 pub use identity::{NewSealIdentity, SealIdentity};
 pub use key_store::{KeyStore, KeyStoreError, MemoryKeyStore, mentioning};
 pub use opening::OpenedMessage;
-pub use sealing::Addressee;
+pub use sealing::RecipientDevice;
 pub use storage::{KeySource, StorageKey, WrappedStorageKey, WrappingKey};
 pub use stream::{NewStream, SealedPiece, StreamError, StreamOpener, StreamSealer};
 pub use trust::{DistrustReason, KeyChange, KeyReview};

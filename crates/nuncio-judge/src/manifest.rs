@@ -9,6 +9,7 @@ mod locations;
 mod read;
 mod reduce;
 mod sample;
+mod schema_index;
 mod scopes;
 mod tombstones;
 mod tools;
@@ -20,7 +21,7 @@ use tombstones::Tombstones;
 /// manifests, oldest first, so that removing and re-adding something hides nothing.
 #[must_use]
 pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> ChangeVerdict {
-    let mut report = Report::new(*policy);
+    let mut report = VerdictBuilder::new(*policy);
     let (old, new) = (old.filter(|old| !old.is_null()), new.filter(|new| !new.is_null()));
     match (old.map(ParsedManifest::read).transpose(), new.map(ParsedManifest::read).transpose()) {
         (Ok(None), Ok(None)) => {}
@@ -31,29 +32,29 @@ pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], po
         (Err(why), _) => unreadable(&why, old, new, ManifestSide::Old, &mut report),
         (_, Err(why)) => unreadable(&why, old, new, ManifestSide::New, &mut report),
     }
-    report.verdict()
+    report.verdict
 }
 
-fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut Report) {
+fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut VerdictBuilder) {
     let mut tombstones = Tombstones::new(history);
     header(old, new, report);
     scopes::compare(old, new, &mut tombstones, report);
     tools::compare(old, new, &mut tombstones, report);
     for why in tombstones.unread() {
-        let change = Change { old: Some(why.found.clone()), ..Change::at("") };
+        let change = ManifestChange { old: Some(why.found.clone()), ..ManifestChange::at("") };
         everywhere(new.scopes.iter().map(|scope| scope.name), ChangeRule::Unreadable, &change, report);
     }
 }
 
 /// Compares the fields other than tools and scopes.
-fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut Report) {
+fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
     let names = old.root.keys().chain(new.root.keys().filter(|name| !old.root.contains_key(*name)));
     for name in names.filter(|name| !matches!(name.as_str(), "tools" | "permission_scopes")) {
         let (before, after) = (old.root.get(name), new.root.get(name));
         if before == after {
             continue;
         }
-        let change = Change::of(nuncio_core::json::pointer("", name), before, after);
+        let change = ManifestChange::of(nuncio_core::json::pointer("", name), before, after);
         match name.as_str() {
             "schema_version" => {
                 let scopes = new.scopes.iter().map(|scope| scope.name);
@@ -66,34 +67,39 @@ fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut Repor
     }
 }
 
-fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut Report) {
-    let place = "/capability_flags";
+fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut VerdictBuilder) {
+    let location = "/capability_flags";
     let none = serde_json::Map::new();
     let map = |value: Option<&Value>| value.map_or(Some(none.clone()), |value| value.as_object().cloned());
     let (Some(before), Some(after)) = (map(old), map(new)) else {
-        return report.notice(NoticeRule::FlagChanged, Change::of(place.to_owned(), old, new));
+        return report.notice(NoticeRule::FlagChanged, ManifestChange::of(location.to_owned(), old, new));
     };
     for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
         if before.get(name) != after.get(name) {
-            let change = Change::of(nuncio_core::json::pointer(place, name), before.get(name), after.get(name));
+            let change =
+                ManifestChange::of(nuncio_core::json::pointer(location, name), before.get(name), after.get(name));
             report.notice(NoticeRule::FlagChanged, change);
         }
     }
 }
 
 /// Reports a first manifest, to which no person has consented yet.
-fn added(new: &ParsedManifest<'_>, report: &mut Report) {
+fn added(new: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
     if new.scopes.is_empty() {
-        report.finding(ChangeRule::ManifestAdded, Change::at(""));
+        report.finding(ChangeRule::ManifestAdded, ManifestChange::at(""));
     }
     for scope in &new.scopes {
-        let change = Change { new: Some(scope.name.into()), scope: Some(scope.name), ..Change::at(&scope.place()) };
+        let change = ManifestChange {
+            new: Some(scope.name.into()),
+            scope: Some(scope.name),
+            ..ManifestChange::at(&scope.pointer())
+        };
         report.finding(ChangeRule::ManifestAdded, change);
     }
 }
 
-fn cleared(old: &ParsedManifest<'_>, report: &mut Report) {
-    report.notice(NoticeRule::ManifestCleared, Change::at(""));
+fn cleared(old: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
+    report.notice(NoticeRule::ManifestCleared, ManifestChange::at(""));
     old.tools.iter().for_each(|tool| tools::removed(tool, report));
     old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
 }
@@ -110,33 +116,38 @@ fn unreadable(
     why: &UnreadableManifest<'_>,
     old: Option<&Value>,
     new: Option<&Value>,
-    said: ManifestSide,
-    report: &mut Report,
+    side: ManifestSide,
+    report: &mut VerdictBuilder,
 ) {
     let found = Some(why.found.clone());
-    let (before, after) = match said {
+    let (before, after) = match side {
         ManifestSide::Old => (found, None),
         ManifestSide::New => (None, found),
     };
-    let change = Change { old: before, new: after, ..Change::at(&why.place) };
+    let change = ManifestChange { old: before, new: after, ..ManifestChange::at(&why.location) };
     let scopes: Vec<&str> = [old, new].into_iter().flatten().flat_map(read::scope_names).collect();
     everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
 }
 
 /// Reports one finding per scope, or one without a scope if there are none.
-fn everywhere<'a>(scopes: impl Iterator<Item = &'a str>, rule: ChangeRule, change: &Change<'_>, report: &mut Report) {
+fn everywhere<'a>(
+    scopes: impl Iterator<Item = &'a str>,
+    rule: ChangeRule,
+    change: &ManifestChange<'_>,
+    report: &mut VerdictBuilder,
+) {
     let scopes: std::collections::BTreeSet<&str> = scopes.collect();
     if scopes.is_empty() {
         report.finding(rule, change.clone());
     }
     for scope in scopes {
-        report.finding(rule, Change { scope: Some(scope), ..change.clone() });
+        report.finding(rule, ManifestChange { scope: Some(scope), ..change.clone() });
     }
 }
 
 /// A change of the manifest before its rule is known.
 #[derive(Debug, Clone, Default)]
-struct Change<'a> {
+struct ManifestChange<'a> {
     pointer: String,
     old: Option<Value>,
     new: Option<Value>,
@@ -145,7 +156,7 @@ struct Change<'a> {
     tool: Option<&'a str>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> ManifestChange<'a> {
     fn at(pointer: &str) -> Self {
         Self { pointer: pointer.to_owned(), ..Self::default() }
     }
@@ -163,36 +174,32 @@ impl<'a> Change<'a> {
     }
 }
 
-struct Report {
+struct VerdictBuilder {
     policy: ChangePolicy,
     verdict: ChangeVerdict,
 }
 
-impl Report {
+impl VerdictBuilder {
     fn new(policy: ChangePolicy) -> Self {
         Self { policy, verdict: ChangeVerdict::default() }
     }
 
-    fn finding(&mut self, rule: ChangeRule, change: Change<'_>) {
-        let Change { pointer, old, new, witness, scope, tool } = change;
+    fn finding(&mut self, rule: ChangeRule, change: ManifestChange<'_>) {
+        let ManifestChange { pointer, old, new, witness, scope, tool } = change;
         self.verdict.breaking = true;
         self.verdict.scopes_requiring_reauth.extend(scope.map(str::to_owned));
         let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
         self.verdict.findings.push(ChangeFinding { rule, pointer, old, new, witness, scope, tool });
     }
 
-    fn notice(&mut self, rule: NoticeRule, change: Change<'_>) {
+    fn notice(&mut self, rule: NoticeRule, change: ManifestChange<'_>) {
         match rule.widening() {
             Some(finding) if self.policy.reauth_on_widening => self.finding(finding, change),
             _ => {
-                let Change { pointer, old, new, witness, scope, tool } = change;
+                let ManifestChange { pointer, old, new, witness, scope, tool } = change;
                 let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
                 self.verdict.notices.push(ChangeNotice { rule, pointer, old, new, witness, scope, tool });
             }
         }
-    }
-
-    fn verdict(self) -> ChangeVerdict {
-        self.verdict
     }
 }

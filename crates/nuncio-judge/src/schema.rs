@@ -12,25 +12,25 @@ mod findings;
 mod local;
 mod lower;
 mod node;
-mod referee;
 mod regex;
 mod rule;
 mod search;
 mod solve;
+mod witness_checker;
 
 use serde_json::Value;
 
 pub use rule::SchemaRule;
 
-pub(crate) use self::document::join;
+pub(crate) use self::document::decode_fragment;
 pub(crate) use self::findings::MAX_FINDINGS;
 use nuncio_core::schema::{MAX_DEPTH, depth};
 
-use self::findings::{Finder, PossibleRefusal};
+use self::findings::{PossibleRefusal, RefusalFinder};
 use self::lower::{Lowering, Malformed, SchemaSide};
-use self::node::Dot;
-use self::referee::Referee;
-use self::solve::{Memo, Solver};
+use self::node::DotMeaning;
+use self::solve::{Solver, SolverMemo};
+use self::witness_checker::WitnessChecker;
 
 /// Limit of work for a comparison, in steps; undecided pairs are [`ComparisonOutcome::Unknown`].
 ///
@@ -61,15 +61,15 @@ impl Default for Budget {
 
 /// The remaining budget that several comparisons share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct RemainingBudget {
     steps: usize,
     /// Number of generated values that may be tried when nothing was proved.
     tries: usize,
 }
 
-impl From<Budget> for Effort {
+impl From<Budget> for RemainingBudget {
     fn from(budget: Budget) -> Self {
-        Self { steps: budget.steps(), tries: referee::MOST_TRIES }
+        Self { steps: budget.steps(), tries: witness_checker::MOST_TRIES }
     }
 }
 
@@ -105,9 +105,9 @@ pub struct SchemaNarrowing {
     pub rule: SchemaRule,
     /// JSON pointer into the new schema, or into the old one if `new` is absent.
     pub pointer: String,
-    /// The old schema at that location.
+    /// The old schema at the location of `pointer`.
     pub old: Option<Value>,
-    /// The new schema at that location.
+    /// The new schema at the location of `pointer`.
     pub new: Option<Value>,
     /// A value that is valid under the old schema and invalid under the new one.
     pub witness: Option<Value>,
@@ -119,11 +119,11 @@ pub struct SchemaNarrowing {
 /// budget gives [`ComparisonOutcome::Unknown`].
 #[must_use]
 pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
-    compare_within(old, new, &mut Effort::from(budget))
+    compare_within(old, new, &mut RemainingBudget::from(budget))
 }
 
 /// [`compare`] with the budget that earlier comparisons left over.
-pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> Comparison {
+pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBudget) -> Comparison {
     if old == new {
         return Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
     }
@@ -133,10 +133,10 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> C
     let mut lowering = Lowering::new(old, new);
     match judge(&mut lowering, effort) {
         Ok(comparison) => comparison,
-        Err(Malformed { side, place }) => {
-            let mut comparison = undecided(SchemaRule::SchemaInvalid, place.clone(), old, new);
+        Err(Malformed { side, location }) => {
+            let mut comparison = undecided(SchemaRule::SchemaInvalid, location.clone(), old, new);
             let finding = &mut comparison.findings[0];
-            let at = |root: &Value| root.pointer(&place).cloned();
+            let at = |root: &Value| root.pointer(&location).cloned();
             (finding.old, finding.new) = match side {
                 SchemaSide::Old => (at(old), None),
                 SchemaSide::New => (None, at(new)),
@@ -151,18 +151,22 @@ fn undecided(rule: SchemaRule, pointer: String, old: &Value, new: &Value) -> Com
     Comparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
 }
 
-fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison, Malformed> {
+fn judge(lowering: &mut Lowering<'_>, effort: &mut RemainingBudget) -> Result<Comparison, Malformed> {
     let (old, new) = lowering.roots()?;
     if old == new {
         return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
     }
     let pool = &lowering.pool;
-    let referee = Referee::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
+    let checker = WitnessChecker::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
     let mut refusals = Vec::new();
     // The dot differs between regex engines: the result must hold for both readings.
-    let dots: &[Dot] = if pool.has_dots() { &[Dot::NotLineFeed, Dot::NotLineTerminator] } else { &[Dot::NotLineFeed] };
+    let dots: &[DotMeaning] = if pool.has_dots() {
+        &[DotMeaning::NotLineFeed, DotMeaning::NotLineTerminator]
+    } else {
+        &[DotMeaning::NotLineFeed]
+    };
     for dot in dots {
-        let mut finder = Finder::new(lowering, &referee, old, *dot, effort.steps);
+        let mut finder = RefusalFinder::new(lowering, &checker, old, *dot, effort.steps);
         finder.run()?;
         effort.steps = finder.steps;
         refusals = finder.refusals;
@@ -174,7 +178,7 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison,
         return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
     }
     if refusals.iter().any(|refusal| refusal.finding.witness.is_none()) {
-        try_harder(lowering, &referee, &mut effort.tries, &mut refusals);
+        try_harder(lowering, &checker, &mut effort.tries, &mut refusals);
         if refusals.is_empty() {
             return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
         }
@@ -187,18 +191,18 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison,
 /// Tries generated values for undecided findings, which otherwise stay unknown.
 fn try_harder(
     lowering: &mut Lowering<'_>,
-    referee: &Referee<'_>,
+    checker: &WitnessChecker<'_>,
     tries: &mut usize,
     refusals: &mut Vec<PossibleRefusal>,
 ) {
     if refusals.iter().all(|refusal| refusal.finding.witness.is_none())
-        && every_listed_value(lowering.old.root, referee)
+        && every_listed_value(lowering.old.root, checker)
     {
         refusals.clear();
         return;
     }
-    if let Some(witness) = search::search(&lowering.old, &lowering.new, referee, tries) {
-        let mut solver = Solver::new(&mut lowering.pool, Dot::NotLineFeed, 10_000, Memo::default());
+    if let Some(witness) = search::search(&lowering.old, &lowering.new, checker, tries) {
+        let mut solver = Solver::new(&mut lowering.pool, DotMeaning::NotLineFeed, 10_000, SolverMemo::default());
         let open = |refusal: &&mut PossibleRefusal| refusal.finding.witness.is_none();
         let fitting =
             refusals.iter_mut().filter(open).find(|refusal| solver.fits(refusal.goal, &witness) == Some(true));
@@ -216,11 +220,11 @@ fn try_harder(
 }
 
 /// Whether the old schema enumerates its values and the validator accepts each of them under the new one.
-fn every_listed_value(old: &Value, referee: &Referee<'_>) -> bool {
+fn every_listed_value(old: &Value, checker: &WitnessChecker<'_>) -> bool {
     let listed: Vec<&Value> = match (old.get("const"), old.get("enum").and_then(Value::as_array)) {
         (Some(value), _) => vec![value],
         (None, Some(values)) => values.iter().collect(),
         (None, None) => return false,
     };
-    listed.len() <= 1_000 && referee.patience() > 0 && !listed.into_iter().any(|value| referee.confirms(value))
+    listed.len() <= 1_000 && checker.patience() > 0 && !listed.into_iter().any(|value| checker.confirms(value))
 }

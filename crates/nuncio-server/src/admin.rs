@@ -1,5 +1,5 @@
-//! The admin API: commands to a running server, over a socket only its owner may
-//! open, or do themselves when none runs. Both ways go through one function.
+//! The admin API: the operator's commands. A running server executes them, sent over a socket that only its owner may
+//! open; while no server runs, the command line executes them itself. Both use [`AdminApi::carry_out`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,30 +12,37 @@ use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonN
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
-use nuncio_engine::ports::store::{ApiKey, KeyRole, KeyTerm};
+use nuncio_engine::ports::store::{KeyRole, KeyTerm};
 use nuncio_engine::record::AuditProof;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
 use nuncio_skill::crawl::SkillCrawler;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::agent_peers::AgentPeers;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{DidSubject, Dids};
 use crate::error::StartError;
-use crate::messages::Messages;
+use crate::messages::DirectMessageSender;
 use crate::registry;
 
 mod ordered;
+pub mod replies;
 mod socket;
 mod users;
 
 pub use nuncio_engine::follow::Domain;
 pub(crate) use ordered::account;
 pub use ordered::{OrderIssuer, this_account};
+use replies::{
+    ApprovalList, AuditRecordList, AuditVerification, ChangedTask, CreatedGrant, DecidedApproval, DidLinkList,
+    ForgottenUser, GrantList, KeyInfo, KeyList, KeyWithSecret, LinkedDid, NumberedAuditRecord, PrunedRecords,
+    RevokedDevices, RevokedGrant, RevokedKey, SentMessage, TaskDetails, TaskList, UnfollowedDomain, UnlinkedDid,
+    UserDevices,
+};
 pub use socket::ask;
 pub(crate) use socket::listen;
 pub(crate) use users::InviteOrigin;
@@ -44,16 +51,16 @@ pub(crate) use users::InviteOrigin;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum AdminCommand {
-    /// Make an API key.
+    /// Create an API key.
     KeyCreate {
         name: Option<String>,
         person: Option<PersonName>,
         /// Scopes of the key; all when empty.
         scopes: Vec<ScopeId>,
-        /// Whether it signs requests rather than being sent with them.
+        /// Whether the key signs requests and is never sent.
         #[serde(default)]
         signing: bool,
-        /// Whether it opens the metrics and the operators' routes.
+        /// Whether the key may read the metrics and use the operator API.
         #[serde(default)]
         operator: bool,
         /// Expiry of the key; never when absent.
@@ -68,10 +75,10 @@ pub enum AdminCommand {
     KeyRotate {
         /// Id or name of the key.
         which: String,
-        /// Expiry of the new secret; by the rule of the key when absent.
+        /// Expiry of the new secret; the key's own expiry rule when absent.
         #[serde(default)]
         term: Option<KeyTerm>,
-        /// For how many seconds the old secret counts beside it.
+        /// For how many seconds the old secret stays valid.
         #[serde(default)]
         overlap_seconds: u64,
     },
@@ -79,7 +86,7 @@ pub enum AdminCommand {
         principal: Principal,
         agent: AgentName,
         scopes: Vec<ScopeId>,
-        /// Until when; until revoked when absent.
+        /// End of the grant; until revoked when absent.
         until: Option<Timestamp>,
         once: bool,
     },
@@ -87,10 +94,10 @@ pub enum AdminCommand {
     GrantRevoke {
         id: GrantId,
     },
-    /// Invite a person, or a further device of theirs.
+    /// Invite a person, or another device of a person.
     UserInvite {
         name: PersonName,
-        /// For how many seconds the code is good; a week when absent.
+        /// Validity of the code in seconds; a week when absent.
         #[serde(default)]
         seconds: Option<u64>,
     },
@@ -102,14 +109,14 @@ pub enum AdminCommand {
     },
     UserRevoke {
         name: PersonName,
-        /// The device; all of the person's when absent.
+        /// The device; all devices of the person when absent.
         device: Option<DeviceId>,
     },
     /// Erase a person's data.
     UserForget {
         name: PersonName,
     },
-    /// List the approvals that wait.
+    /// List the pending approvals.
     ApproveList,
     ApproveAllow {
         id: ApprovalId,
@@ -118,7 +125,7 @@ pub enum AdminCommand {
         id: ApprovalId,
         reason: Option<String>,
     },
-    /// List the tasks that wait for people.
+    /// List the open tasks.
     TaskList,
     TaskShow {
         id: TaskId,
@@ -126,7 +133,7 @@ pub enum AdminCommand {
     TaskTake {
         id: TaskId,
         by: String,
-        /// Takes the task over from the person who holds it.
+        /// Takes the task even if another person has it.
         over: bool,
     },
     TaskGiveBack {
@@ -143,35 +150,34 @@ pub enum AdminCommand {
         by: String,
         reason: String,
     },
-    /// List the skills of a domain beside our own.
+    /// Follow a domain, whose skills are listed in the registry.
     RegistryFollow {
         domain: Domain,
     },
-    /// List them no more.
+    /// Stop following a domain.
     RegistryUnfollow {
         domain: Domain,
     },
-    /// List the domains that are followed.
+    /// List the followed domains.
     RegistryList,
     /// List an agent of another host in the directory.
     RegistryAdd {
-        /// The address of its description, or its DID.
+        /// URL of the agent's description, or its DID.
         target: String,
     },
     RegistryRemove {
         /// Id or DID of the agent, or the URL of its description.
-        /// Id or name of the key.
         which: String,
     },
-    /// List the agents of other hosts in the directory, and where ours are registered.
+    /// List the agents of other hosts in the directory, and the registrations of our agents elsewhere.
     RegistryAgents,
-    /// Have an agent send a message to another.
+    /// Send a message of a local agent to another agent.
     MessageSend {
         agent: AgentName,
         to: String,
         text: String,
     },
-    /// Show a message that was sent, and its answer once it came.
+    /// Show a sent message, with its answer if it has come.
     MessageShow {
         agent: AgentName,
         id: String,
@@ -183,7 +189,7 @@ pub enum AdminCommand {
     DidUnlink {
         did: String,
     },
-    /// List the DIDs that belong to people.
+    /// List the DIDs that are linked to people.
     DidLinks,
     DidShow {
         /// The agent; the service and all agents when absent.
@@ -200,10 +206,10 @@ pub enum AdminCommand {
     /// List audit records.
     AuditList {
         after: u64,
-        /// At most so many.
+        /// Maximum number of records.
         limit: usize,
     },
-    /// Prove the audit chain.
+    /// Verify the audit chain.
     AuditVerify,
     /// Delete old audit records.
     AuditPrune {
@@ -213,242 +219,226 @@ pub enum AdminCommand {
     AuditExplain {
         call: CallId,
     },
-    /// Look for damage in the store.
+    /// Check the store for damage.
     StoreCheck,
 }
 
+/// Executes admin commands.
 #[derive(Debug, Clone)]
 pub struct AdminApi {
-    engine: Engine,
-    checkpoints: Arc<Checkpoints>,
-    /// Reads followed domains; none while no server runs.
-    crawler: Option<SkillCrawler>,
-    keeper: Option<DirectoryIndex>,
-    /// Registers own agents at other directories; none while no server runs.
-    herald: Option<DirectoryPublisher>,
-    /// Sends messages; none while no server runs.
-    messages: Option<Messages>,
-    people: Option<InviteOrigin>,
-    dids: Dids,
+    pub(crate) engine: Engine,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) dids: Dids,
+    pub(crate) directory: DirectoryIndex,
+    pub(crate) invites: InviteOrigin,
     /// The keys and sessions that agents have with people's devices.
-    peers: Option<Arc<AgentPeers>>,
-    /// The directory, where no server runs in it.
-    data: Option<Arc<DataDir>>,
+    pub(crate) peers: Arc<AgentPeers>,
+    pub(crate) host: AdminHost,
+}
+
+/// The process that executes admin commands.
+#[derive(Debug, Clone)]
+pub(crate) enum AdminHost {
+    Server(Box<ServerParts>),
+    /// The command line, which holds the lock of the data directory so that no server starts.
+    CommandLine {
+        _lock: Arc<DataDir>,
+    },
+}
+
+/// Parts of a running server that admin commands use.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerParts {
+    pub(crate) crawler: SkillCrawler,
+    pub(crate) publisher: DirectoryPublisher,
+    pub(crate) messages: DirectMessageSender,
 }
 
 impl AdminApi {
-    pub(crate) fn new(engine: Engine, checkpoints: Checkpoints, dids: Dids, data: Option<DataDir>) -> Self {
-        Self {
-            engine,
-            checkpoints: Arc::new(checkpoints),
-            crawler: None,
-            keeper: None,
-            herald: None,
-            messages: None,
-            people: None,
-            dids,
-            peers: None,
-            data: data.map(Arc::new),
+    fn server(&self) -> Option<&ServerParts> {
+        match &self.host {
+            AdminHost::Server(parts) => Some(parts),
+            AdminHost::CommandLine { .. } => None,
         }
     }
 
-    pub(crate) fn with_peers(mut self, peers: Arc<AgentPeers>) -> Self {
-        self.peers = Some(peers);
-        self
+    fn crawler(&self) -> Option<&SkillCrawler> {
+        self.server().map(|server| &server.crawler)
     }
 
-    pub(crate) fn with_people(mut self, people: InviteOrigin) -> Self {
-        self.people = Some(people);
-        self
-    }
-
-    fn people(&self) -> Result<&InviteOrigin, EngineError> {
-        self.people.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there are no people here"))
-    }
-
-    pub(crate) fn with_crawler(mut self, crawler: SkillCrawler) -> Self {
-        self.crawler = Some(crawler);
-        self
-    }
-
-    pub(crate) fn with_keeper(mut self, keeper: DirectoryIndex, herald: Option<DirectoryPublisher>) -> Self {
-        (self.keeper, self.herald) = (Some(keeper), herald);
-        self
-    }
-
-    pub(crate) fn with_messages(mut self, messages: Messages) -> Self {
-        self.messages = Some(messages);
-        self
-    }
-
-    fn messages(&self) -> Result<&Messages, EngineError> {
+    fn messages(&self) -> Result<&DirectMessageSender, EngineError> {
         let message = "no server runs in this data directory to take the answer; start it, and send the message again";
-        self.messages.as_ref().ok_or_else(|| EngineError::new(Code::NoMessageService, message))
+        let server = self.server().ok_or_else(|| EngineError::new(Code::NoMessageService, message))?;
+        Ok(&server.messages)
     }
 
-    fn keeper(&self) -> Result<&DirectoryIndex, EngineError> {
-        self.keeper.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there is no directory here"))
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    pub(crate) fn checkpoints(&self) -> Arc<Checkpoints> {
-        Arc::clone(&self.checkpoints)
-    }
-
-    /// Carries out an order, and records one that changes something.
-    pub async fn carry_out(&self, order: AdminCommand, by: &OrderIssuer) -> Result<Value, StartError> {
-        match order.record(&self.engine, by) {
-            Some(record) => self.engine.records().run_order(record, self.perform(order), ordered::made).await,
-            None => self.perform(order).await,
+    /// Executes a command. A command that changes something is recorded in the audit chain.
+    pub async fn carry_out(&self, command: AdminCommand, by: &OrderIssuer) -> Result<Value, StartError> {
+        match command.record(&self.engine, by) {
+            Some(record) => self.engine.records().run_order(record, self.execute(command), ordered::created_id).await,
+            None => self.execute(command).await,
         }
     }
 
-    async fn perform(&self, order: AdminCommand) -> Result<Value, StartError> {
+    async fn execute(&self, command: AdminCommand) -> Result<Value, StartError> {
         let engine = &self.engine;
-        Ok(match order {
+        match command {
             AdminCommand::KeyCreate { name, person, scopes, signing, operator, term } => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
                 let new = NewKey { name, person, scopes, role, term };
-                with_secret(if signing {
+                let (key, secret) = if signing {
                     engine.access().create_signing_key(new).await?
                 } else {
                     engine.access().create_key(new).await?
-                })
+                };
+                reply(KeyWithSecret { info: key.into(), secret })
             }
-            AdminCommand::KeyList => json!({"keys": engine.access().keys().await?}),
-            AdminCommand::KeyRevoke { which } => json!({"revoked": engine.access().revoke_key(&which).await?}),
+            AdminCommand::KeyList => {
+                let keys = engine.access().keys().await?;
+                reply(KeyList { keys: keys.into_iter().map(KeyInfo::from).collect() })
+            }
+            AdminCommand::KeyRevoke { which } => {
+                reply(RevokedKey { revoked: engine.access().revoke_key(&which).await?.into() })
+            }
             AdminCommand::KeyRotate { which, term, overlap_seconds } => {
-                with_secret(engine.access().rotate_key(&which, term, Duration::from_secs(overlap_seconds)).await?)
+                let overlap = Duration::from_secs(overlap_seconds);
+                let (key, secret) = engine.access().rotate_key(&which, term, overlap).await?;
+                reply(KeyWithSecret { info: key.into(), secret })
             }
             AdminCommand::GrantCreate { principal, agent, scopes, until, once } => {
                 let term = match (until, once) {
                     (Some(_), true) => {
-                        return Err(EngineError::new(
-                            Code::BadRequest,
-                            "a grant is for once or until a time, not both",
-                        )
-                        .into());
+                        let message = "a grant is for once or until a time, not both";
+                        return Err(StartError::new(Code::BadRequest, message));
                     }
                     (None, true) => GrantTerm::Once,
                     (Some(end), false) => GrantTerm::Until(end),
                     (None, false) => GrantTerm::UntilRevoked,
                 };
-                json!({"grant": engine.access().create_grant(principal, agent, scopes, term, Principal::Operator).await?})
+                let grant = engine.access().create_grant(principal, agent, scopes, term, Principal::Operator).await?;
+                reply(CreatedGrant { grant })
             }
-            AdminCommand::GrantList => json!({"grants": engine.access().grants().await?}),
+            AdminCommand::GrantList => reply(GrantList { grants: engine.access().grants().await? }),
             AdminCommand::GrantRevoke { id } => {
                 engine.access().revoke_grant(&id).await?;
-                json!({"revoked": id})
+                reply(RevokedGrant { revoked: id })
             }
-            AdminCommand::UserInvite { name, seconds } => users::invite(engine, self.people()?, name, seconds).await?,
-            AdminCommand::UserList => users::list(engine).await?,
-            AdminCommand::UserDevices { name } => users::devices(engine, &name).await?,
-            AdminCommand::UserRevoke { name, device } => users::revoke(engine, &name, device.as_ref()).await?,
+            AdminCommand::UserInvite { name, seconds } => {
+                reply(users::invite(engine, &self.invites, name, seconds).await?)
+            }
+            AdminCommand::UserList => reply(users::list(engine).await?),
+            AdminCommand::UserDevices { name } => reply(UserDevices { devices: users::devices(engine, &name).await? }),
+            AdminCommand::UserRevoke { name, device } => {
+                reply(RevokedDevices { revoked: users::revoke(engine, &name, device.as_ref()).await? })
+            }
             AdminCommand::UserForget { name } => {
-                let forgotten =
-                    engine.records().forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
-                if let Some(peers) = &self.peers {
-                    peers.forget_person(&name, &forgotten.devices)?;
-                }
-                json!({"forgotten": forgotten.pseudonym, "redacted": forgotten.redacted})
+                let report = engine.records().forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
+                self.peers.forget_person(&name, &report.devices)?;
+                reply(ForgottenUser { forgotten: report.pseudonym, redacted: report.redacted })
             }
-            AdminCommand::ApproveList => json!({"approvals": engine.approvals().pending_approvals().await?}),
-            AdminCommand::ApproveAllow { id } => {
-                json!({"approval": engine.approvals().decide_approval(&id, ApprovalAnswer::Allow, Principal::Operator).await?})
+            AdminCommand::ApproveList => {
+                reply(ApprovalList { approvals: engine.approvals().pending_approvals().await? })
             }
+            AdminCommand::ApproveAllow { id } => self.decide_approval(&id, ApprovalAnswer::Allow).await,
             AdminCommand::ApproveDeny { id, reason } => {
-                json!({"approval": engine.approvals().decide_approval(&id, ApprovalAnswer::Deny { reason }, Principal::Operator).await?})
+                self.decide_approval(&id, ApprovalAnswer::Deny { reason }).await
             }
-            AdminCommand::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().open_tasks().await?}),
-            AdminCommand::TaskShow { id } => json!({"now": engine.now(), "task": engine.inbox().task(&id).await?}),
-            AdminCommand::TaskTake { id, by, over } => self.step(&id, TaskCommand::Take { over }, &by).await?,
-            AdminCommand::TaskGiveBack { id, by } => self.step(&id, TaskCommand::GiveBack, &by).await?,
-            AdminCommand::TaskFinish { id, by, output } => self.step(&id, TaskCommand::Finish(output), &by).await?,
-            AdminCommand::TaskRefuse { id, by, reason } => self.step(&id, TaskCommand::Refuse(reason), &by).await?,
-            AdminCommand::RegistryFollow { domain } => registry::follow(engine, self.crawler.as_ref(), domain).await?,
+            AdminCommand::TaskList => reply(TaskList { now: engine.now(), tasks: engine.inbox().open_tasks().await? }),
+            AdminCommand::TaskShow { id } => {
+                reply(TaskDetails { now: engine.now(), task: engine.inbox().task(&id).await? })
+            }
+            AdminCommand::TaskTake { id, by, over } => self.step_task(&id, TaskCommand::Take { over }, &by).await,
+            AdminCommand::TaskGiveBack { id, by } => self.step_task(&id, TaskCommand::GiveBack, &by).await,
+            AdminCommand::TaskFinish { id, by, output } => self.step_task(&id, TaskCommand::Finish(output), &by).await,
+            AdminCommand::TaskRefuse { id, by, reason } => self.step_task(&id, TaskCommand::Refuse(reason), &by).await,
+            AdminCommand::RegistryFollow { domain } => reply(registry::follow(engine, self.crawler(), domain).await?),
             AdminCommand::RegistryUnfollow { domain } => {
-                registry::unfollow(engine, self.crawler.as_ref(), &domain).await?
+                registry::unfollow(engine, self.crawler(), &domain).await?;
+                reply(UnfollowedDomain { unfollowed: domain })
             }
-            AdminCommand::RegistryList => registry::list(engine, self.crawler.as_ref()).await?,
-            AdminCommand::RegistryAdd { target } => registry::agents::add(engine, self.keeper()?, &target).await?,
-            AdminCommand::RegistryRemove { which } => registry::agents::remove(self.keeper()?, &which).await?,
-            AdminCommand::RegistryAgents => registry::agents::list(engine, self.keeper()?, self.herald.as_ref()),
-            AdminCommand::MessageSend { agent, to, text } => self.messages()?.send(&agent, &to, text).await?,
-            AdminCommand::MessageShow { agent, id } => self.messages()?.letter(&agent, &id).await?,
+            AdminCommand::RegistryList => reply(registry::list(engine, self.crawler()).await?),
+            AdminCommand::RegistryAdd { target } => {
+                reply(registry::agents::add(engine, &self.directory, &target).await?)
+            }
+            AdminCommand::RegistryRemove { which } => reply(registry::agents::remove(&self.directory, &which).await?),
+            AdminCommand::RegistryAgents => {
+                let publisher = self.server().map(|server| &server.publisher);
+                reply(registry::agents::list(engine, &self.directory, publisher)?)
+            }
+            AdminCommand::MessageSend { agent, to, text } => {
+                reply(SentMessage { letter: self.messages()?.send(&agent, &to, text).await? })
+            }
+            AdminCommand::MessageShow { agent, id } => {
+                self.messages()?;
+                reply(SentMessage { letter: engine.direct_messages().direct_message(&agent, &id).await? })
+            }
             AdminCommand::DidLink { did, person } => {
                 let did = Did::parse(&did).map_err(|error| EngineError::new(Code::BadRequest, error.to_string()))?;
-                json!({"link": engine.access().link_did(did.as_str(), person).await?})
+                reply(LinkedDid { link: engine.access().link_did(did.as_str(), person).await? })
             }
             AdminCommand::DidUnlink { did } => {
                 engine.access().unlink_did(&did).await?;
-                json!({"unlinked": did})
+                reply(UnlinkedDid { unlinked: did })
             }
-            AdminCommand::DidLinks => json!({"links": engine.access().did_links().await?}),
-            AdminCommand::DidShow { agent } => self.dids.show(agent.as_ref())?,
-            AdminCommand::DidRotate { subject } => self.dids.rotate(&subject)?,
-            AdminCommand::DidMove { .. } if self.data.is_none() => {
+            AdminCommand::DidLinks => reply(DidLinkList { links: engine.access().did_links().await? }),
+            AdminCommand::DidShow { agent } => reply(self.dids.show(agent.as_ref())?),
+            AdminCommand::DidRotate { subject } => reply(self.dids.rotate(&subject)?),
+            AdminCommand::DidMove { .. } if self.server().is_some() => {
                 let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
-                return Err(StartError::new(Code::DataDirInUse, message));
+                Err(StartError::new(Code::DataDirInUse, message))
             }
-            AdminCommand::DidMove { to } => self.dids.move_to(&to)?,
+            AdminCommand::DidMove { to } => reply(self.dids.move_to(&to)?),
             AdminCommand::AuditList { after, limit } => {
                 let links = engine.records().audit_links(after, limit).await?;
-                let records = links.iter().map(|link| {
-                    let record: Option<Value> = serde_json::from_str(&link.record).ok();
-                    json!({"seq": link.seq, "hash": link.hash, "record": record})
+                let records = links.into_iter().map(|link| {
+                    let record = serde_json::from_str(&link.record).ok();
+                    NumberedAuditRecord { seq: link.seq, hash: link.hash, record }
                 });
-                json!({"records": records.collect::<Vec<_>>()})
+                reply(AuditRecordList { records: records.collect() })
             }
-            AdminCommand::AuditVerify => self.verify().await?,
+            AdminCommand::AuditVerify => reply(self.verify_audit().await?),
             AdminCommand::AuditPrune { before } => {
                 let pruned = self.checkpoints.prune(engine, before, Principal::Operator).await?;
-                json!({"pruned": pruned, "before": before})
+                reply(PrunedRecords { pruned, before })
             }
             AdminCommand::AuditExplain { call } => {
                 let _unpruned = self.checkpoints.hold().await;
-                let explained = engine
-                    .records()
-                    .explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key())
-                    .await?;
-                json!(explained)
+                let checkpoints = self.checkpoints.read()?;
+                reply(engine.records().explain_call(&call, &checkpoints, self.checkpoints.public_key()).await?)
             }
-            AdminCommand::StoreCheck => json!(engine.check_store().await?),
-        })
+            AdminCommand::StoreCheck => reply(engine.check_store().await?),
+        }
     }
 
-    async fn step(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Value, StartError> {
-        Ok(json!({"task": self.engine.inbox().step_task(id, step, by).await?}))
+    async fn decide_approval(&self, id: &ApprovalId, answer: ApprovalAnswer) -> Result<Value, StartError> {
+        let approval = self.engine.approvals().decide_approval(id, answer, Principal::Operator).await?;
+        reply(DecidedApproval { approval })
     }
 
-    async fn verify(&self) -> Result<Value, StartError> {
+    async fn step_task(&self, id: &TaskId, step: TaskCommand, by: &str) -> Result<Value, StartError> {
+        reply(ChangedTask { task: self.engine.inbox().step_task(id, step, by).await? })
+    }
+
+    async fn verify_audit(&self) -> Result<AuditVerification, StartError> {
         let _unpruned = self.checkpoints.hold().await;
         let checkpoints = self.checkpoints.read()?;
-        match self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await? {
-            Ok(proof) => {
-                let AuditProof { head, pruned, checkpoints } = proof;
-                let records = head.seq - pruned;
-                let mut answer =
-                    json!({"records": records, "hash": head.hash, "checkpoints": checkpoints, "intact": true});
-                if pruned > 0 {
-                    answer["pruned"] = pruned.into();
-                }
-                if checkpoints == 0 && head.seq > 0 {
-                    answer["warning"] = "there is no signed checkpoint, so records cut off the end cannot be noticed; the server writes one when it starts".into();
-                }
-                Ok(answer)
-            }
-            Err(broken) => Err(StartError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}"))),
-        }
+        let proof = self.engine.records().verify_audit(&checkpoints, self.checkpoints.public_key()).await?;
+        let AuditProof { head, pruned, checkpoints } = proof
+            .map_err(|broken| StartError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}")))?;
+        let warning = "there is no signed checkpoint, so records cut off the end cannot be noticed; the server writes one when it starts";
+        Ok(AuditVerification {
+            records: head.seq - pruned,
+            hash: head.hash,
+            checkpoints,
+            intact: true,
+            pruned: (pruned > 0).then_some(pruned),
+            warning: (checkpoints == 0 && head.seq > 0).then(|| warning.to_owned()),
+        })
     }
 }
 
-/// A key that was made or rotated, with its secret as `key`.
-fn with_secret((key, secret): (ApiKey, String)) -> Value {
-    let mut answer = json!(key);
-    answer["key"] = secret.into();
-    answer
+/// Serialises a reply. The JSON value sorts object keys, so that the bytes do not depend on the order of fields.
+fn reply(reply: impl Serialize) -> Result<Value, StartError> {
+    serde_json::to_value(reply).map_err(|error| StartError::new(Code::Internal, error.to_string()))
 }

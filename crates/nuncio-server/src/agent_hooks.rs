@@ -9,23 +9,23 @@ use bytes::Bytes;
 use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchRequest, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_engine::ports::store::relay::Delivery;
 use nuncio_engine::relay::{DeliveryKey, DeliveryOutcome, DeliveryResult, WebhookCall, WebhookProbe, WebhookSecret};
 use nuncio_engine::{Engine, EngineError};
 use url::Url;
 
-use crate::webhooks::jobs::{self, ANSWER, DeliverySource, DueJobs, InFlight, PAGE, retry_until_stored};
+use crate::webhooks::jobs::{self, DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_until_stored};
 use crate::webhooks::signing::{SharedSecret, WebhookMessage};
 
-/// How long one request may take.
-const TIME: Duration = Duration::from_secs(10);
+/// Time limit of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Calls agents.
-pub(crate) struct AgentHooks {
+/// Delivers events to the webhooks of agents' accounts.
+pub(crate) struct AgentWebhooks {
     pub(crate) engine: Engine,
     /// The client for addresses that agents' owners set.
-    pub(crate) way_out: Arc<LazyFetch>,
+    pub(crate) fetch: Arc<LazyFetch>,
 }
 
 /// An HTTP client built at first use: most servers have no webhooks, and building it takes a while.
@@ -34,36 +34,36 @@ pub(crate) type LazyFetch = LazyLock<FetchSetup, Box<dyn FnOnce() -> FetchSetup 
 /// The client, or why it could not be built.
 type FetchSetup = Result<Arc<dyn Fetch>, String>;
 
-pub(crate) enum AgentHookJob {
+pub(crate) enum AgentWebhookJob {
     Call(Box<Delivery>),
     Probe(AgentId),
 }
 
-/// The event number that stands for a probe; no event has it.
-const PROBE: u64 = 0;
+/// The number that a probe has in place of an event; event numbers start at one.
+const PROBE_NUMBER: u64 = 0;
 
-impl DeliverySource for AgentHooks {
+impl DeliverySource for AgentWebhooks {
     type Key = DeliveryKey;
     type Receiver = AgentId;
-    type Job = AgentHookJob;
+    type Job = AgentWebhookJob;
 
     fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    async fn find_due(&self, held: &InFlight<DeliveryKey, AgentId>) -> Result<DueJobs<Self>, EngineError> {
-        let (known, full, now) = (held.known(), held.full(), self.engine.now());
-        let found = self.engine.webhooks().deliveries_due(known, &full, PAGE).await?;
+    async fn find_due(&self, in_flight: &JobsInFlight<DeliveryKey, AgentId>) -> Result<DueJobs<Self>, EngineError> {
+        let (in_flight_keys, full, now) = (in_flight.keys(), in_flight.full(), self.engine.now());
+        let found = self.engine.webhooks().deliveries_due(in_flight_keys, &full, PAGE).await?;
         let mut next = match found.is_empty() {
-            true => self.engine.webhooks().next_delivery_due(known, &full).await?,
+            true => self.engine.webhooks().next_delivery_due(in_flight_keys, &full).await?,
             false => Some(now),
         };
-        let mut due: Vec<_> = found.into_iter().map(call).collect();
-        let probes = self.engine.webhooks().probes().into_iter().map(|(agent, at)| ((agent, PROBE), at));
-        for (key, at) in probes.filter(|(key, _)| !known.contains(key)) {
+        let mut due: Vec<_> = found.into_iter().map(call_job).collect();
+        let probes = self.engine.webhooks().probes().into_iter().map(|(agent, at)| ((agent, PROBE_NUMBER), at));
+        for (key, at) in probes.filter(|(key, _)| !in_flight_keys.contains(key)) {
             if at <= now {
                 let agent = key.0.clone();
-                due.push((key, agent.clone(), AgentHookJob::Probe(agent)));
+                due.push((key, agent.clone(), AgentWebhookJob::Probe(agent)));
             } else {
                 next = Some(next.map_or(at, |next: Timestamp| next.min(at)));
             }
@@ -75,16 +75,16 @@ impl DeliverySource for AgentHooks {
         self.engine.webhooks().wait_for_delivery().await;
     }
 
-    async fn run(&self, job: AgentHookJob) {
+    async fn run(&self, job: AgentWebhookJob) {
         match job {
-            AgentHookJob::Call(delivery) => {
+            AgentWebhookJob::Call(delivery) => {
                 let call =
                     retry_until_stored(&self.engine, || self.engine.webhooks().webhook_call((*delivery).clone())).await;
                 if let Some(call) = call {
                     self.deliver(&call).await;
                 }
             }
-            AgentHookJob::Probe(agent) => {
+            AgentWebhookJob::Probe(agent) => {
                 match retry_until_stored(&self.engine, || self.engine.webhooks().probe(&agent)).await {
                     None => {}
                     Some(WebhookProbe::Call(call)) => self.deliver(&call).await,
@@ -99,30 +99,30 @@ impl DeliverySource for AgentHooks {
     }
 }
 
-fn call(delivery: Delivery) -> (DeliveryKey, AgentId, AgentHookJob) {
+fn call_job(delivery: Delivery) -> (DeliveryKey, AgentId, AgentWebhookJob) {
     let agent = delivery.agent.clone();
-    ((agent.clone(), delivery.mailed.seq), agent, AgentHookJob::Call(Box::new(delivery)))
+    ((agent.clone(), delivery.mailed.seq), agent, AgentWebhookJob::Call(Box::new(delivery)))
 }
 
-impl AgentHooks {
+impl AgentWebhooks {
     async fn deliver(&self, call: &WebhookCall) {
-        let (kind, answered) = match nuncio_a2h::server::call_body(call) {
+        let (kind, result) = match nuncio_a2h::server::call_body(call) {
             Some((kind, body)) => (kind, self.send(call, body.into()).await),
             None => ("message.new".to_owned(), DeliveryResult::Forgotten),
         };
         let outcome =
-            retry_until_stored(&self.engine, || self.engine.webhooks().delivery_ended(call, &kind, &answered)).await;
+            retry_until_stored(&self.engine, || self.engine.webhooks().delivery_ended(call, &kind, &result)).await;
         let (agent, delivery) = (&call.delivery.agent, &call.delivery_id);
         match outcome {
             DeliveryOutcome::Over => {}
             DeliveryOutcome::Again(at) => {
-                tracing::info!(%agent, delivery, ?answered, %at, "a webhook could not be delivered; it is retried");
+                tracing::info!(%agent, delivery, ?result, %at, "a webhook could not be delivered; it is retried");
             }
             DeliveryOutcome::GivenUp => {
-                tracing::warn!(%agent, delivery, ?answered, "a webhook could not be delivered; given up");
+                tracing::warn!(%agent, delivery, ?result, "a webhook could not be delivered; given up");
             }
             DeliveryOutcome::Disabled => {
-                tracing::warn!(%agent, delivery, "a webhook answered 410 Gone and is disabled");
+                tracing::warn!(%agent, delivery, "a webhook result 410 Gone and is disabled");
             }
         }
     }
@@ -132,7 +132,7 @@ impl AgentHooks {
             return DeliveryResult::Nothing("its secret cannot be decrypted here; rotate it".to_owned());
         };
         let headers = headers(&call.delivery.agent, &call.delivery_id, secret, self.engine.now(), &body);
-        match self.ask(outgoing("POST", call.url.clone(), headers, Some(body))).await {
+        match self.request_status(webhook_request("POST", call.url.clone(), headers, Some(body))).await {
             Ok(status @ 200..300) => DeliveryResult::Arrived(status),
             Ok(410) => DeliveryResult::Gone,
             Ok(status) => DeliveryResult::Refused(status),
@@ -142,22 +142,35 @@ impl AgentHooks {
 
     async fn is_healthy(&self, agent: &AgentId, url: Url) -> bool {
         let headers = vec![("x-hashee-agent-id".to_owned(), agent.to_string())];
-        matches!(self.ask(outgoing("GET", url, headers, None)).await, Ok(200..300))
+        matches!(self.request_status(webhook_request("GET", url, headers, None)).await, Ok(200..300))
     }
 
-    /// The status of the answer, or why there is none.
-    async fn ask(&self, request: FetchRequest) -> Result<u16, String> {
-        let fetch = (**self.way_out).as_ref().map_err(Clone::clone)?;
+    /// The status of the response, or why there is none.
+    async fn request_status(&self, request: FetchRequest) -> Result<u16, String> {
+        let fetch = (**self.fetch).as_ref().map_err(Clone::clone)?;
         jobs::status(fetch.fetch(request).await).map_err(|error| error.to_string())
     }
 }
 
-/// The address was set by the agent's owner, so it gets the trust of a stranger.
-fn outgoing(method: &'static str, url: Url, headers: Vec<(String, String)>, body: Option<Bytes>) -> FetchRequest {
-    FetchRequest { method, url, headers, body, trust: Trust::Stranger, timeout: TIME, max_bytes: ANSWER }
+/// A request to a webhook. Its address was set by the owner of the agent, so it is not trusted.
+fn webhook_request(
+    method: &'static str,
+    url: Url,
+    headers: Vec<(String, String)>,
+    body: Option<Bytes>,
+) -> FetchRequest {
+    FetchRequest {
+        method,
+        url,
+        headers,
+        body,
+        trust: AddressTrust::Stranger,
+        timeout: REQUEST_TIMEOUT,
+        max_bytes: MAX_RESPONSE,
+    }
 }
 
-/// Both sets of headers, over the same bytes with the same secret.
+/// Both sets of signature headers, made over the same bytes with the same secret.
 fn headers(agent: &AgentId, id: &str, secret: &WebhookSecret, now: Timestamp, body: &[u8]) -> Vec<(String, String)> {
     let secret = SharedSecret::new(secret.bytes());
     let signed = WebhookMessage::new(id, now, body);

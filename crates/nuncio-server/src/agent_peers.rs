@@ -1,8 +1,8 @@
-//! Served agents at their relays: each agent with tools on people's devices is there under its own keys, calls these
-//! tools sealed and answers what people write to it.
+//! Connects served agents to their relays. An agent with tools on people's devices has its own keys there, seals the
+//! calls of these tools and answers the messages of people.
 //!
-//! Architecture Invariant: where relay and agent run apart, the relay reads nothing of this. In one process the operator
-//! could; `docs/sealing.md` says so.
+//! Architecture Invariant: a relay in another process can read none of these messages. In one process the operator could
+//! read them (`docs/sealing.md`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,11 +14,11 @@ use nuncio_backend::runners::PeerLookup;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::bundle::SealMode;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, AgentName, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::did::DidUrl;
 use nuncio_identity::seal::{KeyStore, KeyStoreError, NewSealIdentity, SealIdentity};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -42,7 +42,7 @@ pub(crate) struct AgentPeers {
     engine: Engine,
     seals: SealFolder,
     /// Relays of agents whose people have accounts on another server.
-    elsewhere: Vec<RelaySetting>,
+    remote_relays: Vec<RelaySetting>,
     fetch: Arc<GuardedFetch>,
     peers: RwLock<HashMap<AgentName, Peer>>,
     stop: CancellationToken,
@@ -55,7 +55,7 @@ impl AgentPeers {
     pub(crate) fn new(
         engine: Engine,
         seals: SealFolder,
-        elsewhere: Vec<RelaySetting>,
+        remote_relays: Vec<RelaySetting>,
         fetch: Arc<GuardedFetch>,
         stop: &CancellationToken,
     ) -> Self {
@@ -63,7 +63,7 @@ impl AgentPeers {
         Self {
             engine,
             seals,
-            elsewhere,
+            remote_relays,
             fetch,
             peers: RwLock::default(),
             _stop_on_drop: stop.clone().drop_guard(),
@@ -89,22 +89,23 @@ impl AgentPeers {
             StartError::new(Code::DataDirUnusable, message)
         };
         let relay = self.relay(name)?;
-        let keep = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
-        let party = self.party(Arc::clone(&keep) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
+        let key_store = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
+        let seal_identity =
+            self.seal_identity(Arc::clone(&key_store) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
         let handler = Arc::new(SealedMessages { engine: self.engine.clone(), agent: name.clone() });
         let entropy = Arc::new(SystemEntropy);
         let clock = Arc::clone(self.engine.clock());
-        let peer = Peer::new(PeerConfig { relay, keep, party, clock, entropy, handler });
+        let peer = Peer::new(PeerConfig { relay, key_store, seal_identity, clock, entropy, handler });
         self.tasks.spawn(peer.clone().run(self.stop.clone()));
         self.peers.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), peer);
         Ok(())
     }
 
     fn relay(&self, name: &AgentName) -> Result<Arc<dyn Relay>, StartError> {
-        let Some(setting) = self.elsewhere.iter().find(|setting| setting.agent == *name) else {
+        let Some(setting) = self.remote_relays.iter().find(|setting| setting.agent == *name) else {
             return Ok(Arc::new(LocalRelay::new(self.engine.clone(), AgentId::from(name.clone()))));
         };
-        let address = RelayAddress { url: setting.url.clone(), trust: Trust::Configured };
+        let address = RelayAddress { url: setting.url.clone(), trust: AddressTrust::Configured };
         let token = Arc::new(AgentToken::new(setting.agent_id.clone(), setting.token()?));
         let fetch = Arc::clone(&self.fetch);
         Ok(Arc::new(HttpRelay::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
@@ -125,37 +126,37 @@ impl AgentPeers {
         Ok(())
     }
 
-    /// The agent's keys, created at first use, with a proof by its DID.
-    fn party(
+    /// The seal identity of an agent: its keys, created at first use, with a proof by its DID.
+    fn seal_identity(
         &self,
-        keep: Arc<dyn KeyStore>,
+        key_store: Arc<dyn KeyStore>,
         me: &Recipient,
         name: &AgentName,
         dids: &Dids,
     ) -> Result<SealIdentity, KeyStoreError> {
         let now = self.engine.now();
-        let mut party = match SealIdentity::load(Arc::clone(&keep))? {
-            Some(party) => party,
+        let mut seal_identity = match SealIdentity::load(Arc::clone(&key_store))? {
+            Some(seal_identity) => seal_identity,
             None => {
                 let device = DeviceId::parse(&random_name(&SystemEntropy, "dev_"));
                 let device = device.map_err(|why| KeyStoreError(why.to_string()))?;
                 let new = NewSealIdentity { named: Some((me.clone(), device)), mode: SealMode::Stateful, now };
-                SealIdentity::create(keep, &new)?
+                SealIdentity::create(key_store, &new)?
             }
         };
-        if let Some((owner, device)) = party.owner_device()
+        if let Some((owner, device)) = seal_identity.owner_device()
             && owner != me
         {
             // The agent was at another relay before, under another id.
             let device = device.clone();
-            party.set_owner_device(me.clone(), device, now)?;
+            seal_identity.set_owner_device(me.clone(), device, now)?;
         }
         if let Some(own) = dids.of(&DidSubject::Agent(name.clone()))
             && let Ok(by) = DidUrl::parse(own.key_id())
         {
-            party.add_did_proof(&by, own.key()).map_err(|why| KeyStoreError(why.to_string()))?;
+            seal_identity.add_did_proof(&by, own.key()).map_err(|why| KeyStoreError(why.to_string()))?;
         }
-        Ok(party)
+        Ok(seal_identity)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Agent files: found, read, published, and watched while the server runs.
+//! Reads agent files, publishes their agents, and publishes changed files while the server runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use crate::hosting::Hosting;
 use crate::programs::ProgramRules;
 
 const FILE: &str = "agent.toml";
-const EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentSource {
-    /// A file, or a folder with one agent or one agent a subfolder.
+    /// A file, or a folder with one agent file, or with one in each subfolder.
     Path(PathBuf),
     Embedded {
         name: &'static str,
@@ -39,7 +39,7 @@ pub struct AgentFile {
 }
 
 impl AgentSource {
-    /// The files there are now, in order.
+    /// The agent files that exist now, sorted by path.
     pub fn files(&self) -> Result<Vec<AgentFile>, StartError> {
         match self {
             Self::Embedded { name, text } => {
@@ -87,7 +87,7 @@ fn invalid(message: String) -> StartError {
     StartError::new(Code::AgentFileInvalid, message)
 }
 
-/// Reads every agent of a source; all faults of all files at once.
+/// Reads every agent of a source. An error lists the faults of all files.
 pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, DeclaredAgent)>, StartError> {
     parse(source.files()?)
 }
@@ -119,8 +119,8 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, Start
     Ok(declared)
 }
 
-/// Serves what a source declares, and follows its changes.
-pub(crate) struct Publisher {
+/// Publishes the agents of a source, and its changes.
+pub(crate) struct AgentPublisher {
     pub(crate) engine: Engine,
     pub(crate) runners: Arc<Runners>,
     pub(crate) peers: Arc<AgentPeers>,
@@ -133,10 +133,10 @@ pub(crate) struct Publisher {
     /// Digests of the files at the last poll, so that each state is checked once.
     seen: Option<Digest>,
     /// The error of the last poll.
-    missing: Option<StartError>,
+    last_error: Option<StartError>,
 }
 
-impl Publisher {
+impl AgentPublisher {
     pub(crate) fn new(
         engine: Engine,
         runners: Arc<Runners>,
@@ -145,8 +145,8 @@ impl Publisher {
         hosting: Hosting,
         programs: ProgramRules,
     ) -> Self {
-        let (served, seen, missing) = (BTreeMap::new(), None, None);
-        Self { engine, runners, peers, source, hosting, programs, served, seen, missing }
+        let (served, seen, last_error) = (BTreeMap::new(), None, None);
+        Self { engine, runners, peers, source, hosting, programs, served, seen, last_error }
     }
 
     /// Publishes changed agent files. When a file is invalid, the agents served before stay.
@@ -164,9 +164,9 @@ impl Publisher {
             let digest = Digest::of_bytes(file.text.as_bytes());
             let name = declared.agent.name.clone();
             if self.served.get(&file.path) != Some(&(name.clone(), digest)) {
-                // Absolute, since a program beside the file is started in that folder; a text has none.
-                let place = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
-                if let Some(folder) = place.as_deref().and_then(Path::parent) {
+                // The absolute folder, since programs are started in it. An embedded file has none.
+                let path = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
+                if let Some(folder) = path.as_deref().and_then(Path::parent) {
                     self.runners.set_base_dir(name.clone(), folder.to_owned());
                     if let Some(note) = self.programs.note_on_folder(&declared.agent, folder) {
                         tracing::warn!("{note}");
@@ -177,7 +177,7 @@ impl Publisher {
                 }
                 let state = self.runners.state_folder(&name);
                 move_hotel(&self.programs.data, &state, &declared.agent)?;
-                self.hosting.admit(&declared.agent, place.as_deref().and_then(Path::parent)).await?;
+                self.hosting.admit(&declared.agent, path.as_deref().and_then(Path::parent)).await?;
                 let manifest = nuncio_a2h::project::manifest(&declared.agent);
                 let announced = self.engine.manifests().announce(&declared.agent, manifest).await;
                 announced.map_err(|error| StartError::new(error.code, error.message))?;
@@ -206,21 +206,21 @@ impl Publisher {
         }
         loop {
             tokio::select! {
-                () = self.engine.clock().sleep_until(self.engine.now().after(EVERY)) => {}
+                () = self.engine.clock().sleep_until(self.engine.now().after(POLL_INTERVAL)) => {}
                 () = stop.cancelled() => return,
             }
             match self.refresh().await {
                 Ok(0) => {}
-                Ok(changed) => tracing::info!(changed, "agent files changed; the new ones are served"),
-                // A file that is gone is missed at every look, and said once.
-                Err(error) if self.missing.as_ref() == Some(&error) => continue,
+                Ok(changed) => tracing::info!(changed, "published changed agent files"),
+                // The same error at the next poll is not logged again.
+                Err(error) if self.last_error.as_ref() == Some(&error) => continue,
                 Err(error) => {
-                    tracing::error!("an agent file changed and is wrong; the old agent stays:\n{error}");
-                    self.missing = Some(error);
+                    tracing::error!("a changed agent file is invalid; the agents served before stay:\n{error}");
+                    self.last_error = Some(error);
                     continue;
                 }
             }
-            self.missing = None;
+            self.last_error = None;
         }
     }
 }

@@ -10,11 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_anp::server::{AuthenticationResult, DeliveryFailure, DirectMessage, Identities};
 use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
+use nuncio_auth::did::{DidOwnership, HostDids as _};
+use nuncio_auth::{DidAuth, DidCheckResult, RequestHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
-use nuncio_engine::{Engine, Identity};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
+use nuncio_engine::{CallerIdentity, Engine};
 use nuncio_identity::http_signature::{SignatureParameters, SignaturePolicy};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
@@ -22,36 +24,41 @@ use nuncio_identity::{AuthError, Did};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::auth::Auth;
-use crate::auth::did::{DidCheck, RequestHead};
-use crate::dids::{DidOwnership, DidSubject, OwnDid};
-use crate::hosting::{Files, Hosting};
+use crate::dids::{DidSubject, Dids, OwnDid};
+use crate::hosting::{Hosting, InformationFiles};
 use crate::system::SystemEntropy;
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
-/// Implements the port of the ANP front.
+/// Implements the port `Identities` of the ANP front.
 pub(crate) struct AnpIdentities {
-    auth: Auth,
+    did_auth: Arc<DidAuth>,
+    dids: Dids,
     engine: Engine,
     /// Host and port that agent descriptions are served from.
     domain: String,
-    files: Arc<Files>,
+    files: Arc<InformationFiles>,
 }
 
 impl AnpIdentities {
-    pub(crate) fn new(auth: &Auth, engine: &Engine, hosting: &Hosting) -> Self {
+    pub(crate) fn new(did_auth: &Arc<DidAuth>, engine: &Engine, hosting: &Hosting) -> Self {
         let base = &hosting.host().base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
-        Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()) }
+        Self {
+            did_auth: Arc::clone(did_auth),
+            dids: hosting.dids().clone(),
+            engine: engine.clone(),
+            domain,
+            files: Arc::clone(hosting.files()),
+        }
     }
 
-    fn own(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
-        self.auth.dids.dids().of(&DidSubject::Agent(agent.clone()))
+    fn agent_identity(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
+        self.dids.of(&DidSubject::Agent(agent.clone()))
     }
 
-    /// Signed for the host it is served from. The same description has the same proof, whenever it is asked
-    /// for: its challenge is its own digest, its time that of the key.
+    /// Adds a proof for the host that serves the description. The challenge is the digest of the description and the time
+    /// that of the key, so that the same description always has the same proof.
     fn signed(&self, own: Option<Arc<OwnDid>>, description: Value) -> Value {
         let Some(own) = own else { return description };
         let challenge = URL_SAFE_NO_PAD.encode(&Digest::of_json(&description).as_bytes()[..16]);
@@ -72,9 +79,9 @@ impl AnpIdentities {
         let claim = OriginProof::from_auth(&json!(request.auth))?.claim()?;
         let (now, policy) = (self.engine.now(), SignaturePolicy::default());
         claim.check(&signed, now, &policy)?;
-        let document = self.auth.dids.resolver().resolve(claim.did()).await?;
+        let document = self.did_auth.resolver().resolve(claim.did()).await?;
         let verified = claim.verify(&signed, &document)?;
-        self.auth.dids.use_nonce("origin", &verified).await?;
+        self.did_auth.use_nonce("origin", &verified).await?;
         Ok(verified.did.to_string())
     }
 }
@@ -82,17 +89,17 @@ impl AnpIdentities {
 #[async_trait]
 impl Identities for AnpIdentities {
     async fn check(&self, parts: &Parts, body: &[u8]) -> AuthenticationResult {
-        let dids = &self.auth.dids;
+        let did_auth = &self.did_auth;
         let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
-        match dids.check(head, body).await {
-            DidCheck::Absent => AuthenticationResult::Absent(dids.answer(&AuthError::Missing)),
-            DidCheck::Refused(fault) => AuthenticationResult::Refused(dids.answer(&fault)),
-            // No description links the directory, so tokens do not count there.
-            DidCheck::Known(..) if parts.extensions.get() == Some(&Identity::Invalid) => {
+        match did_auth.check(head, body).await {
+            DidCheckResult::Absent => AuthenticationResult::Absent(did_auth.challenge(&AuthError::Missing)),
+            DidCheckResult::Refused(fault) => AuthenticationResult::Refused(did_auth.challenge(&fault)),
+            // The path rules refused the token: agent descriptions do not link to this address.
+            DidCheckResult::Known(..) if parts.extensions.get() == Some(&CallerIdentity::Invalid) => {
                 let fault = AuthError::AccessToken("this credential does not count at this address; sign the request");
-                AuthenticationResult::Refused(dids.answer(&fault))
+                AuthenticationResult::Refused(did_auth.challenge(&fault))
             }
-            DidCheck::Known(caller, grant) => {
+            DidCheckResult::Known(caller, grant) => {
                 let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
                 AuthenticationResult::Known(
                     Box::new(self.engine.access().linked(caller)),
@@ -110,24 +117,24 @@ impl Identities for AnpIdentities {
                 AuthError::Busy => ErrorCode::TemporarilyUnavailable,
                 _ => ErrorCode::Unauthorized,
             };
-            RpcError::new(code).saying(fault.to_string()).with_details(json!({"reason": fault.error_code()}))
+            RpcError::new(code).with_message(fault.to_string()).with_details(json!({"reason": fault.error_code()}))
         })
     }
 
     fn agent_did(&self, agent: &AgentName) -> Option<String> {
-        self.own(agent).map(|own| own.did().to_string())
+        self.agent_identity(agent).map(|own| own.did().to_string())
     }
 
     fn service_did(&self) -> Option<String> {
-        self.auth.dids.dids().service().map(|own| own.did().to_string())
+        self.dids.service().map(|own| own.did().to_string())
     }
 
     fn is_ours(&self, did: &str) -> bool {
-        Did::parse(did).is_ok_and(|did| !matches!(self.auth.dids.dids().standing(&did), DidOwnership::Foreign))
+        Did::parse(did).is_ok_and(|did| !matches!(self.dids.ownership(&did), DidOwnership::Foreign))
     }
 
     fn signed_message(&self, message: &DirectMessage) -> Result<Value, String> {
-        let own = self.own(&message.agent).ok_or("the agent has no DID")?;
+        let own = self.agent_identity(&message.agent).ok_or("the agent has no DID")?;
         let now = self.engine.now();
         let (meta, body) = message.parts(own.did().as_str(), now);
         let signed = OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body };
@@ -149,7 +156,7 @@ impl Identities for AnpIdentities {
 
     async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), DeliveryFailure> {
         let to = Did::parse(&message.to).map_err(|error| DeliveryFailure::permanent(error.to_string()))?;
-        let resolver = self.auth.dids.resolver();
+        let resolver = self.did_auth.resolver();
         let document = resolver.resolve(&to).await.map_err(|error| DeliveryFailure::retryable(error.to_string()))?;
         let service = document.document().service("ANPMessageService");
         let service = service.ok_or_else(|| DeliveryFailure::retryable("its DID document names no message service"))?;
@@ -159,26 +166,22 @@ impl Identities for AnpIdentities {
             url,
             headers: vec![("content-type".to_owned(), "application/json".to_owned())],
             body: Some(request.to_string().into()),
-            trust: Trust::Stranger,
+            trust: AddressTrust::Stranger,
             timeout: Duration::from_secs(15),
             max_bytes: 64 * 1024,
         };
-        self.auth
-            .dids
-            .dids()
-            .sign(&message.agent, &mut outgoing)
-            .map_err(|error| DeliveryFailure::permanent(error.message))?;
-        let answer = resolver.way_out().fetch(outgoing).await.map_err(|error| match error {
-            // What may not be reached will not be.
+        self.dids.sign(&message.agent, &mut outgoing).map_err(|error| DeliveryFailure::permanent(error.message))?;
+        let response = resolver.fetch().fetch(outgoing).await.map_err(|error| match error {
+            // The address is forbidden, so another attempt would fail too.
             FetchError::Refused { .. } => DeliveryFailure::permanent(error.to_string()),
             other => DeliveryFailure::retryable(other.to_string()),
         })?;
-        match Response::read(&answer.body, 64 * 1024, &request["id"]).map_err(DeliveryFailure::retryable)? {
+        match Response::read(&response.body, 64 * 1024, &request["id"]).map_err(DeliveryFailure::retryable)? {
             Response::Result { .. } => Ok(()),
             Response::Error { error, .. } => {
-                // A proof from before its server started may be made again.
+                // A receiver that restarted refuses older proofs; the next attempt has a new proof.
                 let again = |code: ErrorCode| code.is_retryable() || code == ErrorCode::Unauthorized;
-                Err(DeliveryFailure { later: error.known().is_none_or(again), why: error.to_string() })
+                Err(DeliveryFailure { later: error.known_code().is_none_or(again), why: error.to_string() })
             }
         }
     }
@@ -188,11 +191,11 @@ impl Identities for AnpIdentities {
     }
 
     fn prove(&self, agent: &AgentName, description: Value) -> Value {
-        self.signed(self.own(agent), description)
+        self.signed(self.agent_identity(agent), description)
     }
 
     fn prove_service(&self, description: Value) -> Value {
-        self.signed(self.auth.dids.dids().service(), description)
+        self.signed(self.dids.service(), description)
     }
 }
 

@@ -21,7 +21,7 @@ use file::CheckpointFile;
 const FILE: &str = "audit-checkpoints.jsonl";
 
 /// Longest time that a record has no checkpoint after it while the server runs.
-const EVERY: Duration = Duration::from_secs(10);
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Number of records after which a checkpoint is written sooner.
 const EVERY_RECORDS: u64 = 1000;
@@ -36,7 +36,7 @@ const KEPT_LINES: usize = 512;
 pub(crate) struct Checkpoints {
     file: CheckpointFile,
     key: Ed25519KeyPair,
-    /// Held while the file is changed.
+    /// Held while the checkpoint file is changed, or read together with the records.
     writing: Mutex<()>,
 }
 
@@ -110,7 +110,7 @@ impl Checkpoints {
     /// Drops the oldest lines. The later ones cover the same records, so nothing is lost, unless an old line
     /// contradicts the chain: then all stay as evidence.
     async fn drop_old(&self, engine: &Engine, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
-        let (old, kept) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
+        let (old, recent) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
         let pruned = checkpoints.iter().rfind(|checkpoint| checkpoint.pruned);
         let is_kept = |checkpoint: &&Checkpoint| pruned.is_none_or(|pruned| checkpoint.seq > pruned.seq);
         for checkpoint in old.iter().filter(is_kept) {
@@ -121,8 +121,8 @@ impl Checkpoints {
                 return Ok(());
             }
         }
-        let old_pruned = pruned.filter(|pruned| !kept.contains(pruned));
-        self.file.replace(&old_pruned.into_iter().chain(kept).cloned().collect::<Vec<_>>())
+        let old_pruned = pruned.filter(|pruned| !recent.contains(pruned));
+        self.file.replace(&old_pruned.into_iter().chain(recent).cloned().collect::<Vec<_>>())
     }
 
     /// Deletes the audit records that ended before a time, from the oldest on. The remaining records stay verifiable by
@@ -138,10 +138,11 @@ impl Checkpoints {
         let pruned = Checkpoint::sign_pruned(through, engine.now(), &self.key);
         self.file.append(&pruned)?;
         let count = engine.records().prune_audit(through.seq, before, by).await?;
-        let mut kept = vec![pruned];
-        kept.extend(checkpoints.into_iter().filter(|checkpoint| checkpoint.seq > through.seq && !checkpoint.pruned));
-        kept.push(Checkpoint::sign(engine.records().audit_head().await?, engine.now(), &self.key));
-        self.file.replace(&kept)?;
+        let mut remaining = vec![pruned];
+        remaining
+            .extend(checkpoints.into_iter().filter(|checkpoint| checkpoint.seq > through.seq && !checkpoint.pruned));
+        remaining.push(Checkpoint::sign(engine.records().audit_head().await?, engine.now(), &self.key));
+        self.file.replace(&remaining)?;
         Ok(count)
     }
 
@@ -151,7 +152,7 @@ impl Checkpoints {
         let mut next = growth.borrow().saturating_add(EVERY_RECORDS);
         loop {
             let stopped = tokio::select! {
-                () = engine.clock().sleep_until(engine.now().after(EVERY)) => false,
+                () = engine.clock().sleep_until(engine.now().after(CHECKPOINT_INTERVAL)) => false,
                 Ok(_) = growth.wait_for(|seq| *seq >= next) => false,
                 () = stop.cancelled() => true,
             };

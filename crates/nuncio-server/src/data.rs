@@ -24,10 +24,10 @@ const SECRET_KEY: &str = "secret.key";
 const FIRST_SECRET_KEY: &str = "secret.key.first";
 
 /// Number of bytes that must fit on the disk before a server starts.
-const SPACE: usize = 256 * 1024;
+const REQUIRED_DISK_BYTES: usize = 256 * 1024;
 
-/// How long a start waits before it checks the disk space again.
-const RETRY: Duration = Duration::from_secs(1);
+/// Time after which a waiting start checks the disk space again.
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A waiting start logs a warning once in this many tries.
 const TRIES_PER_WARNING: u64 = 30;
@@ -41,7 +41,7 @@ pub struct DataDir {
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        // A program that is just being started has a copy of the file, which would hold the lock.
+        // A child process that is being started has a copy of the descriptor, which would keep the lock.
         let _ = self.lock.unlock();
     }
 }
@@ -86,7 +86,7 @@ impl DataDir {
                     if tries % TRIES_PER_WARNING == 0 {
                         tracing::warn!(code = %error.code, "{error}");
                     }
-                    clock.sleep_until(clock.now().after(RETRY)).await;
+                    clock.sleep_until(clock.now().after(DISK_CHECK_INTERVAL)).await;
                 }
                 other => return other,
             }
@@ -97,12 +97,15 @@ impl DataDir {
     /// Writes a file of some size and removes it, to check the disk space.
     fn check_space(&self) -> Result<(), StartError> {
         let file = self.path.join("space-check");
-        let written =
-            private().create(true).truncate(true).open(&file).and_then(|mut file| file.write_all(&vec![0; SPACE]));
+        let written = private()
+            .create(true)
+            .truncate(true)
+            .open(&file)
+            .and_then(|mut file| file.write_all(&vec![0; REQUIRED_DISK_BYTES]));
         let _ = fs::remove_file(&file);
         match written {
             Err(error) if is_full(&error) => Err(full(&self.path)),
-            // Whatever else is wrong is found by whoever needs the file in question.
+            // Other errors are reported by the code that uses the file.
             _ => Ok(()),
         }
     }
@@ -117,9 +120,9 @@ impl DataDir {
         self.path.join("nuncio.db")
     }
 
-    /// The key under which secrets are stored. A new directory gets one, which [`DataDir::keep_secret_key`] completes
-    /// once there is a database. Either without the other means that something was lost: a server that went on would
-    /// forget its keys and be open to everyone on this machine.
+    /// The key that encrypts stored secrets. A new directory gets one, and [`DataDir::keep_secret_key`] gives its file the
+    /// final name once there is a database. A key without a database, or the reverse, means that one was lost; a server
+    /// that started anyway would have no API keys and be open to everyone on this machine.
     pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], StartError> {
         let files = self.private_files();
         let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);

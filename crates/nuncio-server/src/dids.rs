@@ -1,14 +1,14 @@
-//! The DIDs of this server and of its agents: keys on disk, documents in memory, one subject a file.
+//! The DIDs of this server and of its agents: keys on disk with one file per subject, documents in memory.
 //!
-//! The service has the bare domain (`did:wba:HOST%3APORT`); an agent has a path that ends in the fingerprint of
-//! its key, so that a new key is a new DID. A retired DID stays published as deactivated, and its
-//! document names its successor.
+//! The DID of the service is the bare domain (`did:wba:HOST%3APORT`). That of an agent ends in the fingerprint of its key,
+//! so that a new key makes a new DID. A retired DID stays published as deactivated, and its document names its successor.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use nuncio_auth::did::{DidOwnership, HostDids};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::EngineError;
@@ -34,32 +34,32 @@ pub(crate) use routes::paths;
 pub(crate) use routes::{OPENAPI, routes};
 pub use signer::DidSigner;
 
-use base::{DidBase, RecordedBase, moved};
-use own::{KeyHistory, PublishedDocument};
+use base::{DidBase, RecordedBase, url_changed};
+use own::{DidHistory, PublishedDocument};
 
-/// How long a token lasts that a good signature earns.
+/// Validity of an access token that a DID caller gets for a valid signature.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The DIDs here. Cheap to clone; all clones are one.
+/// The DIDs of a data directory. Clones share their state.
 #[derive(Clone)]
 pub struct Dids {
-    inner: Arc<Inner>,
+    inner: Arc<DidsShared>,
 }
 
-struct Inner {
+struct DidsShared {
     files: PrivateFiles,
     clock: Arc<dyn Clock>,
-    /// The address DIDs are made of, or why there are none.
-    home: Result<DidBase, String>,
-    state: RwLock<State>,
+    /// The URL that the DIDs are made of, or why there are no DIDs.
+    base: Result<DidBase, String>,
+    state: RwLock<DidState>,
     /// Held while keys are changed, from reading them to the end of writing.
     changing: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
-    service: Option<KeyHistory>,
-    agents: BTreeMap<AgentName, KeyHistory>,
+struct DidState {
+    service: Option<DidHistory>,
+    agents: BTreeMap<AgentName, DidHistory>,
     tokens: Option<Arc<TokenIssuer>>,
     /// Every DID of this server, retired ones included.
     known: HashMap<Did, KnownDid>,
@@ -68,33 +68,24 @@ struct State {
 #[derive(Clone)]
 struct KnownDid {
     document: Arc<BoundDocument>,
-    /// The one in use, where this one is not any more.
-    current: Option<Did>,
-}
-
-#[derive(Debug, Clone)]
-pub enum DidOwnership {
-    Ours(Arc<BoundDocument>),
-    /// A DID of this host that was never made.
-    Nobody,
-    Foreign,
+    /// The DID that replaced this one, if it is retired.
+    successor: Option<Did>,
 }
 
 impl Dids {
-    /// The DIDs of a data directory, for a server at that address. The service's is made where there is none.
+    /// Opens the DIDs of a data directory for a server at `base`. Creates the DID of the service if there is none.
     pub(crate) fn open(
         files: PrivateFiles,
         base: &str,
         chosen: AddressSource,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
-        let home = DidBase::at(base);
-        let dids = Self::load(files, home, clock)?;
+        let dids = Self::load(files, DidBase::at(base), clock)?;
         let recorded = RecordedBase::read(&dids.inner.files)?;
-        let home = match (&dids.inner.home, recorded) {
-            (Ok(home), recorded) => {
-                dids.check_address(home, chosen, recorded)?;
-                home
+        let did_base = match (&dids.inner.base, recorded) {
+            (Ok(did_base), recorded) => {
+                dids.check_address(did_base, chosen, recorded)?;
+                did_base
             }
             (Err(why), Some(before)) if before.chosen == AddressSource::ByOperator => {
                 let message =
@@ -106,164 +97,133 @@ impl Dids {
                 return Ok(dids);
             }
         };
-        dids.ensure(&DidSubject::Service, home)?;
+        dids.ensure(&DidSubject::Service, did_base)?;
         Ok(dids)
     }
 
-    /// The DIDs a data directory was left with, for commands that run while no server does.
-    pub(crate) fn left(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    /// Opens the DIDs for commands that run while no server does: for the URL of the last server.
+    pub(crate) fn open_offline(files: PrivateFiles, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let none = "no server has made any yet; `nuncio serve` does".to_owned();
-        let home = RecordedBase::read(&files)?.map_or(Err(none), |recorded| DidBase::at(&recorded.base));
-        Self::load(files, home, clock)
+        let did_base = RecordedBase::read(&files)?.map_or(Err(none), |recorded| DidBase::at(&recorded.base));
+        Self::load(files, did_base, clock)
     }
 
-    fn load(files: PrivateFiles, home: Result<DidBase, String>, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
+    fn load(files: PrivateFiles, did_base: Result<DidBase, String>, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let now = clock.now();
-        let mut state = State {
-            service: KeyHistory::read(&DidSubject::Service, &files, now)?,
+        let mut state = DidState {
+            service: DidHistory::read(&DidSubject::Service, &files, now)?,
             agents: BTreeMap::new(),
-            ..State::default()
+            ..DidState::default()
         };
         for name in files.stems("keys/agents", ".json")? {
             let Ok(name) = AgentName::parse(&name) else { continue };
-            let line = KeyHistory::read(&DidSubject::Agent(name.clone()), &files, now)?;
-            state.agents.extend(line.map(|line| (name, line)));
+            let history = DidHistory::read(&DidSubject::Agent(name.clone()), &files, now)?;
+            state.agents.extend(history.map(|history| (name, history)));
         }
-        state.refresh_derived(home.as_ref().ok());
+        state.refresh_derived(did_base.as_ref().ok());
         let (state, changing) = (RwLock::new(state), Mutex::default());
-        Ok(Self { inner: Arc::new(Inner { files, clock, home, state, changing }) })
+        Ok(Self { inner: Arc::new(DidsShared { files, clock, base: did_base, state, changing }) })
     }
 
-    /// Checks that the DIDs on disk were made for this address. Without an address chosen by the operator they are moved.
+    /// Checks that the DIDs on disk were made for this URL. They are moved to it if no operator chose the URL.
     fn check_address(
         &self,
-        home: &DidBase,
+        did_base: &DidBase,
         chosen: AddressSource,
         recorded: Option<RecordedBase>,
     ) -> Result<(), StartError> {
-        let elsewhere: Vec<_> = self.key_histories().into_iter().filter(|(_, line)| line.base != home.base).collect();
-        let now = RecordedBase { base: home.base.clone(), chosen };
+        let misplaced: Vec<_> =
+            self.key_histories().into_iter().filter(|(_, history)| history.base != did_base.base).collect();
+        let now = RecordedBase { base: did_base.base.clone(), chosen };
         match recorded {
-            None if elsewhere.is_empty() => return now.write(&self.inner.files),
-            Some(before) if before.base == home.base && elsewhere.is_empty() => {
+            None if misplaced.is_empty() => return now.write(&self.inner.files),
+            Some(before) if before.base == did_base.base && misplaced.is_empty() => {
                 return if before.chosen == chosen { Ok(()) } else { now.write(&self.inner.files) };
             }
-            Some(before) if before.may_follow(home, chosen) => {
-                if before.base != home.base && !elsewhere.is_empty() {
-                    tracing::warn!("the DIDs made for {} are now those of {}", before.base, home.base);
+            Some(before) if before.may_follow(did_base, chosen) => {
+                if before.base != did_base.base && !misplaced.is_empty() {
+                    tracing::warn!("the DIDs made for {} are now those of {}", before.base, did_base.base);
                 }
             }
-            Some(before) if before.base != home.base => return Err(moved(&before.base, &home.base)),
-            // A move that broke off.
-            _ => return Err(moved(&elsewhere[0].1.base, &home.base)),
+            Some(before) if before.base != did_base.base => return Err(url_changed(&before.base, &did_base.base)),
+            // An earlier move was interrupted.
+            _ => return Err(url_changed(&misplaced[0].1.base, &did_base.base)),
         }
-        for (subject, line) in elsewhere {
-            self.put(&subject, line.follow(&subject, home))?;
+        for (subject, history) in misplaced {
+            self.put(&subject, history.follow(&subject, did_base))?;
         }
         now.write(&self.inner.files)
     }
 
-    /// Makes sure that an agent that is about to be served has a DID.
+    /// Creates a DID for an agent that is about to be served, unless it has one.
     pub(crate) fn admit(&self, name: &AgentName) -> Result<(), StartError> {
-        match &self.inner.home {
-            Ok(home) => self.ensure(&DidSubject::Agent(name.clone()), home),
+        match &self.inner.base {
+            Ok(did_base) => self.ensure(&DidSubject::Agent(name.clone()), did_base),
             Err(_) => Ok(()),
         }
     }
 
-    fn ensure(&self, subject: &DidSubject, home: &DidBase) -> Result<(), StartError> {
+    fn ensure(&self, subject: &DidSubject, did_base: &DidBase) -> Result<(), StartError> {
         let _changing = self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.key_history(subject).is_some() {
             return Ok(());
         }
-        self.put(subject, KeyHistory::begin(subject, home, &SystemEntropy, self.inner.clock.now()))
+        self.put(subject, DidHistory::begin(subject, did_base, &SystemEntropy, self.inner.clock.now()))
     }
 
-    /// Writes a line, then shows it.
-    fn put(&self, subject: &DidSubject, line: KeyHistory) -> Result<(), StartError> {
-        line.write(subject, &self.inner.files)?;
+    /// Stores a key history, then publishes its DIDs.
+    fn put(&self, subject: &DidSubject, history: DidHistory) -> Result<(), StartError> {
+        history.write(subject, &self.inner.files)?;
         let mut state = self.inner.state.write().unwrap_or_else(PoisonError::into_inner);
         match subject {
-            DidSubject::Service => state.service = Some(line),
+            DidSubject::Service => state.service = Some(history),
             DidSubject::Agent(name) => {
-                state.agents.insert(name.clone(), line);
+                state.agents.insert(name.clone(), history);
             }
         }
-        state.refresh_derived(self.inner.home.as_ref().ok());
+        state.refresh_derived(self.inner.base.as_ref().ok());
         Ok(())
     }
 
-    fn state(&self) -> RwLockReadGuard<'_, State> {
+    fn state(&self) -> RwLockReadGuard<'_, DidState> {
         self.inner.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn key_history(&self, subject: &DidSubject) -> Option<KeyHistory> {
-        let state = self.state();
-        match subject {
-            DidSubject::Service => state.service.clone(),
-            DidSubject::Agent(name) => state.agents.get(name).cloned(),
-        }
+    fn key_history(&self, subject: &DidSubject) -> Option<DidHistory> {
+        self.state().history(subject).cloned()
     }
 
-    fn key_histories(&self) -> Vec<(DidSubject, KeyHistory)> {
+    fn key_histories(&self) -> Vec<(DidSubject, DidHistory)> {
         let state = self.state();
-        let service = state.service.iter().map(|line| (DidSubject::Service, line.clone()));
-        let agents = state.agents.iter().map(|(name, line)| (DidSubject::Agent(name.clone()), line.clone()));
+        let service = state.service.iter().map(|history| (DidSubject::Service, history.clone()));
+        let agents = state.agents.iter().map(|(name, history)| (DidSubject::Agent(name.clone()), history.clone()));
         service.chain(agents).collect()
     }
 
-    /// The DID of this server; none where its address allows none.
+    /// The DID of this server; `None` if none can be made of its URL.
     #[must_use]
     pub fn service(&self) -> Option<Arc<OwnDid>> {
         self.of(&DidSubject::Service)
     }
 
-    /// The DID of an agent; none where it was never served, or the address allows none.
+    /// The DID of an agent; `None` if it was never served, or none can be made of the URL of the server.
     #[must_use]
     pub fn agent(&self, name: &AgentName) -> Option<Arc<OwnDid>> {
-        let state = self.state();
-        self.inner.home.as_ref().ok().and_then(|_| state.agents.get(name)).map(|line| Arc::clone(&line.current))
+        self.of(&DidSubject::Agent(name.clone()))
     }
 
     #[must_use]
     pub fn of(&self, subject: &DidSubject) -> Option<Arc<OwnDid>> {
-        match subject {
-            DidSubject::Agent(name) => self.agent(name),
-            DidSubject::Service => {
-                let state = self.state();
-                self.inner.home.as_ref().ok().and(state.service.as_ref()).map(|line| Arc::clone(&line.current))
-            }
-        }
+        self.inner.base.as_ref().ok()?;
+        self.state().history(subject).map(|history| Arc::clone(&history.current))
     }
 
     #[must_use]
     pub fn why_none(&self) -> Option<&str> {
-        self.inner.home.as_ref().err().map(String::as_str)
+        self.inner.base.as_ref().err().map(String::as_str)
     }
 
-    /// Issues and verifies access tokens for DID callers; none if this server has no DID.
-    #[must_use]
-    pub fn tokens(&self) -> Option<Arc<TokenIssuer>> {
-        self.state().tokens.clone()
-    }
-
-    /// Whether a DID belongs to this server; if so, with its document, which needs no network.
-    #[must_use]
-    pub fn standing(&self, did: &Did) -> DidOwnership {
-        match (self.state().known.get(did), &self.inner.home) {
-            (Some(known), _) => DidOwnership::Ours(Arc::clone(&known.document)),
-            (None, Ok(home)) if home.is_of(did) => DidOwnership::Nobody,
-            (None, _) => DidOwnership::Foreign,
-        }
-    }
-
-    /// The successor of a retired DID of this server.
-    #[must_use]
-    pub fn successor(&self, did: &Did) -> Option<Did> {
-        self.state().known.get(did).and_then(|known| known.current.clone())
-    }
-
-    /// Signs with the DID of an agent. As [`DidSigner::sign`].
+    /// Signs a request with the DID of an agent, as [`DidSigner::sign`] does.
     pub fn sign(
         &self,
         agent: &AgentName,
@@ -286,26 +246,56 @@ impl Dids {
     }
 }
 
-impl State {
-    /// Recomputes what is derived from the keys.
-    fn refresh_derived(&mut self, home: Option<&DidBase>) {
-        let lines = self.service.iter().chain(self.agents.values());
-        let known = lines.flat_map(|line| {
-            let current = line.current.did();
+impl HostDids for Dids {
+    fn tokens(&self) -> Option<Arc<TokenIssuer>> {
+        self.state().tokens.clone()
+    }
+
+    fn is_service(&self, did: &str) -> bool {
+        self.service().is_some_and(|service| service.did().as_str() == did)
+    }
+
+    fn ownership(&self, did: &Did) -> DidOwnership {
+        match (self.state().known.get(did), &self.inner.base) {
+            (Some(known), _) => DidOwnership::Ours(Arc::clone(&known.document)),
+            (None, Ok(did_base)) if did_base.contains(did) => DidOwnership::Unassigned,
+            (None, _) => DidOwnership::Foreign,
+        }
+    }
+
+    fn successor(&self, did: &Did) -> Option<Did> {
+        self.state().known.get(did).and_then(|known| known.successor.clone())
+    }
+}
+
+impl DidState {
+    fn history(&self, subject: &DidSubject) -> Option<&DidHistory> {
+        match subject {
+            DidSubject::Service => self.service.as_ref(),
+            DidSubject::Agent(name) => self.agents.get(name),
+        }
+    }
+
+    /// Recomputes the list of known DIDs and the token issuer from the keys.
+    fn refresh_derived(&mut self, did_base: Option<&DidBase>) {
+        let histories = self.service.iter().chain(self.agents.values());
+        let known = histories.flat_map(|history| {
+            let current = history.current.did();
             let old = |old: &PublishedDocument| (Arc::clone(&old.bound), Some(current.clone()));
-            let all = line.retired.iter().map(old).chain([(Arc::clone(line.current.document()), None)]);
-            all.map(|(document, current)| (document.did().clone(), KnownDid { document, current })).collect::<Vec<_>>()
+            let all = history.retired.iter().map(old).chain([(Arc::clone(history.current.document()), None)]);
+            all.map(|(document, successor)| (document.did().clone(), KnownDid { document, successor }))
+                .collect::<Vec<_>>()
         });
         self.known = known.collect();
-        self.tokens = self.service.as_ref().zip(home).map(|(line, home)| {
-            let own = &line.current;
-            Arc::new(TokenIssuer::new(own.key(), own.did().as_str(), &home.base, TOKEN_LIFETIME))
+        self.tokens = self.service.as_ref().zip(did_base).map(|(history, base)| {
+            let own = &history.current;
+            Arc::new(TokenIssuer::new(own.key(), own.did().as_str(), &base.base, TOKEN_LIFETIME))
         });
     }
 }
 
 impl fmt::Debug for Dids {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dids").field("home", &self.inner.home).finish_non_exhaustive()
+        f.debug_struct("Dids").field("base", &self.inner.base).finish_non_exhaustive()
     }
 }

@@ -8,6 +8,7 @@ use nuncio_a2h::server::{A2h, A2hFront};
 use nuncio_aap::server::{Aap, AapFront};
 use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
 use nuncio_anp::server::{Anp, AnpFront};
+use nuncio_auth::{Authenticator, RequestHead, SignatureCheckResult};
 use nuncio_engine::Engine;
 use nuncio_engine::ports::Fetch;
 use nuncio_http::BodyLimits;
@@ -16,14 +17,13 @@ use nuncio_skill::crawl::SkillCrawler;
 use nuncio_skill::server::{RequestAuth, RequestCheck, SkillFront, Skills};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_hooks::{AgentHooks, LazyFetch};
-use crate::auth::did::RequestHead;
-use crate::auth::{Auth, SignatureCheck, person};
+use crate::agent_hooks::{AgentWebhooks, LazyFetch};
 use crate::hosting::Hosting;
 use crate::messages;
 use crate::metrics::Metrics;
+use crate::retention;
 use crate::settings::Settings;
-use crate::webhooks::{WebhookSigner, Webhooks, jobs};
+use crate::webhooks::{ExecutionCallbacks, WebhookSigner, jobs};
 
 type StartFront = fn(&ServerParts<'_>) -> FrontService;
 
@@ -40,10 +40,10 @@ pub(crate) fn start(parts: &ServerParts<'_>) -> Vec<FrontService> {
     FRONTS.iter().map(|(_, start)| start(parts)).collect()
 }
 
-/// What the fronts and the server's own routes are made from.
+/// The parts of the server that its fronts and its own routes use.
 pub(crate) struct ServerParts<'a> {
     pub(crate) engine: &'a Engine,
-    pub(crate) auth: &'a Auth,
+    pub(crate) auth: &'a Authenticator,
     pub(crate) hosting: &'a Hosting,
     pub(crate) settings: &'a Settings,
     pub(crate) bodies: BodyLimits,
@@ -52,16 +52,16 @@ pub(crate) struct ServerParts<'a> {
     pub(crate) fetch: Arc<dyn Fetch>,
     /// Client for the webhooks of agents' accounts.
     pub(crate) fetch_for_agents: Arc<LazyFetch>,
-    /// Skills of other hosts.
+    /// Crawler for skills of other hosts.
     pub(crate) crawler: &'a SkillCrawler,
     pub(crate) anp: &'a Anp,
-    /// Agents of other hosts.
+    /// Directory of agents of other hosts.
     pub(crate) directory: &'a DirectoryIndex,
-    /// Lists our agents in directories elsewhere.
+    /// Registers the agents of this server with directories of other hosts.
     pub(crate) directory_publisher: &'a DirectoryPublisher,
-    /// Nothing new begins.
+    /// Cancelled when the server stops: nothing new begins.
     pub(crate) stop: CancellationToken,
-    /// Everything ends.
+    /// Cancelled at the end of the stop: running work is dropped.
     pub(crate) closed: CancellationToken,
 }
 
@@ -71,12 +71,15 @@ fn start_aap(parts: &ServerParts<'_>) -> FrontService {
 
 fn start_skill(parts: &ServerParts<'_>) -> FrontService {
     let (engine, hosting, crawler) = (parts.engine, parts.hosting, parts.crawler);
-    let signed = Arc::new(SignedRequests { auth: parts.auth.clone() });
+    let signed = Arc::new(SkillRequestAuth { auth: parts.auth.clone() });
     let host = hosting.host().clone();
     let skills = Skills::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
         .with_catalogue(Arc::clone(crawler.catalogue()));
-    let callbacks =
-        Webhooks { engine: engine.clone(), fetch: Arc::clone(&parts.fetch), signer: Arc::clone(&parts.signer) };
+    let callbacks = ExecutionCallbacks {
+        engine: engine.clone(),
+        fetch: Arc::clone(&parts.fetch),
+        signer: Arc::clone(&parts.signer),
+    };
     FrontService::new(nuncio_skill::server::routes(skills))
         .with_job(crawler.clone().run(parts.stop.clone().cancelled_owned()))
         .with_job(jobs::run(callbacks, parts.stop.clone(), parts.closed.clone()))
@@ -94,25 +97,25 @@ fn start_a2h(parts: &ServerParts<'_>) -> FrontService {
     let (engine, people, metrics) = (parts.engine, Arc::clone(&parts.auth.people), Arc::clone(&parts.metrics));
     let (presets, connections) = (parts.hosting.presets(), parts.settings.limits.connections);
     let a2h = A2h::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
-    let webhooks = AgentHooks { engine: engine.clone(), way_out: Arc::clone(&parts.fetch_for_agents) };
+    let webhooks = AgentWebhooks { engine: engine.clone(), fetch: Arc::clone(&parts.fetch_for_agents) };
     FrontService::new(nuncio_a2h::server::routes(a2h))
-        .with_job(person::forget_old_mail(engine.clone(), parts.stop.clone()))
+        .with_job(retention::forget_old_mail(engine.clone(), parts.stop.clone()))
         .with_job(jobs::run(webhooks, parts.stop.clone(), parts.closed.clone()))
 }
 
 #[derive(Debug)]
-struct SignedRequests {
-    auth: Auth,
+struct SkillRequestAuth {
+    auth: Authenticator,
 }
 
 #[async_trait]
-impl RequestAuth for SignedRequests {
+impl RequestAuth for SkillRequestAuth {
     async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheck {
         let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
         match self.auth.signatures.check(head, body).await {
-            SignatureCheck::Absent => RequestCheck::Absent,
-            SignatureCheck::Invalid(why) => RequestCheck::Invalid(why),
-            SignatureCheck::Known(caller) => RequestCheck::Known(caller),
+            SignatureCheckResult::Absent => RequestCheck::Absent,
+            SignatureCheckResult::Invalid(why) => RequestCheck::Invalid(why),
+            SignatureCheckResult::Known(caller) => RequestCheck::Known(caller),
         }
     }
 }

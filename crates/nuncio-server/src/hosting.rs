@@ -1,10 +1,11 @@
-//! This host's entry in published documents, and the check that its agents can be described in every protocol.
+//! What published documents say about this host, and the check that its agents can be described in every protocol.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use nuncio_auth::Issuers;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::Presets;
@@ -13,25 +14,24 @@ use nuncio_skill::server::FindIssuer;
 use nuncio_skill::validate::validate;
 use url::Url;
 
-use crate::auth::Issuers;
 use crate::dids::Dids;
 use crate::error::StartError;
 use crate::settings::Settings;
 
 mod files;
 
-pub(crate) use files::Files;
+pub(crate) use files::InformationFiles;
 
-type Endpoints = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
+type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Hosting {
     host: HostInfo,
     issuers: Arc<Issuers>,
     /// OAuth endpoints of the issuers that skills name.
-    endpoints: Endpoints,
+    endpoints: EndpointsByIssuer,
     timeout: Duration,
-    files: Arc<Files>,
+    files: Arc<InformationFiles>,
     dids: Dids,
     /// The scopes that devices have texts for.
     presets: Arc<Presets>,
@@ -69,7 +69,7 @@ impl Hosting {
         &self.dids
     }
 
-    pub(crate) fn files(&self) -> &Arc<Files> {
+    pub(crate) fn files(&self) -> &Arc<InformationFiles> {
         &self.files
     }
 
@@ -83,8 +83,7 @@ impl Hosting {
         Arc::new(move |issuer| endpoints.read().unwrap_or_else(PoisonError::into_inner).get(&issuer.cloned()).cloned())
     }
 
-    /// Makes sure that everything an agent offers has a valid description, and the agent a DID, before it is
-    /// served.
+    /// Checks, before an agent is served, that everything it offers has a valid description, and creates its DID.
     pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), StartError> {
         self.files
             .read(&self.host.base, agent, folder)
@@ -105,7 +104,7 @@ impl Hosting {
             StartError::new(Code::AgentFileInvalid, message)
         };
         let oauth = match &skill.auth {
-            SkillAuth::OAuth2 { issuer } => Some(self.find(issuer.as_ref()).await.map_err(wrong)?),
+            SkillAuth::OAuth2 { issuer } => Some(self.find_endpoints(issuer.as_ref()).await.map_err(wrong)?),
             _ => None,
         };
         let descriptor = self.host.descriptor(agent, tool, skill, oauth.as_ref(), self.timeout);
@@ -113,14 +112,14 @@ impl Hosting {
         if report.valid { Ok(()) } else { Err(wrong(report.to_string())) }
     }
 
-    async fn find(&self, issuer: Option<&Url>) -> Result<OAuthEndpoints, String> {
+    async fn find_endpoints(&self, issuer: Option<&Url>) -> Result<OAuthEndpoints, String> {
         let found = self.issuers.describe(issuer).await?;
         let endpoints = OAuthEndpoints {
             authorization_url: found.authorization_url.to_string(),
             token_url: found.token_url.to_string(),
         };
-        let mut kept = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(issuer.cloned(), endpoints.clone());
+        let mut endpoints_by_issuer = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
+        endpoints_by_issuer.insert(issuer.cloned(), endpoints.clone());
         Ok(endpoints)
     }
 }

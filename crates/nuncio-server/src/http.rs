@@ -1,4 +1,4 @@
-//! The HTTP side: which protocol answers where, and the layers every request passes.
+//! The routes of the server, and the middleware that every request passes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,25 +11,23 @@ use axum::response::Response;
 use axum::routing::Route;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, ready};
-use nuncio_a2h::server::DeviceTokens as _;
+use nuncio_aap::server::AapFront;
+use nuncio_auth::Authenticator;
+use nuncio_console::Console;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
-use nuncio_http::BodyLimits;
-use nuncio_http::front::PathRules;
+use nuncio_http::device_tokens::DeviceTokens as _;
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
-use crate::auth::Auth;
-use crate::console::{self, Console};
 use crate::dids;
 use crate::fronts::{ServerParts, fronts};
 use crate::metrics::Metrics;
-use crate::serve::Exposure;
+use crate::system::SystemEntropy;
 
 pub(crate) mod client_address;
 mod connection;
 mod cross_origin;
-mod identity;
 mod openapi;
 mod operators;
 mod paths;
@@ -44,26 +42,21 @@ use paths::PathOwners;
 use rate::RateLimits;
 use request_id::RequestLog;
 
-struct Shared {
+/// Authentication, limits and path rules, shared by all requests.
+struct MiddlewareState {
     engine: Engine,
-    auth: Auth,
-    exposure: Exposure,
+    auth: Authenticator,
     cross_origin: AllowedOrigins,
     proxies: Arc<TrustedProxies>,
     rates: Arc<RateLimits>,
-    bodies: BodyLimits,
     owners: PathOwners,
     metrics: Arc<Metrics>,
 }
 
-impl Shared {
+impl MiddlewareState {
     /// The error response in the format of the front that owns the path.
     fn refuse(&self, path: &str, error: &EngineError) -> Response {
-        self.owners.front(path).refuse(error)
-    }
-
-    fn rules(&self, path: &str) -> &'static PathRules {
-        self.owners.rules(path)
+        self.owners.owner(path).front.refuse(error)
     }
 }
 
@@ -71,17 +64,14 @@ impl Shared {
 pub(crate) fn app(
     parts: &ServerParts<'_>,
     routes: impl Iterator<Item = Router>,
-    exposure: Exposure,
     proxies: Arc<TrustedProxies>,
 ) -> Router {
     let ServerParts { engine, auth, settings, .. } = *parts;
-    let shared = Shared {
+    let shared = MiddlewareState {
         engine: engine.clone(),
         auth: auth.clone(),
-        exposure,
         cross_origin: AllowedOrigins::new(&settings.cors.origins),
         proxies,
-        bodies: parts.bodies.clone(),
         rates: Arc::new(RateLimits::new(settings.limits.requests_per_minute, Arc::clone(engine.clock()))),
         owners: PathOwners::new(),
         metrics: Arc::clone(&parts.metrics),
@@ -96,30 +86,37 @@ pub(crate) fn app(
         jwks: Bytes::from(parts.signer.jwks([auth.people.jwk()]).to_string()),
     };
     let own = operators::table().into_iter().fold(Router::new(), |app, (path, methods)| app.route(path, methods));
-    let console =
-        Console { engine: engine.clone(), exposure, fronts: fronts().collect(), bodies: parts.bodies.clone() };
+    let (exposure, keys) = (auth.exposure, engine.clone());
+    let console = Console {
+        engine: engine.clone(),
+        entropy: Arc::new(SystemEntropy),
+        asks_for_keys: Arc::new(move || exposure.asks_for_keys(keys.access().has_keys())),
+        fronts: fronts().collect(),
+        error_front: &AapFront,
+        bodies: parts.bodies.clone(),
+    };
     let shared = Arc::new(shared);
     let (owners, owners_of_methods) = (Arc::clone(&shared), Arc::clone(&shared));
     let app = own
         .with_state(operators)
-        .merge(console::routes(console))
+        .merge(nuncio_console::routes(console))
         .fallback(move |uri: Uri| async move { not_found(&owners, &uri) });
-    // Behind the routes it is for: it says nothing of those that come later.
+    // The fallback for methods applies only to routes added before it, so it comes last.
     routes
         .fold(app.merge(dids::routes(engine, parts.hosting.dids())), Router::merge)
         .method_not_allowed_fallback(move |uri: Uri| async move { method_not_allowed(&owners_of_methods, &uri) })
-        .layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route }))
+        .layer(layer_fn(move |route| Middleware { shared: Arc::clone(&shared), route }))
 }
 
-/// Runs before the route of every request and on every response. One layer for all of
-/// it, since each layer costs an allocation and a copy of what it shares.
+/// The middleware: runs before the route of every request and on every response. It is one layer, since each layer costs
+/// an allocation and a clone of its state.
 #[derive(Clone)]
-struct Stack {
-    shared: Arc<Shared>,
+struct Middleware {
+    shared: Arc<MiddlewareState>,
     route: Route,
 }
 
-impl Service<Request> for Stack {
+impl Service<Request> for Middleware {
     type Response = Response;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<Response, Infallible>>;
@@ -134,38 +131,37 @@ impl Service<Request> for Stack {
         let entry = RequestLog::open(&shared, &mut request);
         client_address::insert(&shared, &mut request);
         add_host(&mut request);
-        // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
-        let visit = OriginCheck::of(&shared, &request);
-        let outside = visit.refusal(&shared, &request);
-        // Every request has exactly one identity.
-        if outside.is_none() && !identity::identify_at_once(&shared, &mut request) {
+        // Pages of other origins are refused, and preflights answered, before a key is required.
+        let origin = OriginCheck::of(&shared, &request);
+        let origin_refusal = origin.refusal(&shared, &request);
+        let owner = shared.owners.owner(request.uri().path());
+        if origin_refusal.is_none() && !shared.auth.identify_at_once(owner.rules, &mut request) {
             let route = self.route.clone();
-            return Box::pin(ask_and_pass(shared, route, request, entry, visit));
+            return Box::pin(call_after_lookup(shared, route, request, entry, origin));
         }
-        // Nobody takes more than their share.
-        let refusal = outside
-            .or_else(|| over_a_limit(&shared, &mut request))
-            .or_else(|| identity::forwarded_refusal(&shared, &request));
-        let answer = match refusal {
+        let refusal = origin_refusal
+            .or_else(|| limit_refusal(&shared, &mut request))
+            .or_else(|| shared.auth.forwarded_refusal(owner, &request));
+        let response = match refusal {
             Some(refusal) => Either::Left(ready(Ok(refusal))),
             None => Either::Right(self.route.call(request).instrument(entry.span().clone())),
         };
         Box::pin(async move {
-            let mut response = answer.await?;
+            let mut response = response.await?;
             add_retry_after(&mut response);
-            visit.add_cors_headers(&mut response);
+            origin.add_cors_headers(&mut response);
             Ok(entry.close(&shared, response))
         })
     }
 }
 
-/// The same for a request whose identity needs a lookup.
-async fn ask_and_pass(
-    shared: Arc<Shared>,
+/// [`Middleware`] for a request whose identity needs a lookup.
+async fn call_after_lookup(
+    shared: Arc<MiddlewareState>,
     mut route: Route,
     mut request: Request,
     entry: RequestLog,
-    visit: OriginCheck,
+    origin: OriginCheck,
 ) -> Result<Response, Infallible> {
     let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
@@ -173,31 +169,31 @@ async fn ask_and_pass(
         None => route.call(request).instrument(entry.span().clone()).await?,
     };
     add_retry_after(&mut response);
-    visit.add_cors_headers(&mut response);
+    origin.add_cors_headers(&mut response);
     Ok(entry.close(&shared, response))
 }
 
-/// Finds out who sends a request, and counts it.
-async fn identify_within_limits(shared: &Shared, request: &mut Request) -> Result<(), Response> {
-    // To check a signature may take a request to another server, so it is counted for its address first.
-    if identity::is_found_by_signature(shared, request) {
+/// Identifies the caller of a request and applies the limits.
+async fn identify_within_limits(shared: &MiddlewareState, request: &mut Request) -> Result<(), Response> {
+    // Checking a signature may cause a request to another server, so the limits of the address apply first.
+    let owner = shared.owners.owner(request.uri().path());
+    if shared.auth.is_found_by_signature(owner.rules, request) {
         rate::refusal(shared, request).map_or(Ok(()), Err)?;
-        identity::identify(shared, request).await?;
+        shared.auth.identify(owner, request).await?;
         let refusal = connection::refusal(shared, request).or_else(|| rate::refusal_of_identified(shared, request));
         return refusal.map_or(Ok(()), Err);
     }
-    let identified = identity::identify(shared, request).await;
-    over_a_limit(shared, request).map_or(identified, Err)
+    let identified = shared.auth.identify(owner, request).await;
+    limit_refusal(shared, request).map_or(identified, Err)
 }
 
-/// The answer where the caller, its address or its connection has used up what it may.
-fn over_a_limit(shared: &Shared, request: &mut Request) -> Option<Response> {
+/// The refusal of a request if its caller, its address or its connection is over a limit.
+fn limit_refusal(shared: &MiddlewareState, request: &mut Request) -> Option<Response> {
     rate::recognise_key(shared, request);
     connection::refusal(shared, request).or_else(|| rate::refusal(shared, request))
 }
 
-/// Adds the host to a request that names it in its address instead, as HTTP/2 does, so that the rest of the server finds
-/// it in one place.
+/// Adds a `Host` header to HTTP/2 requests, which have the host in their URI.
 fn add_host(request: &mut Request) {
     let host = request.uri().authority().and_then(|authority| HeaderValue::try_from(authority.as_str()).ok());
     if let Some(host) = host {
@@ -212,12 +208,12 @@ fn add_retry_after(response: &mut Response) {
     }
 }
 
-fn not_found(shared: &Shared, uri: &Uri) -> Response {
+fn not_found(shared: &MiddlewareState, uri: &Uri) -> Response {
     let message = "there is nothing at this address; AAP is served at /aap/meta";
     shared.refuse(uri.path(), &EngineError::new(Code::NotFound, message))
 }
 
-fn method_not_allowed(shared: &Shared, uri: &Uri) -> Response {
+fn method_not_allowed(shared: &MiddlewareState, uri: &Uri) -> Response {
     let message = "this address does not take that method; see the Allow header";
     shared.refuse(uri.path(), &EngineError::new(Code::MethodNotAllowed, message))
 }

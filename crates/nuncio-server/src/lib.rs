@@ -1,4 +1,4 @@
-//! The assembly: settings, data directory, middleware, authentication, listeners.
+//! Assembles the server: settings, data directory, middleware, listeners, the DIDs of the server, operator commands.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -7,9 +7,8 @@ mod agent_hooks;
 mod agent_peers;
 mod agents;
 mod anp_identities;
-pub mod auth;
 mod checkpoints;
-mod console;
+pub mod command_socket;
 mod data;
 pub mod dids;
 mod error;
@@ -33,10 +32,11 @@ pub use agents::{AgentSource, load as load_agents};
 pub use data::DataDir;
 pub use error::StartError;
 pub use fronts::fronts;
+pub use nuncio_auth::NetworkExposure;
 pub use nuncio_backend::fetch;
 pub use nuncio_backend::runners::McpOffer;
 pub use nuncio_http::front::Front;
 pub use offers::mcp_offers;
 pub use programs::{describe_confinement, program_notes};
-pub use serve::{Exposure, ListenOn, ServeOptions, Server, Tls, open_engine};
+pub use serve::{ListenAddress, ServeOptions, Server, TlsFiles, open_engine};
 pub use system::{SystemClock, SystemEntropy};

@@ -29,7 +29,7 @@ mod unidentified;
 use activity::{IdleLimits, WatchedBody};
 pub(crate) use connections::{ConnectionLimits, Connections, OpenConnection};
 use stream::ConnectionStream;
-pub(crate) use unidentified::Runtimes;
+pub(crate) use unidentified::ServerRuntimes;
 use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
 
 /// Size limit of a request head, in bytes.
@@ -42,12 +42,12 @@ const MAX_STREAMS: u32 = 256;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
 /// Number of body bytes that one HTTP/2 request may send before they are read.
 const STREAM_WINDOW: u32 = 128 * 1024;
-/// How long a connection of an identified caller may be idle. Proxies keep theirs for up to two minutes and would see a
-/// broken connection if the server closed it first.
+/// Idle time of a connection of an identified caller. Proxies keep connections for up to two minutes and would report an
+/// error if the server closed one first.
 const IDLE_TIME: Duration = Duration::from_secs(180);
-/// How long a connection in the reserve may have no request.
+/// Idle time of a connection beyond the total limit.
 const RESERVED_IDLE_TIME: Duration = Duration::from_secs(2);
-/// How long the peer has to close its connection after the server did.
+/// Time that the peer has to close a connection after the server did.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
 /// Number of file descriptors reserved for the store, the admin socket, programs and outgoing requests.
 const OTHER_DESCRIPTORS: u64 = 512;
@@ -66,13 +66,13 @@ pub(crate) fn raise_descriptor_limit() -> usize {
 
 /// Accepts the connections of a listener.
 #[derive(Clone)]
-pub(crate) struct Acceptor {
+pub(crate) struct ConnectionAcceptor {
     pub(crate) app: Router,
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) times: ConnectionTimes,
     pub(crate) connections: Arc<Connections>,
     pub(crate) proxies: Arc<TrustedProxies>,
-    pub(crate) runtimes: Arc<Runtimes>,
+    pub(crate) runtimes: Arc<ServerRuntimes>,
 }
 
 /// Time limits of a connection.
@@ -83,11 +83,11 @@ pub(crate) struct ConnectionTimes {
     pub(crate) write: Duration,
 }
 
-impl Acceptor {
+impl ConnectionAcceptor {
     /// Accepts connections until stopped, then lets the open ones finish until `closed`.
     pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken, closed: CancellationToken) {
         let open = TaskTracker::new();
-        // From here on this runtime watches it, not the one on which it was bound.
+        // The listener was bound on another runtime; this one watches it from now on.
         let listener = match listener.into_std().and_then(TcpListener::from_std) {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "connections cannot be accepted"),
@@ -97,8 +97,8 @@ impl Acceptor {
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        // Out of descriptors, mostly: wait for some to come free.
-                        tracing::warn!(%error, "a connection could not be taken");
+                        // Mostly the process is out of file descriptors; the pause lets some become free.
+                        tracing::warn!(%error, "a connection could not be accepted");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
                     }
@@ -128,7 +128,7 @@ impl Acceptor {
         };
         match handshake {
             Ok(Ok(stream)) => self.serve_http(stream, open, stop).await,
-            Ok(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
+            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         }
     }
@@ -171,7 +171,7 @@ impl Acceptor {
                     connection.as_mut().graceful_shutdown();
                     stopping = true;
                 }
-                // The protocol's own timers do not cover what comes before it is known which protocol is spoken, nor
+                // The timers of HTTP/1 and HTTP/2 do not cover the time before the protocol is detected, nor
                 // an HTTP/2 connection that only answers pings.
                 () = open.exceeds(&limits) => {
                     connection.as_mut().graceful_shutdown();
@@ -212,7 +212,7 @@ impl Service<Request<Incoming>> for ConnectionService {
         let is_multiplexed = request.version() == Version::HTTP_2;
         let (answer, open) = (self.app.call(request), Arc::clone(&self.open));
         Box::pin(async move {
-            // HTTP/2 requests are tasks of their own, which do not move with their connection.
+            // HTTP/2 requests are separate tasks, which do not move to another runtime with their connection.
             if !is_multiplexed {
                 on_main_if_identified(&open).await;
             }

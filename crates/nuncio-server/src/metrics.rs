@@ -1,8 +1,7 @@
 //! `GET /metrics` in the OpenMetrics text format that Prometheus reads.
 //!
-//! Each server has its own registry. Labels are bounded: agents and tools by what is declared,
-//! routes by what is served, everything else by an enum. What can be looked up is looked up when
-//! someone asks; what must be counted is counted per turn, call, commit and request, never per delta.
+//! Each server has its own registry. Label values are bounded: agents, tools and routes that exist, and enums. Current
+//! values are read at each scrape; counters count turns, calls, commits and requests, never deltas.
 
 use std::fmt;
 use std::sync::atomic::AtomicI64;
@@ -13,7 +12,7 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord};
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::manifest;
-use nuncio_core::turn::Stop;
+use nuncio_core::turn::TurnOutcome;
 use nuncio_engine::EngineLoad;
 use nuncio_engine::ports::Meter;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -27,170 +26,117 @@ use prometheus_client::registry::{Registry, Unit};
 #[cfg(all(target_os = "linux", not(nuncio_portable)))]
 mod process;
 
-/// How a scrape's body is declared.
+/// Content type of the response.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Seconds: from a millisecond to ten minutes, a turn's usual limit.
-const LONG: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0, 600.0];
-/// Seconds: from a tenth of a millisecond to ten seconds, for what should be quick.
-const SHORT: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
-/// Callers that shared a transaction.
-const GROUPS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+/// Histogram buckets in seconds for turns: from a millisecond to ten minutes, the usual limit of a turn.
+const TURN_BUCKETS: [f64; 14] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0, 600.0];
+/// Histogram buckets in seconds for short operations: from a tenth of a millisecond to ten seconds.
+const OPERATION_BUCKETS: [f64; 12] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
+/// Histogram buckets for the number of callers that shared a transaction.
+const GROUP_SIZE_BUCKETS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByAgent {
-    agent: String,
+/// Declares the label sets of metrics.
+macro_rules! labels {
+    ($($name:ident { $($label:ident: $type:ty),* })*) => {$(
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+        struct $name {
+            $($label: $type,)*
+        }
+    )*};
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByStop {
-    agent: String,
-    stop: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByTool {
-    agent: String,
-    tool: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByOutcome {
-    agent: String,
-    tool: String,
-    protocol: &'static str,
-    outcome: &'static str,
-    code: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByStatus {
-    route: String,
-    method: &'static str,
-    status: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByRoute {
-    route: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByState {
-    skill: String,
-    state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BySize {
-    large: &'static str,
-    breaking: &'static str,
+labels! {
+    ByAgent { agent: String }
+    ByStop { agent: String, stop: &'static str }
+    ByTool { agent: String, tool: String }
+    ByOutcome { agent: String, tool: String, protocol: &'static str, outcome: &'static str, code: &'static str }
+    ByStatus { route: String, method: &'static str, status: &'static str }
+    ByRoute { route: String }
+    ByState { skill: String, state: &'static str }
+    BySize { large: &'static str, breaking: &'static str }
 }
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-pub(crate) struct Metrics {
-    registry: Registry,
-    turns_started: Family<ByAgent, Counter>,
-    turns_ended: Family<ByStop, Counter>,
-    turn_seconds: Histograms<ByAgent>,
-    calls: Family<ByOutcome, Counter>,
-    call_seconds: Histograms<ByTool>,
-    executions: Family<ByState, Counter>,
-    open_executions: Gauge,
-    requests: Family<ByStatus, Counter>,
-    request_seconds: Histograms<ByRoute>,
-    commit_seconds: Histogram,
-    commit_callers: Histogram,
-    open_streams: Gauge<i64, AtomicI64>,
-    manifests: Family<BySize, Counter>,
-    open_sockets: Gauge<i64, AtomicI64>,
-    events_sent: Counter,
-    running_turns: Gauge,
-    pending_approvals: Gauge,
-    queued_commits: Gauge,
+/// Declares the metrics: field, type and initial value; name and unit; description.
+macro_rules! metrics {
+    ($($field:ident: $type:ty = $initial:expr, $name:literal $(in $unit:ident)?, $help:literal;)*) => {
+        pub(crate) struct Metrics {
+            registry: Registry,
+            $($field: $type,)*
+        }
+
+        impl Metrics {
+            pub(crate) fn new() -> Self {
+                let mut registry = Registry::default();
+                let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+                registry.register("nuncio_build", "This server", version);
+                $(
+                    let $field: $type = $initial;
+                    let unit = Option::<Unit>::None$(.or(Some(Unit::$unit)))?;
+                    match unit {
+                        Some(unit) => registry.register_with_unit($name, $help, unit, $field.clone()),
+                        None => registry.register($name, $help, $field.clone()),
+                    }
+                )*
+                #[cfg(all(target_os = "linux", not(nuncio_portable)))]
+                registry.register_collector(Box::new(process::ProcessCollector));
+                Self { registry, $($field,)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    turns_started: Family<ByAgent, Counter> = Family::default(), "nuncio_turns_started", "Turns that began";
+    turns_ended: Family<ByStop, Counter> = Family::default(),
+        "nuncio_turns_ended", "Turns that are over, by how they stopped";
+    turn_seconds: Histograms<ByAgent> = Family::new_with_constructor(long),
+        "nuncio_turn_duration" in Seconds, "How long turns took, from begun to on disk";
+    calls: Family<ByOutcome, Counter> = Family::default(), "nuncio_tool_calls", "Tool calls, by what became of them";
+    call_seconds: Histograms<ByTool> = Family::new_with_constructor(long),
+        "nuncio_tool_call_duration" in Seconds, "How long tool calls ran, those that ran at all";
+    executions: Family<ByState, Counter> = Family::default(),
+        "nuncio_executions", "Executions that are over, by how they ended";
+    open_executions: Gauge = Gauge::default(), "nuncio_executions_open", "Executions that are accepted and not over";
+    requests: Family<ByStatus, Counter> = Family::default(), "nuncio_http_requests", "Requests answered";
+    request_seconds: Histograms<ByRoute> = Family::new_with_constructor(short),
+        "nuncio_http_request_duration" in Seconds, "How long until a request's answer began";
+    commit_seconds: Histogram = short(),
+        "nuncio_store_commit" in Seconds, "How long one transaction took, its sync to disk included";
+    commit_callers: Histogram = Histogram::new(GROUP_SIZE_BUCKETS),
+        "nuncio_store_commit_callers", "How many callers shared one transaction";
+    queued_commits: Gauge = Gauge::default(), "nuncio_store_queue", "Commits that wait for the writer";
+    running_turns: Gauge = Gauge::default(), "nuncio_turns_running", "Turns that run now";
+    open_streams: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_streams_open", "Event streams being read";
+    manifests: Family<BySize, Counter> = Family::default(),
+        "nuncio_manifests_published", "Manifests published, by whether they were large and asked people again";
+    open_sockets: Gauge<i64, AtomicI64> = Gauge::default(), "nuncio_sockets_open", "WebSockets of people and agents";
+    events_sent: Counter = Counter::default(), "nuncio_events_sent", "Events sent over WebSockets";
+    pending_approvals: Gauge = Gauge::default(), "nuncio_approvals_pending", "Calls that wait for an operator";
 }
 
 fn long() -> Histogram {
-    Histogram::new(LONG)
+    Histogram::new(TURN_BUCKETS)
 }
 
 fn short() -> Histogram {
-    Histogram::new(SHORT)
+    Histogram::new(OPERATION_BUCKETS)
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
-            turns_started: Family::default(),
-            turns_ended: Family::default(),
-            turn_seconds: Family::new_with_constructor(long),
-            calls: Family::default(),
-            call_seconds: Family::new_with_constructor(long),
-            executions: Family::default(),
-            open_executions: Gauge::default(),
-            requests: Family::default(),
-            request_seconds: Family::new_with_constructor(short),
-            commit_seconds: short(),
-            commit_callers: Histogram::new(GROUPS),
-            open_streams: Gauge::default(),
-            manifests: Family::default(),
-            open_sockets: Gauge::default(),
-            events_sent: Counter::default(),
-            running_turns: Gauge::default(),
-            pending_approvals: Gauge::default(),
-            queued_commits: Gauge::default(),
-        };
-        metrics.register();
-        metrics
-    }
-
-    fn register(&mut self) {
-        let (seconds, registry) = (|| Unit::Seconds, &mut self.registry);
-        let version = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("nuncio_build", "This server", version);
-        registry.register("nuncio_turns_started", "Turns that began", self.turns_started.clone());
-        registry.register("nuncio_turns_ended", "Turns that are over, by how they stopped", self.turns_ended.clone());
-        let help = "How long turns took, from begun to on disk";
-        registry.register_with_unit("nuncio_turn_duration", help, seconds(), self.turn_seconds.clone());
-        registry.register("nuncio_tool_calls", "Tool calls, by what became of them", self.calls.clone());
-        let help = "How long tool calls ran, those that ran at all";
-        registry.register_with_unit("nuncio_tool_call_duration", help, seconds(), self.call_seconds.clone());
-        let help = "Executions that are over, by how they ended";
-        registry.register("nuncio_executions", help, self.executions.clone());
-        let help = "Executions that are accepted and not over";
-        registry.register("nuncio_executions_open", help, self.open_executions.clone());
-        registry.register("nuncio_http_requests", "Requests answered", self.requests.clone());
-        let help = "How long until a request's answer began";
-        registry.register_with_unit("nuncio_http_request_duration", help, seconds(), self.request_seconds.clone());
-        let help = "How long one transaction took, its sync to disk included";
-        registry.register_with_unit("nuncio_store_commit", help, seconds(), self.commit_seconds.clone());
-        let help = "How many callers shared one transaction";
-        registry.register("nuncio_store_commit_callers", help, self.commit_callers.clone());
-        registry.register("nuncio_store_queue", "Commits that wait for the writer", self.queued_commits.clone());
-        registry.register("nuncio_turns_running", "Turns that run now", self.running_turns.clone());
-        registry.register("nuncio_streams_open", "Event streams being read", self.open_streams.clone());
-        let help = "Manifests published, by whether they were large and asked people again";
-        registry.register("nuncio_manifests_published", help, self.manifests.clone());
-        registry.register("nuncio_sockets_open", "WebSockets of people and agents", self.open_sockets.clone());
-        registry.register("nuncio_events_sent", "Events sent over WebSockets", self.events_sent.clone());
-        let help = "Calls that wait for an operator";
-        registry.register("nuncio_approvals_pending", help, self.pending_approvals.clone());
-        #[cfg(all(target_os = "linux", not(nuncio_portable)))]
-        registry.register_collector(Box::new(process::Process));
-    }
-
-    /// A request was answered; `route` is the pattern it matched, if any.
+    /// Counts an answered request; `route` is the pattern that it matched, if any.
     pub(crate) fn answered(&self, route: Option<&str>, method: &http::Method, status: u16, took: Duration) {
-        // A nested fallback matches a pattern too, but it is no route.
+        // A nested fallback has a pattern too, but is not a route.
         let route = route.filter(|route| !route.contains("{*")).unwrap_or("other");
         let labels = ByStatus { route: route.to_owned(), method: method_label(method), status: status_class(status) };
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.get_or_create(&ByRoute { route: labels.route }).observe(took.as_secs_f64());
     }
 
-    /// The whole text, with current values looked up now.
+    /// All metrics as text, with the current values.
     pub(crate) fn render(&self, load: EngineLoad, pending_approvals: Option<usize>) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.running_turns.set(count(load.running_turns));
@@ -210,7 +156,7 @@ impl Meter for Metrics {
         self.turns_started.get_or_create(&ByAgent { agent: agent.to_string() }).inc();
     }
 
-    fn turn_ended(&self, agent: &AgentName, stop: &Stop, took: Duration) {
+    fn turn_ended(&self, agent: &AgentName, stop: &TurnOutcome, took: Duration) {
         let name = if stop.cancelled { "cancelled" } else { stop.stop_reason.as_str() };
         let labels = ByStop { agent: agent.to_string(), stop: name };
         self.turns_ended.get_or_create(&labels).inc();
@@ -222,7 +168,7 @@ impl Meter for Metrics {
             (AuditOutcome::Completed, _) => ("completed", ""),
             (AuditOutcome::Failed { code }, _) => ("failed", code.as_str()),
             (AuditOutcome::NotRun, AuditDecision::Refused { code, .. }) => ("refused", code.as_str()),
-            // Allowed, but its turn was over before there was a place for it.
+            // Allowed, but the turn ended while the call waited for a free slot.
             (AuditOutcome::NotRun, AuditDecision::Allowed { .. }) => ("not_run", ""),
         };
         let tool = if declared { record.tool.to_string() } else { "unknown".to_owned() };
@@ -250,8 +196,8 @@ impl Meter for Metrics {
     }
 
     fn manifest_published(&self, bytes: usize, breaking: bool) {
-        let word = |yes| if yes { "yes" } else { "no" };
-        let labels = BySize { large: word(bytes >= manifest::LARGE_BYTES), breaking: word(breaking) };
+        let yes_no = |yes| if yes { "yes" } else { "no" };
+        let labels = BySize { large: yes_no(bytes >= manifest::LARGE_BYTES), breaking: yes_no(breaking) };
         self.manifests.get_or_create(&labels).inc();
     }
 

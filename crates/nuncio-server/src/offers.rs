@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nuncio_anp::client::LocalDids;
-use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{McpOffer, Runners, RunnersConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
@@ -15,12 +15,12 @@ use nuncio_engine::ports::entropy::random_name;
 use crate::error::StartError;
 use crate::system::{SystemClock, SystemEntropy};
 
-/// Asks the MCP servers of an agent whose file is or will be in `folder`. `executable` is what the
-/// command `nuncio` means there.
+/// Lists the tools of an agent's MCP servers. The agent file is or will be in `folder`; `executable` runs when it names
+/// the command `nuncio`.
 pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
     let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
-    let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(wrong)?;
-    // What our own servers write goes where nobody minds it: a new folder that only we can use.
+    let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None).map_err(wrong)?;
+    // The demo servers write files; a new private folder keeps them away from other data.
     let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
     DirBuilder::new()
         .mode(0o700)

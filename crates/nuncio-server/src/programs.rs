@@ -140,9 +140,9 @@ mod tests {
         std::fs::create_dir_all(&data).unwrap();
         let rules = ProgramRules { data, unconfined: false };
         let program = agent("runs", "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
-        let note = |agent: &Agent, place: &str| rules.note_on_folder(agent, &folder.path().join(place));
-        let said = note(&program, "agent").unwrap();
-        assert!(said.contains("agent runs") && said.contains("--data"), "{said}");
+        let note = |agent: &Agent, subfolder: &str| rules.note_on_folder(agent, &folder.path().join(subfolder));
+        let text = note(&program, "agent").unwrap();
+        assert!(text.contains("agent runs") && text.contains("--data"), "{text}");
         assert_eq!(note(&program, "absent"), None);
         assert_eq!(note(&agent("talks", ""), "agent"), None);
         std::fs::create_dir(folder.path().join("other")).unwrap();
@@ -156,8 +156,8 @@ mod tests {
         let asks = agent("asks", &format!("[[mcp]]\nname = \"m\"\nurl = \"https://a.example/mcp\"\n{import}"));
         let refused = refuse_approvers([&program, &asks].into_iter(), NO_LANDLOCK).unwrap_err();
         assert_eq!(refused.code, Code::ProgramsUnconfined);
-        for said in ["agent asks", "`server` of agent runs", "no Landlock", "--unconfined"] {
-            assert!(refused.message.contains(said), "{}", refused.message);
+        for expected in ["agent asks", "`server` of agent runs", "no Landlock", "--unconfined"] {
+            assert!(refused.message.contains(expected), "{}", refused.message);
         }
         for alone in [&program, &asks] {
             refuse_approvers([alone].into_iter(), NO_LANDLOCK).unwrap();

@@ -9,12 +9,12 @@ use nuncio_engine::Engine;
 use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
 use nuncio_engine::ports::Fetch;
 use nuncio_skill::crawl::{SkillCrawler, unlisted};
-use serde_json::{Value, json};
 
+use crate::admin::replies::{FollowResult, FollowedDomainInfo, FollowedDomainList};
 use crate::error::StartError;
 use crate::settings::RegistrySettings;
 
-/// A crawler for the domains that are followed, those of the settings among them, with what is known of them.
+/// Opens a crawler for the followed domains, which include those of the settings, with their stored skills.
 pub(crate) async fn open(
     engine: &Engine,
     fetch: Arc<dyn Fetch>,
@@ -27,48 +27,47 @@ pub(crate) async fn open(
     Ok(crawler)
 }
 
-/// Follows a domain, and reads it at once where there is someone to do so.
+/// Follows a domain. A running server reads it at once.
 pub(crate) async fn follow(
     engine: &Engine,
     crawler: Option<&SkillCrawler>,
     domain: Domain,
-) -> Result<Value, StartError> {
+) -> Result<FollowResult, StartError> {
     let (followed, visited) = match crawler {
         Some(crawler) => crawler.follow(domain, FollowSource::Operator).await?,
         None => (engine.directory().follow(domain, FollowSource::Operator).await?, false),
     };
-    Ok(json!({"followed": shown(engine, &followed).await?, "visited": visited}))
+    Ok(FollowResult { followed: with_unlisted(engine, followed).await?, visited })
 }
 
-/// Follows a domain no more.
+/// Stops following a domain.
 pub(crate) async fn unfollow(
     engine: &Engine,
     crawler: Option<&SkillCrawler>,
     domain: &Domain,
-) -> Result<Value, StartError> {
+) -> Result<(), StartError> {
     match crawler {
         Some(crawler) => crawler.unfollow(domain).await?,
         None => engine.directory().unfollow(domain).await?,
     }
-    Ok(json!({"unfollowed": domain}))
+    Ok(())
 }
 
-/// Every domain that is followed. What is told of a visit can be found in the registry.
-pub(crate) async fn list(engine: &Engine, crawler: Option<&SkillCrawler>) -> Result<Value, StartError> {
+/// Every followed domain, with the outcome of the last visit.
+pub(crate) async fn list(engine: &Engine, crawler: Option<&SkillCrawler>) -> Result<FollowedDomainList, StartError> {
     let mut all = Vec::new();
     for followed in engine.directory().followed().await? {
-        all.push(shown(engine, &followed).await?);
+        all.push(with_unlisted(engine, followed).await?);
     }
     if let Some(crawler) = crawler {
         crawler.listed().await;
     }
-    Ok(json!({"followed": all}))
+    Ok(FollowedDomainList { followed: all })
 }
 
-/// A domain, with what is not listed of it.
-async fn shown(engine: &Engine, followed: &FollowedDomain) -> Result<Value, StartError> {
-    let kept = engine.directory().followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
-    let mut shown = json!(followed);
-    shown["unlisted"] = json!(kept.map(|offers| unlisted(&offers)).unwrap_or_default());
-    Ok(shown)
+/// A domain, with the skills that it publishes and that are not listed here.
+async fn with_unlisted(engine: &Engine, followed: FollowedDomain) -> Result<FollowedDomainInfo, StartError> {
+    let offers = engine.directory().followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
+    let unlisted = offers.map(|offers| unlisted(&offers)).unwrap_or_default();
+    Ok(FollowedDomainInfo { state: followed, unlisted })
 }

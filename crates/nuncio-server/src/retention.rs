@@ -1,4 +1,4 @@
-//! Deletes sessions and audit records older than the `[retention]` settings, every hour.
+//! Deletes old data every hour: sessions and audit records by the `[retention]` settings, and expired mail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::checkpoints::Checkpoints;
 use crate::error::StartError;
 use crate::settings::{RetentionSettings, days};
 
-const EVERY: Duration = Duration::from_secs(3600);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Runs until `stop`.
+/// Deletes old sessions and audit records until `stop`.
 pub(crate) async fn run(
     engine: Engine,
     checkpoints: Arc<Checkpoints>,
@@ -25,7 +25,23 @@ pub(crate) async fn run(
             tracing::error!(%error, "old sessions or audit records could not be deleted");
         }
         tokio::select! {
-            () = engine.clock().sleep_until(engine.now().after(EVERY)) => {}
+            () = engine.clock().sleep_until(engine.now().after(PRUNE_INTERVAL)) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// Deletes old events and messages of people and agents until `stop`.
+pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
+    loop {
+        if let Err(error) = engine.mailbox().forget_old_mail().await {
+            tracing::error!(%error, "old events could not be deleted");
+        }
+        if let Err(error) = engine.relay().forget_old_messages().await {
+            tracing::error!(%error, "old messages could not be deleted");
+        }
+        tokio::select! {
+            () = engine.clock().sleep_until(engine.now().after(PRUNE_INTERVAL)) => {}
             () = stop.cancelled() => return,
         }
     }
@@ -35,7 +51,7 @@ async fn prune(engine: &Engine, checkpoints: &Checkpoints, settings: &RetentionS
     if let Some(age) = settings.sessions_days {
         let sessions = engine.records().prune_sessions(engine.now().before(days(age)), Principal::Operator).await?;
         if sessions > 0 {
-            tracing::info!(sessions, "deleted sessions that nobody used any more");
+            tracing::info!(sessions, "deleted sessions without recent turns");
         }
     }
     if let Some(age) = settings.audit_days {

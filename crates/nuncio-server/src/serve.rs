@@ -1,4 +1,4 @@
-//! Starting and stopping: everything is opened, recovered and checked before the first request.
+//! Starts and stops a server. Everything is opened, recovered and checked before the first request.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_a2h::server::DeviceTokens as _;
 use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDids};
 use nuncio_anp::server::Anp;
+use nuncio_auth::did::{DidResolver, LocalhostDids};
+use nuncio_auth::person_tokens::public_key;
+use nuncio_auth::{Authenticator, DidAuth, Issuers, NetworkExposure, PersonTokens, SignatureVerifier};
 use nuncio_backend::brains::LocalBrains;
-use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::Code;
@@ -18,6 +20,7 @@ use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::vault::Vault;
 use nuncio_engine::{Engine, Limits, Ports};
+use nuncio_http::device_tokens::DeviceTokens as _;
 use nuncio_http::{BodyBudget, BodyLimits};
 use nuncio_store::SqliteStore;
 use rustls_pki_types::pem::PemObject as _;
@@ -31,10 +34,8 @@ use url::Url;
 use crate::admin;
 use crate::agent_hooks::LazyFetch;
 use crate::agent_peers::{AgentPeers, SealFolder};
-use crate::agents::{AgentSource, Publisher};
+use crate::agents::{AgentPublisher, AgentSource};
 use crate::anp_identities::AnpIdentities;
-use crate::auth::did::{LocalPeers, Resolver};
-use crate::auth::{Auth, DidAuth, Issuers, PersonTokens, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{AddressSource, Dids};
@@ -42,8 +43,10 @@ use crate::error::StartError;
 use crate::fronts::{self, ServerParts};
 use crate::hosting::Hosting;
 use crate::http::{self, client_address::TrustedProxies};
-use crate::listen::{Acceptor, ConnectionLimits, ConnectionTimes, Connections, Runtimes, raise_descriptor_limit};
-use crate::messages::Messages;
+use crate::listen::{
+    ConnectionAcceptor, ConnectionLimits, ConnectionTimes, Connections, ServerRuntimes, raise_descriptor_limit,
+};
+use crate::messages::DirectMessageSender;
 use crate::metrics::Metrics;
 use crate::programs::ProgramRules;
 use crate::registry;
@@ -56,34 +59,34 @@ use crate::webhooks::WebhookSigner;
 pub struct ServeOptions {
     pub agents: AgentSource,
     pub data: PathBuf,
-    pub listen: ListenOn,
+    pub listen: ListenAddress,
     pub settings: Settings,
-    /// Serve beyond loopback without keys, on purpose.
+    /// Whether to serve other machines without keys (`--open`).
     pub open: bool,
-    /// Serve tools that need another person's approval although programs cannot be confined here.
+    /// Whether to serve tools that need another person's approval although this system cannot confine programs.
     pub unconfined: bool,
     /// Certificate and key for TLS.
-    pub tls: Option<Tls>,
-    /// More certificate authorities to believe, as PEM.
+    pub tls: Option<TlsFiles>,
+    /// A PEM file of additional trusted certificate authorities.
     pub extra_ca: Option<PathBuf>,
-    /// Plain http to loopback peers is fine.
+    /// Development mode: peers on loopback may be reached over plain http.
     pub dev: bool,
     /// The public URL in published documents; the listen address if none is given.
     pub public_url: Option<Url>,
     pub clock: Arc<dyn Clock>,
-    /// The executable that the command `nuncio` in an agent file stands for.
+    /// The executable that runs when an agent file names the command `nuncio`.
     pub executable: PathBuf,
 }
 
 /// Where to listen: `localhost` means both loopback addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListenOn {
+pub struct ListenAddress {
     pub host: String,
-    /// The port; zero takes a free one.
+    /// The port; zero chooses a free one.
     pub port: u16,
 }
 
-impl ListenOn {
+impl ListenAddress {
     /// Reads `HOST:PORT`.
     pub fn parse(text: &str) -> Result<Self, StartError> {
         let wrong = || {
@@ -103,70 +106,38 @@ impl ListenOn {
 
 /// Files for TLS, in PEM.
 #[derive(Debug, Clone)]
-pub struct Tls {
-    /// The certificate, and those that vouch for it.
+pub struct TlsFiles {
+    /// The certificate chain, the server's certificate first.
     pub certificate: PathBuf,
     pub key: PathBuf,
-}
-
-/// The network exposure of the server, which decides how requests without a key are treated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exposure {
-    /// This machine only, without a key until the first one is made.
-    Loopback,
-    /// This machine only, without a key even where keys exist (`[access] loopback = "open"`).
-    OpenLoopback,
-    /// The network, with keys.
-    Network,
-    /// The network, without keys, on purpose.
-    Open,
-}
-
-impl Exposure {
-    /// Whether a request must bring a key, given whether there are any.
-    #[must_use]
-    pub const fn asks_for_keys(self, has_keys: bool) -> bool {
-        match self {
-            Self::Loopback => has_keys,
-            Self::Network => true,
-            Self::OpenLoopback | Self::Open => false,
-        }
-    }
-
-    /// Whether a request without a credential counts as `local`, given whether there are keys.
-    #[must_use]
-    pub const fn is_open_to_local(self, has_keys: bool) -> bool {
-        match self {
-            Self::Loopback => !has_keys,
-            Self::OpenLoopback => true,
-            Self::Network | Self::Open => false,
-        }
-    }
 }
 
 pub struct Server {
     engine: Engine,
     addresses: Vec<SocketAddr>,
-    exposure: Exposure,
+    exposure: NetworkExposure,
     tls: bool,
     tasks: TaskTracker,
-    /// No new connections, no new turns.
+    /// Cancelled first: no new connections and turns.
     stop: CancellationToken,
-    /// No turn is running any more: the admin socket and the audit checkpoints end.
+    /// Cancelled when no turn runs any more: the admin socket and the audit checkpoints end.
     done: CancellationToken,
+    /// Cancelled last: connections and deliveries that still run are dropped.
     closed: CancellationToken,
+    /// Time that running turns have to finish.
     grace: Duration,
     did_auth: Arc<DidAuth>,
+    dids: Dids,
     peers: Arc<AgentPeers>,
     _data: DataDir,
 }
 
-/// An engine over a data directory, for commands that run while no server does.
+/// Opens a data directory for operator commands that run while no server does.
 pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, StartError> {
     let data = DataDir::open(data)?;
     let settings = Settings::default();
     let meter = Arc::new(NoopMeter);
-    let with = Assembly {
+    let with = AssemblyOptions {
         clock: Arc::clone(&clock),
         executable: PathBuf::new(),
         extra_ca: None,
@@ -174,39 +145,41 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
         meter,
         stop: CancellationToken::new(),
     };
-    let Assembled { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
+    let AssembledEngine { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
     engine.access().load().await?;
-    let dids = Dids::left(data.private_files(), clock)?;
-    let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
-    let people = admin::InviteOrigin { key: person::public(&data.people_key()?), url: None };
-    let desk = admin::AdminApi::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
-    Ok(desk.with_keeper(keeper, None).with_peers(peers))
+    let dids = Dids::open_offline(data.private_files(), clock)?;
+    let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
+    let people = admin::InviteOrigin { key: public_key(&data.people_key()?), url: None };
+    let checkpoints = Arc::new(Checkpoints::open(&data)?);
+    let host = admin::AdminHost::CommandLine { _lock: Arc::new(data) };
+    Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites: people, peers, host })
 }
 
-struct Assembly {
+/// What the ports are made with, beside data directory and settings.
+struct AssemblyOptions {
     clock: Arc<dyn Clock>,
     executable: PathBuf,
     extra_ca: Option<PathBuf>,
     dev: bool,
     meter: Arc<dyn Meter>,
-    /// No new connections, no new turns.
+    /// Cancelled first: no new connections and turns.
     stop: CancellationToken,
 }
 
-/// The ports, put together.
-struct Assembled {
+/// The engine with the implementations of its ports that others need too.
+struct AssembledEngine {
     engine: Engine,
     runners: Arc<Runners>,
     peers: Arc<AgentPeers>,
     fetch: Arc<GuardedFetch>,
 }
 
-/// Puts the ports together.
-fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Assembled, StartError> {
+/// Opens the store and connects the engine to the implementations of its ports.
+fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Result<AssembledEngine, StartError> {
     install_crypto();
     let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
-    let allow = Allow::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
+    let allow = AllowedAddresses::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
     let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
     let runners = Arc::new(Runners::new(RunnersConfig {
         http: fetch.client_for_configured(),
@@ -245,22 +218,22 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
     let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
     let weak_peers = Arc::downgrade(&peers);
     runners.set_peers(weak_peers);
-    Ok(Assembled { engine, runners, peers, fetch })
+    Ok(AssembledEngine { engine, runners, peers, fetch })
 }
 
-/// The way to agents' webhooks, whose addresses anyone with an account may name: the public internet, and this
-/// machine where the operator says so. What else they opened for others is not open here.
-fn way_to_agents(settings: &Settings, with: &Assembly) -> Result<LazyFetch, StartError> {
+/// The client for webhooks of agents' accounts. Anyone with an account may set an address, so it reaches only the public
+/// internet, and this machine if the operator allows it; `[outbound] allow` does not apply.
+fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetch, StartError> {
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let loopback = with.dev || settings.a2h.allow_loopback_webhooks;
     Ok(LazyFetch::new(Box::new(move || {
-        let fetch = GuardedFetch::connecting_anew(Allow::none(), loopback, roots.as_deref())?;
+        let fetch = GuardedFetch::connecting_anew(AllowedAddresses::none(), loopback, roots.as_deref())?;
         Ok(Arc::new(fetch) as _)
     })))
 }
 
 impl Server {
-    /// Opens everything, closes what a crash left open, publishes the agents and listens.
+    /// Opens the data directory, ends the turns and calls that a crash interrupted, publishes the agents and listens.
     pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
@@ -268,7 +241,7 @@ impl Server {
         let settings = &options.settings;
         let metrics = Arc::new(Metrics::new());
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
-        let with = Assembly {
+        let with = AssemblyOptions {
             clock: options.clock,
             executable: options.executable,
             extra_ca: options.extra_ca,
@@ -276,14 +249,14 @@ impl Server {
             meter: Arc::clone(&metrics) as _,
             stop: stop.clone(),
         };
-        let Assembled { engine, runners, peers, fetch } = assemble(&data, settings, &with)?;
+        let AssembledEngine { engine, runners, peers, fetch } = assemble(&data, settings, &with)?;
         let recovered = engine.recover().await?;
         if recovered.turns + recovered.calls + recovered.approvals > 0 {
             tracing::warn!(
                 turns = recovered.turns,
                 calls = recovered.calls,
                 approvals = recovered.approvals,
-                "closed what a crash left open"
+                "ended turns, calls and approvals that a crash interrupted"
             );
         }
         engine.access().load().await?;
@@ -302,45 +275,61 @@ impl Server {
                 "[[issuer]] does not say whether its subjects are people who use this server themselves: they are admitted only with a scope of an agent, and approve nothing; write `people = true` or `people = false`"
             );
         }
-        let anyone_is_known = engine.access().has_keys() || !issuers.is_empty();
-        let exposure = exposure(&addresses, options.open, settings.access.loopback, anyone_is_known)?;
-        let signatures = Arc::new(Signatures::new(engine.clone(), &settings.signatures));
+        let has_credentials = engine.access().has_keys() || !issuers.is_empty();
+        let exposure = exposure(&addresses, options.open, settings.access.loopback, has_credentials)?;
+        let signatures = Arc::new(SignatureVerifier::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
-        let chosen = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
-        let base = options.public_url.map_or_else(|| address(&addresses, tls.is_some()), |url| url.to_string());
-        let dids = Dids::open(data.private_files(), &base, chosen, Arc::clone(&with.clock))?;
+        let source = if options.public_url.is_some() { AddressSource::ByOperator } else { AddressSource::ByListening };
+        let base = options.public_url.map_or_else(|| server_url(&addresses, tls.is_some()), |url| url.to_string());
+        let dids = Dids::open(data.private_files(), &base, source, Arc::clone(&with.clock))?;
         runners.set_signers(Arc::new(dids.clone()));
-        let local = match (with.dev, &with.extra_ca) {
-            (true, Some(_)) => LocalPeers::Either,
-            (true, None) => LocalPeers::Http,
-            (false, Some(_)) => LocalPeers::Https,
-            (false, None) => LocalPeers::Refused,
+        let localhost = match (with.dev, &with.extra_ca) {
+            (true, Some(_)) => LocalhostDids::HttpsOrHttp,
+            (true, None) => LocalhostDids::Http,
+            (false, Some(_)) => LocalhostDids::Https,
+            (false, None) => LocalhostDids::Refused,
         };
-        let resolver = Resolver::new(dids.clone(), Arc::clone(&fetch) as _, Arc::clone(&with.clock), local);
-        let did_auth = Arc::new(DidAuth::new(dids.clone(), resolver, engine.clone(), &base));
+        let host_dids = Arc::new(dids.clone());
+        let resolver =
+            DidResolver::new(Arc::clone(&host_dids) as _, Arc::clone(&fetch) as _, Arc::clone(&with.clock), localhost);
+        let did_auth = Arc::new(DidAuth::new(host_dids, resolver, engine.clone(), &base));
         let people = Arc::new(PersonTokens::new(data.people_key()?, &base, Arc::clone(&with.clock)));
-        let auth =
-            Auth { issuers: Arc::new(issuers), signatures, dids: Arc::clone(&did_auth), people: Arc::clone(&people) };
+        let bodies = BodyLimits {
+            bytes: settings.limits.body_bytes,
+            time: Duration::from_secs(settings.limits.body_seconds),
+            budget: BodyBudget::new(settings.limits.body_bytes_in_flight),
+        };
+        let auth = Authenticator {
+            engine: engine.clone(),
+            exposure,
+            bodies: bodies.clone(),
+            issuers: Arc::new(issuers),
+            signatures,
+            dids: Arc::clone(&did_auth),
+            people: Arc::clone(&people),
+        };
         let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
         let local_dids = if with.dev { LocalDids::Http } else { LocalDids::Https };
-        let (out, listing) = (Arc::clone(&fetch), &settings.registry);
-        let keeper = registry::agents::open(&engine, out, listing, local_dids, Some(&base)).await?;
-        let herald = registry::agents::herald(&engine, Arc::clone(&fetch) as _, listing, local_dids, &dids, &base);
+        let listing = &settings.registry;
+        let directory =
+            registry::agents::open(&engine, Arc::clone(&fetch) as _, listing, local_dids, Some(&base)).await?;
+        let directory_publisher =
+            registry::agents::publisher(&engine, Arc::clone(&fetch) as _, listing, local_dids, &dids, &base);
         let hosting = Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())
             .with_presets(settings.a2h.rules()?.presets);
         let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
         let mut publisher =
-            Publisher::new(engine.clone(), runners, Arc::clone(&peers), options.agents, hosting.clone(), programs);
+            AgentPublisher::new(engine.clone(), runners, Arc::clone(&peers), options.agents, hosting.clone(), programs);
         publisher.refresh().await?;
         let served = engine.agents().list();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
         for RelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
             tracing::warn!(%agent, "[[a2h.relay]] names an agent that is not served here");
         }
-        let owed = engine.direct_messages().resume_pending_replies().await?;
-        if owed > 0 {
-            tracing::info!(answers = owed, "answers are still to be sent");
+        let pending = engine.direct_messages().resume_pending_replies().await?;
+        if pending > 0 {
+            tracing::info!(answers = pending, "answers are still to be sent");
         }
         engine.webhooks().resume_webhooks().await?;
         let resumed = engine.executions().resume_executions().await?;
@@ -353,15 +342,10 @@ impl Server {
         checkpoints.begin(&engine).await?;
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
-        let bodies = BodyLimits {
-            bytes: settings.limits.body_bytes,
-            time: Duration::from_secs(settings.limits.body_seconds),
-            budget: BodyBudget::new(settings.limits.body_bytes_in_flight),
-        };
-        let identities = Arc::new(AnpIdentities::new(&auth, &engine, &hosting));
+        let identities = Arc::new(AnpIdentities::new(&did_auth, &engine, &hosting));
         let host =
             nuncio_anp::project::Host { drafts: engine.drafts().is_enabled(), ..nuncio_anp::project::Host::new(&base) };
-        let anp = Anp::new(engine.clone(), host, bodies.clone(), identities, keeper.clone());
+        let anp = Anp::new(engine.clone(), host, bodies.clone(), identities, directory.clone());
         let parts = ServerParts {
             engine: &engine,
             auth: &auth,
@@ -371,18 +355,18 @@ impl Server {
             metrics,
             signer,
             fetch: Arc::clone(&fetch) as _,
-            fetch_for_agents: Arc::new(way_to_agents(settings, &with)?),
+            fetch_for_agents: Arc::new(webhook_fetch(settings, &with)?),
             crawler: &crawler,
             anp: &anp,
-            directory: &keeper,
-            directory_publisher: &herald,
+            directory: &directory,
+            directory_publisher: &directory_publisher,
             stop: stop.clone(),
             closed: closed.clone(),
         };
         let (routes, jobs): (Vec<_>, Vec<_>) =
             fronts::start(&parts).into_iter().map(|front| (front.routes, front.jobs)).unzip();
-        let app = http::app(&parts, routes.into_iter(), exposure, Arc::clone(&proxies));
-        let acceptor = Acceptor {
+        let app = http::app(&parts, routes.into_iter(), Arc::clone(&proxies));
+        let acceptor = ConnectionAcceptor {
             app,
             tls,
             times: ConnectionTimes {
@@ -394,7 +378,7 @@ impl Server {
                 per_address: settings.limits.connections_per_address,
             }),
             proxies,
-            runtimes: Runtimes::start(exposure).map_err(|error| listen_failed(&error))?,
+            runtimes: ServerRuntimes::start(exposure).map_err(|error| listen_failed(&error))?,
         };
         let tls = acceptor.tls.is_some();
         for listener in listeners {
@@ -402,23 +386,42 @@ impl Server {
             acceptor.runtimes.spawn_unidentified(tasks.track_future(accepting));
         }
         let sender = dids.clone();
-        let desk = admin::AdminApi::new(engine.clone(), checkpoints, dids, None)
-            .with_people(admin::InviteOrigin { key: people.key(), url: Some(people.audience().to_owned()) })
-            .with_crawler(crawler.clone())
-            .with_peers(Arc::clone(&peers))
-            .with_keeper(keeper.clone(), Some(herald.clone()));
         let options = AnpClientOptions { local: local_dids, ..AnpClientOptions::default() };
         let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
-        let desk = desk.with_messages(Messages { engine: engine.clone(), anp, client, dids: sender });
+        let messages = DirectMessageSender { engine: engine.clone(), anp, client, dids: sender };
+        let server = admin::ServerParts { crawler: crawler.clone(), publisher: directory_publisher.clone(), messages };
+        let admin_api = admin::AdminApi {
+            engine: engine.clone(),
+            checkpoints: Arc::new(checkpoints),
+            dids: dids.clone(),
+            directory: directory.clone(),
+            invites: admin::InviteOrigin { key: people.key(), url: Some(people.audience().to_owned()) },
+            peers: Arc::clone(&peers),
+            host: admin::AdminHost::Server(Box::new(server)),
+        };
         let retention = settings.retention.clone();
-        tasks.spawn(retention::run(engine.clone(), desk.checkpoints(), retention, stop.clone()));
-        tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
+        tasks.spawn(retention::run(engine.clone(), Arc::clone(&admin_api.checkpoints), retention, stop.clone()));
+        tasks.spawn(admin::listen(data.path(), admin_api, done.clone())?);
         tasks.spawn(publisher.follow(stop.clone()));
         for job in jobs.into_iter().flatten() {
             tasks.spawn(job);
         }
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, peers, _data: data })
+        Ok(Self {
+            engine,
+            addresses,
+            exposure,
+            tls,
+            tasks,
+            stop,
+            done,
+            closed,
+            grace,
+            did_auth,
+            dids,
+            peers,
+            _data: data,
+        })
     }
 
     #[must_use]
@@ -426,14 +429,20 @@ impl Server {
         &self.engine
     }
 
-    /// Authenticates callers by DID; holds the DIDs of this server.
+    /// Authenticates callers by DID.
     #[must_use]
     pub fn did_auth(&self) -> &Arc<DidAuth> {
         &self.did_auth
     }
 
+    /// The DIDs of this server and its agents.
     #[must_use]
-    pub fn exposure(&self) -> Exposure {
+    pub fn dids(&self) -> &Dids {
+        &self.dids
+    }
+
+    #[must_use]
+    pub fn exposure(&self) -> NetworkExposure {
         self.exposure
     }
 
@@ -442,18 +451,18 @@ impl Server {
         &self.addresses
     }
 
-    /// The address to give to people on this machine.
+    /// The URL of the server for people on this machine.
     #[must_use]
     pub fn url(&self) -> String {
-        address(&self.addresses, self.tls)
+        server_url(&self.addresses, self.tls)
     }
 
-    /// Stops: no new requests, running turns finish within the limit, everything is on disk.
+    /// Stops the server: takes no new requests, lets running turns finish within the limit, and stores everything.
     pub async fn stop(self) {
         self.stop.cancel();
         self.engine.shut_down(self.grace).await;
         self.done.cancel();
-        // Streams end with their turns; a moment for the last bytes to leave.
+        // Streams end with their turns; their last bytes get a moment to be sent.
         let last = self.engine.clock().sleep_until(self.engine.now().after(Duration::from_secs(2)));
         self.tasks.close();
         tokio::select! {
@@ -491,8 +500,8 @@ async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
     Err(StartError::new(Code::StoreDamaged, message))
 }
 
-/// The address to give to people: by name where it is this machine's own.
-fn address(addresses: &[SocketAddr], tls: bool) -> String {
+/// The URL of the server for people: with the name `localhost` if it listens on loopback.
+fn server_url(addresses: &[SocketAddr], tls: bool) -> String {
     let scheme = if tls { "https" } else { "http" };
     match addresses.first() {
         Some(address) if address.ip().is_loopback() => format!("{scheme}://localhost:{}", address.port()),
@@ -501,7 +510,7 @@ fn address(addresses: &[SocketAddr], tls: bool) -> String {
     }
 }
 
-async fn bind(on: &ListenOn) -> Result<Vec<TcpListener>, StartError> {
+async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, StartError> {
     let failed = |address: &str, error: &std::io::Error| {
         let message = format!("cannot listen on {address}: {error}; choose another address with --listen");
         StartError::new(Code::ListenFailed, message)
@@ -518,7 +527,7 @@ async fn bind(on: &ListenOn) -> Result<Vec<TcpListener>, StartError> {
     let port = four.local_addr().map_err(|error| listen_failed(&error))?.port();
     match TcpListener::bind(("::1", port)).await {
         Ok(six) => Ok(vec![four, six]),
-        // A taken port is someone else's server behind our name; no IPv6 at all is fine.
+        // Another server at this port would answer under the same name. A machine without IPv6 is fine.
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && on.port != 0 => {
             Err(failed(&format!("[::1]:{port}"), &error))
         }
@@ -534,12 +543,12 @@ fn exposure(
     addresses: &[SocketAddr],
     open: bool,
     loopback: Option<LoopbackAccess>,
-    anyone_is_known: bool,
-) -> Result<Exposure, StartError> {
+    has_credentials: bool,
+) -> Result<NetworkExposure, StartError> {
     if addresses.iter().all(|address| address.ip().is_loopback()) {
         return Ok(match loopback {
-            None => Exposure::Loopback,
-            Some(LoopbackAccess::Open) => Exposure::OpenLoopback,
+            None => NetworkExposure::Loopback,
+            Some(LoopbackAccess::Open) => NetworkExposure::OpenLoopback,
         });
     }
     if loopback.is_some() {
@@ -547,9 +556,9 @@ fn exposure(
             "[access] loopback has no effect: this server listens beyond this machine, so no request counts as local"
         );
     }
-    match (open, anyone_is_known) {
-        (true, _) => Ok(Exposure::Open),
-        (false, true) => Ok(Exposure::Network),
+    match (open, has_credentials) {
+        (true, _) => Ok(NetworkExposure::Open),
+        (false, true) => Ok(NetworkExposure::Network),
         (false, false) => Err(StartError::new(
             Code::KeysRequired,
             "listening beyond this machine needs a key: make one with `nuncio key create`, name an [[issuer]] in nuncio.toml, or say --open to serve anyone",
@@ -562,21 +571,21 @@ fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
         .map_err(|error| StartError::new(Code::TlsInvalid, format!("{} cannot be read: {error}", path.display())))
 }
 
-fn tls_acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
-    let wrong =
+fn tls_acceptor(tls: &TlsFiles) -> Result<TlsAcceptor, StartError> {
+    let invalid =
         |path: &Path, why: &dyn fmt::Display| StartError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
     let pem = read_file(&tls.certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(&tls.certificate, &error))?;
+        .map_err(|error| invalid(&tls.certificate, &error))?;
     if chain.is_empty() {
-        return Err(wrong(&tls.certificate, &"it holds no certificate in PEM"));
+        return Err(invalid(&tls.certificate, &"it holds no certificate in PEM"));
     }
-    let key = PrivateKeyDer::from_pem_slice(&read_file(&tls.key)?).map_err(|error| wrong(&tls.key, &error))?;
+    let key = PrivateKeyDer::from_pem_slice(&read_file(&tls.key)?).map_err(|error| invalid(&tls.key, &error))?;
     let mut config = rustls::ServerConfig::builder()
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| wrong(&tls.certificate, &error))?;
+        .map_err(|error| invalid(&tls.certificate, &error))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,6 +1,5 @@
-//! The operator's settings: `nuncio.toml`, each key also by an environment variable.
-//!
-//! A key `limits.body_bytes` is the variable `NUNCIO_LIMITS_BODY_BYTES`. Variables win over the file.
+//! The operator's settings, from `nuncio.toml` and environment variables. The key `limits.body_bytes` is the variable
+//! `NUNCIO_LIMITS_BODY_BYTES`; variables take precedence over the file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,6 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use nuncio_auth::settings::{IssuerSetting, SignatureSettings};
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
@@ -24,15 +24,12 @@ use crate::telemetry::LogFormat;
 mod a2h;
 mod access;
 mod anp;
-mod issuer;
 mod registry;
 mod retention;
 
 pub use a2h::{A2hSettings, RelaySetting};
 pub use access::{AccessSettings, LoopbackAccess};
 pub use anp::AnpSettings;
-pub(crate) use issuer::check_url;
-pub use issuer::{Algorithm, Audiences, IntrospectionSetting, IssuerSetting, IssuerUrl, SignatureSettings};
 pub use registry::RegistrySettings;
 pub use retention::RetentionSettings;
 pub(crate) use retention::days;
@@ -40,101 +37,99 @@ pub(crate) use retention::days;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How much of everything.
     pub limits: LimitSettings,
     pub access: AccessSettings,
     pub http: HttpSettings,
-    /// Pages on other origins.
+    /// Which pages on other origins may use the server.
     pub cors: CorsSettings,
-    /// Requests going out.
+    /// Limits and exceptions for requests to other servers.
     pub outbound: OutboundSettings,
     pub log: LogSettings,
     pub metrics: MetricsSettings,
-    /// Telling callers that their executions are over.
+    /// Callbacks about finished executions.
     pub webhooks: WebhookSettings,
     pub provider: ProviderSettings,
-    /// Permissions given here rather than by `nuncio grant`.
+    /// Permissions granted by the settings instead of `nuncio grant`.
     pub grant: Vec<GrantSetting>,
     pub issuer: Vec<IssuerSetting>,
     /// Signatures over requests.
     pub signatures: SignatureSettings,
-    /// Skills of other hosts.
+    /// Followed domains, and the directory of agents of other hosts.
     pub registry: RegistrySettings,
-    /// Dealings with other agents.
     pub anp: AnpSettings,
     pub a2h: A2hSettings,
-    /// How long things are kept.
     pub retention: RetentionSettings,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LimitSettings {
-    /// How large a request's body may be.
-    pub body_bytes: usize,
-    /// How many bytes of bodies the process holds at once.
-    pub body_bytes_in_flight: usize,
-    /// How long it may take to arrive.
-    pub body_seconds: u64,
-    /// How long a request's head may take to arrive.
-    pub header_seconds: u64,
-    /// How long the other end of a connection may leave what is written to it unread.
-    pub write_seconds: u64,
-    /// How many connections are held at once.
-    pub connections: usize,
-    /// How many connections of one address may be open on which no caller was identified yet.
-    pub connections_per_address: usize,
-    /// How many requests a minute one key may send.
-    pub requests_per_minute: u32,
-    /// How long one turn may take.
-    pub turn_seconds: u64,
-    /// How often one turn may ask its brain.
-    pub turn_steps: u32,
-    /// How long an approval waits for an answer.
-    pub approval_seconds: u64,
-    /// How many calls of one tool run at once.
-    pub calls_per_tool: usize,
-    /// How many bytes one caller may store; `local` may store any number.
-    pub bytes_per_caller: u64,
-    /// How many executions may be unfinished on the whole server.
-    pub executions: usize,
-    pub executions_per_skill: usize,
-    pub executions_per_caller: usize,
-    /// How many of one caller run at once.
-    pub running_per_caller: usize,
-    /// How long an execution may take if its skill does not say.
-    pub execution_seconds: u64,
-    /// How long an execution is kept once it is over, if its skill does not say.
-    pub keep_hours: u64,
-    /// How long running turns may go on when the server stops.
-    pub shutdown_seconds: u64,
+/// Declares the limits with their default values. Those with `min 1` must not be zero.
+macro_rules! limits {
+    ($(#[doc = $about:literal] $name:ident: $type:ty = $default:expr $(, min $min:literal)?;)*) => {
+        #[derive(Debug, Clone, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct LimitSettings {
+            $(#[doc = $about] pub $name: $type,)*
+        }
+
+        impl Default for LimitSettings {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        impl LimitSettings {
+            const KEYS: &[&str] = &[$(concat!("limits.", stringify!($name)),)*];
+
+            fn check(&self) -> Result<(), String> {
+                $($(if self.$name < $min {
+                    return Err(format!(concat!("limits.", stringify!($name), " must be at least {}"), $min));
+                })?)*
+                Ok(())
+            }
+        }
+    };
 }
 
-impl Default for LimitSettings {
-    fn default() -> Self {
-        Self {
-            body_bytes: 8 * 1024 * 1024,
-            body_bytes_in_flight: 256 * 1024 * 1024,
-            body_seconds: 30,
-            header_seconds: 10,
-            write_seconds: 30,
-            connections: 16_384,
-            connections_per_address: 1024,
-            requests_per_minute: 12_000,
-            turn_seconds: 600,
-            turn_steps: 32,
-            approval_seconds: 300,
-            calls_per_tool: 32,
-            bytes_per_caller: 1 << 30,
-            executions: 100_000,
-            executions_per_skill: 20_000,
-            executions_per_caller: 10_000,
-            running_per_caller: 256,
-            execution_seconds: 600,
-            keep_hours: 24,
-            shutdown_seconds: 30,
-        }
-    }
+limits! {
+    /// Size limit of a request's body.
+    body_bytes: usize = 8 * 1024 * 1024, min 1;
+    /// Bytes of bodies that the process holds at once.
+    body_bytes_in_flight: usize = 256 * 1024 * 1024;
+    /// Time limit for the arrival of a body.
+    body_seconds: u64 = 30;
+    /// Time limit for the arrival of a request's head.
+    header_seconds: u64 = 10, min 1;
+    /// Time that the peer of a connection may leave written data unread.
+    write_seconds: u64 = 30, min 1;
+    /// Number of open connections.
+    connections: usize = 16_384, min 1;
+    /// Number of open connections of one address on which no caller was identified yet.
+    connections_per_address: usize = 1024, min 1;
+    /// Number of requests that one caller may send per minute.
+    requests_per_minute: u32 = 12_000, min 1;
+    /// Time limit of a turn.
+    turn_seconds: u64 = 600;
+    /// Number of brain steps of a turn.
+    turn_steps: u32 = 32, min 1;
+    /// Time that an approval waits for an answer.
+    approval_seconds: u64 = 300;
+    /// Number of calls of one tool that run at once.
+    calls_per_tool: usize = 32, min 1;
+    /// Bytes that one caller may store; `local` has no limit.
+    bytes_per_caller: u64 = 1 << 30, min 1;
+    /// Number of unfinished executions on the whole server.
+    executions: usize = 100_000, min 1;
+    /// Number of unfinished executions of one skill.
+    executions_per_skill: usize = 20_000, min 1;
+    /// Number of unfinished executions of one caller.
+    executions_per_caller: usize = 10_000, min 1;
+    /// Number of executions of one caller that run at once.
+    running_per_caller: usize = 256, min 1;
+    /// Time limit of an execution whose skill has none.
+    execution_seconds: u64 = 600, min 1;
+    /// Time that a finished execution is kept if its skill does not say.
+    keep_hours: u64 = 24, min 1;
+    /// Time that running turns have to finish when the server stops.
+    shutdown_seconds: u64 = 30;
 }
 
 impl LimitSettings {
@@ -163,20 +158,21 @@ impl LimitSettings {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct WebhookSettings {
-    /// The variable that holds the secret shared with those who are called back.
+    /// The environment variable with the secret that receivers of callbacks verify signatures with.
     pub secret_env: Option<String>,
     pub secret_file: Option<std::path::PathBuf>,
 }
 
 impl WebhookSettings {
-    /// The secret, if there is one.
+    /// Reads the secret, if the settings name one.
     pub fn secret(&self) -> Result<Option<String>, StartError> {
-        secret_of("webhooks", "secret", self.secret_env.as_deref(), self.secret_file.as_deref())
+        read_secret("webhooks", "secret", self.secret_env.as_deref(), self.secret_file.as_deref())
     }
 }
 
-/// A secret that a variable or a file holds; none where neither is named. `table` and `key` say where they are named.
-fn secret_of(table: &str, key: &str, env: Option<&str>, file: Option<&Path>) -> Result<Option<String>, StartError> {
+/// Reads a secret from a variable or a file; `None` if neither is set. `table` and `key` are the setting for error
+/// messages.
+fn read_secret(table: &str, key: &str, env: Option<&str>, file: Option<&Path>) -> Result<Option<String>, StartError> {
     let (suffix, secret) = match (env, file) {
         (Some(name), _) => ("env", std::env::var(name).map_err(|_| format!("the variable {name} is not set"))),
         (None, Some(path)) => {
@@ -199,14 +195,14 @@ pub struct ProviderSettings {
     /// Name of the provider; the host name by default.
     pub name: Option<String>,
     pub url: Option<url::Url>,
-    /// How to reach them.
+    /// Contact address of the provider.
     pub contact: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HttpSettings {
-    /// Addresses and networks of the proxies whose `X-Forwarded-For` is believed.
+    /// Addresses and networks of the proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
 }
 
@@ -249,11 +245,11 @@ pub struct MetricsSettings {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantSetting {
-    /// To whom: `anonymous`, `key:ID`, `oauth:ISSUER#SUBJECT`, `did:…`.
+    /// The receiver of the grant: `anonymous`, `key:ID`, `oauth:ISSUER#SUBJECT`, `did:…`.
     pub principal: Principal,
-    /// For which agent; all when absent.
+    /// The agent; all agents if absent.
     pub agent: Option<AgentName>,
-    /// Which scopes; all when absent.
+    /// The scopes; all scopes if absent.
     pub scopes: Option<Vec<ScopeId>>,
 }
 
@@ -268,28 +264,8 @@ impl GrantSetting {
     }
 }
 
-/// Every key that can be set, and so every variable that is read.
-const KEYS: &[&str] = &[
-    "limits.body_bytes",
-    "limits.body_bytes_in_flight",
-    "limits.body_seconds",
-    "limits.header_seconds",
-    "limits.write_seconds",
-    "limits.connections",
-    "limits.connections_per_address",
-    "limits.requests_per_minute",
-    "limits.turn_seconds",
-    "limits.turn_steps",
-    "limits.approval_seconds",
-    "limits.calls_per_tool",
-    "limits.bytes_per_caller",
-    "limits.executions",
-    "limits.executions_per_skill",
-    "limits.executions_per_caller",
-    "limits.running_per_caller",
-    "limits.execution_seconds",
-    "limits.keep_hours",
-    "limits.shutdown_seconds",
+/// Every key outside of `[limits]` that can be set in the file or by a variable.
+const OTHER_KEYS: &[&str] = &[
     "webhooks.secret_env",
     "webhooks.secret_file",
     "provider.name",
@@ -320,8 +296,12 @@ const KEYS: &[&str] = &[
     "signatures.allow_bare",
 ];
 
+fn keys() -> impl Iterator<Item = &'static str> {
+    LimitSettings::KEYS.iter().chain(OTHER_KEYS).copied()
+}
+
 impl Settings {
-    /// Reads the file, then the variables. A missing file is no fault unless it was asked for.
+    /// Reads the file, then the variables. A missing file is an error only if it is `required`.
     pub fn load(file: &Path, required: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Self, StartError> {
         let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
         let mut table = match fs::read_to_string(file) {
@@ -330,54 +310,35 @@ impl Settings {
             Err(error) => return Err(wrong(format!("{} cannot be read: {error}", file.display()))),
         };
         let mut variables = BTreeMap::new();
-        for key in KEYS {
+        for key in keys() {
             let name = format!("NUNCIO_{}", key.to_uppercase().replace('.', "_"));
             if let Some(text) = variable(&name) {
                 put(&mut table, key, read_variable(key, &text));
-                variables.insert(*key, name);
+                variables.insert(key, name);
             }
         }
         let settings: Self = serde_path_to_error::deserialize(table).map_err(|error| {
             let (key, why) = (error.path().to_string(), error.inner().message());
-            // A variable may hold a whole list.
-            let holds =
-                |known: &str| key.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
-            let place = match variables.iter().find(|(known, _)| holds(known)) {
+            // A variable may set a whole list, and the error is then in one of its entries.
+            let contains =
+                |set: &str| key.strip_prefix(set).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
+            let source = match variables.iter().find(|(set, _)| contains(set)) {
                 Some((_, name)) => name.clone(),
                 None => format!("{}: {key}", file.display()),
             };
             let why = ["usize", "u64", "u32"].iter().fold(why.to_owned(), |why, number| {
                 why.replace(&format!("expected {number}"), "expected a whole number")
             });
-            wrong(format!("{place}: {why}"))
+            wrong(format!("{source}: {why}"))
         })?;
         settings.check().map_err(wrong)?;
         Ok(settings)
     }
 
     fn check(&self) -> Result<(), String> {
-        let limits = &self.limits;
-        let positive: [(&str, u64); 15] = [
-            ("limits.executions", limits.executions as u64),
-            ("limits.executions_per_skill", limits.executions_per_skill as u64),
-            ("limits.executions_per_caller", limits.executions_per_caller as u64),
-            ("limits.running_per_caller", limits.running_per_caller as u64),
-            ("limits.execution_seconds", limits.execution_seconds),
-            ("limits.keep_hours", limits.keep_hours),
-            ("limits.body_bytes", limits.body_bytes as u64),
-            ("limits.header_seconds", limits.header_seconds),
-            ("limits.write_seconds", limits.write_seconds),
-            ("limits.connections", limits.connections as u64),
-            ("limits.connections_per_address", limits.connections_per_address as u64),
-            ("limits.requests_per_minute", u64::from(limits.requests_per_minute)),
-            ("limits.turn_steps", u64::from(limits.turn_steps)),
-            ("limits.calls_per_tool", limits.calls_per_tool as u64),
-            ("limits.bytes_per_caller", limits.bytes_per_caller),
-        ];
-        match positive.iter().find(|(_, value)| *value == 0) {
-            Some((key, _)) => Err(format!("{key} must be at least 1")),
-            None => self.registry.check().and_then(|()| self.check_issuers()),
-        }
+        self.limits.check()?;
+        self.registry.check()?;
+        self.check_issuers()
     }
 
     fn check_issuers(&self) -> Result<(), String> {
@@ -391,11 +352,11 @@ impl Settings {
     }
 }
 
-/// The keys that hold a list of texts; in a variable it may be written with commas.
+/// Keys with lists of texts, which a variable may write with commas.
 const TEXT_LISTS: &[&str] =
     &["http.trusted_proxies", "cors.origins", "outbound.allow", "registry.follow", "registry.register"];
 
-/// A variable's text as TOML would have it: a list may be written with commas, a text bare.
+/// Converts the text of a variable to a TOML value: lists may be written with commas, texts without quotes.
 fn read_variable(key: &str, text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     match parsed {
@@ -463,13 +424,13 @@ mod tests {
     #[test]
     fn every_setting_is_documented_in_the_settings_page() {
         let page = include_str!("../../../docs/settings.md");
-        let said = |key: &&&str| {
+        let is_documented = |key: &&str| {
             let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
             let begin = if table.is_empty() { Some(0) } else { page.find(&format!("[{table}]")) };
             let listed = |page: &str| page.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(name));
             begin.is_some_and(|begin| listed(&page[begin..])) || page.contains(&format!("[[{name}]]"))
         };
-        let missing: Vec<_> = KEYS.iter().filter(|key| !said(key)).collect();
+        let missing: Vec<_> = keys().filter(|key| !is_documented(key)).collect();
         assert!(missing.is_empty(), "docs/settings.md does not say {missing:?}");
     }
 
@@ -496,5 +457,44 @@ mod tests {
         let nowhere = Path::new("/nonexistent/nuncio.toml");
         assert!(Settings::load(nowhere, true, |_| None).is_err());
         assert!(Settings::load(nowhere, false, |_| None).is_ok());
+    }
+
+    const VALID_ISSUER: &str = "url = \"https://id.example/tenant\"\naudience = \"https://api.example\"\n";
+
+    fn issuer_error(rest: &str) -> String {
+        load(&format!("[[issuer]]\n{rest}"), &[]).unwrap_err()
+    }
+
+    #[test]
+    fn issuer_setting_has_defaults_and_is_replaced_by_the_variable() {
+        let settings = load(&format!("[[issuer]]\n{VALID_ISSUER}"), &[]).unwrap();
+        let issuer = &settings.issuer[0];
+        assert_eq!(issuer.url.as_str(), "https://id.example/tenant");
+        assert!(issuer.audience.contains("https://api.example") && !issuer.audience.contains("https://api.example/"));
+        assert_eq!((issuer.leeway_seconds, issuer.algorithms.len()), (60, 3));
+        let variable = "[{ url = \"http://localhost:1\", audience = [\"a\", \"b\"], algorithms = [\"PS256\"] }]";
+        let settings = load(&format!("[[issuer]]\n{VALID_ISSUER}"), &[("NUNCIO_ISSUER", variable)]).unwrap();
+        assert_eq!((settings.issuer.len(), settings.issuer[0].url.as_str()), (1, "http://localhost:1"));
+        assert!(load("", &[("NUNCIO_SIGNATURES_ALLOW_BARE", "true")]).unwrap().signatures.allow_bare);
+    }
+
+    #[test]
+    fn issuer_settings_that_would_admit_anyone_are_refused() {
+        for algorithm in ["none", "HS256", "RS1", "rs256"] {
+            let error = issuer_error(&format!("{VALID_ISSUER}algorithms = [\"{algorithm}\"]"));
+            assert!(error.contains("issuer[0].algorithms[0]"), "{error}");
+        }
+        assert!(issuer_error("url = \"https://id.example\"").contains("audience"));
+        assert!(issuer_error("url = \"https://id.example\"\naudience = []").contains("audience is needed"));
+        assert!(issuer_error("url = \"http://id.example\"\naudience = \"a\"").contains("https:"));
+        assert!(issuer_error("url = \"https://id.example/?x\"\naudience = \"a\"").contains("no query"));
+        assert!(issuer_error(&format!("{VALID_ISSUER}leeway_seconds = 301")).contains("at most 300"));
+        assert!(issuer_error(&format!("{VALID_ISSUER}token_url = \"http://id.example/token\"")).contains("https:"));
+        assert!(
+            issuer_error(&format!("{VALID_ISSUER}introspection = {{ client_id = \"x\" }}"))
+                .contains("one of client_secret_env")
+        );
+        let twice = load(&format!("[[issuer]]\n{VALID_ISSUER}[[issuer]]\n{VALID_ISSUER}"), &[]).unwrap_err();
+        assert!(twice.contains("twice"), "{twice}");
     }
 }

@@ -1,4 +1,4 @@
-//! The real clock and real randomness: the only place that asks the system for either.
+//! The system clock and the system's random numbers. No other module reads them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,4 @@
-//! Logs: for people at a terminal, as JSON for machines. What goes in is chosen at each place; no
-//! request body, header or key ever does. With the feature `otel`, traces too.
+//! Logs, as text or JSON, and with the feature `otel` traces. Request bodies, headers and keys are never logged.
 
 use std::io::IsTerminal as _;
 
@@ -11,15 +10,16 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 #[cfg(feature = "otel")]
 mod traces;
 
-const QUIET: [&str; 6] = ["rmcp=warn", "hyper=warn", "hyper_util=warn", "h2=warn", "reqwest=warn", "rustls=warn"];
+const QUIET_TARGETS: [&str; 6] =
+    ["rmcp=warn", "hyper=warn", "hyper_util=warn", "h2=warn", "reqwest=warn", "rustls=warn"];
 
-type Layers = Vec<Box<dyn Layer<Registry> + Send + Sync>>;
+type TracingLayers = Vec<Box<dyn Layer<Registry> + Send + Sync>>;
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Log lines as text for people.
     #[default]
     Text,
     Json,
@@ -35,11 +35,12 @@ pub struct Telemetry {
 /// Starts logging to standard error. Does nothing when it has been started before.
 pub fn start(level: &str, format: LogFormat) -> Telemetry {
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
-    // Libraries that would write down what passes through them, whatever the level.
-    let filter = QUIET.iter().filter_map(|directive| directive.parse().ok()).fold(filter, EnvFilter::add_directive);
+    // These libraries would log the data that passes through them, so they stay silent at every level.
+    let filter =
+        QUIET_TARGETS.iter().filter_map(|directive| directive.parse().ok()).fold(filter, EnvFilter::add_directive);
     let logs = fmt::layer().with_writer(std::io::stderr);
     #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "there are no more"))]
-    let mut layers: Layers = vec![match format {
+    let mut layers: TracingLayers = vec![match format {
         LogFormat::Text => {
             logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).with_filter(filter).boxed()
         }
@@ -52,7 +53,7 @@ pub fn start(level: &str, format: LogFormat) -> Telemetry {
     };
     #[cfg(feature = "otel")]
     layers.extend(traces.as_ref().map(traces::Traces::layer));
-    // A second start is a test's or a library user's; the first one stays.
+    // A second start, as in tests, keeps the first logger.
     let _ = tracing_subscriber::registry().with(layers).try_init();
     #[cfg(feature = "otel")]
     if let Some(trouble) = trouble {
@@ -64,7 +65,7 @@ pub fn start(level: &str, format: LogFormat) -> Telemetry {
     }
 }
 
-/// Makes the request's span a child of the one its sender names, by W3C `traceparent`.
+/// Makes the request's span a child of the span in the client's `traceparent` header (W3C Trace Context).
 #[cfg_attr(not(feature = "otel"), expect(unused_variables, reason = "spans go nowhere without the feature"))]
 pub(crate) fn continue_trace(span: &tracing::Span, headers: &HeaderMap) {
     #[cfg(feature = "otel")]

@@ -1,7 +1,6 @@
-//! Callbacks to callers about finished executions: one signed request, retried until it arrives
-//! or is given up. Signed as <https://www.standardwebhooks.com> describes: `v1a` with this
-//! server's own Ed25519 key, which anyone can check against `/.well-known/jwks.json`, and `v1` with
-//! the secret the operator shares, where there is one.
+//! Callbacks to callers about finished executions: one signed request, retried until it arrives or is given up. The
+//! signatures follow <https://www.standardwebhooks.com>: `v1a` with the Ed25519 key of this server, which receivers verify
+//! with `/.well-known/jwks.json`, and `v1` with the shared secret of the operator, if there is one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
 use nuncio_engine::{Engine, EngineError};
 
 pub(crate) mod jobs;
@@ -18,13 +17,13 @@ pub(crate) mod signing;
 
 pub(crate) use signing::WebhookSigner;
 
-use jobs::{ANSWER, DeliverySource, DueJobs, InFlight, PAGE, retry_until_stored};
+use jobs::{DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_until_stored};
 
-/// How long one request may take.
-const TIME: Duration = Duration::from_secs(15);
+/// Time limit of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Sends callbacks about finished executions.
-pub(crate) struct Webhooks {
+pub(crate) struct ExecutionCallbacks {
     pub(crate) engine: Engine,
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) signer: Arc<WebhookSigner>,
@@ -35,7 +34,7 @@ pub(crate) struct CallbackJob {
     attempts: u32,
 }
 
-impl DeliverySource for Webhooks {
+impl DeliverySource for ExecutionCallbacks {
     type Key = ExecutionId;
     type Receiver = String;
     type Job = CallbackJob;
@@ -44,18 +43,18 @@ impl DeliverySource for Webhooks {
         &self.engine
     }
 
-    async fn find_due(&self, held: &InFlight<ExecutionId, String>) -> Result<DueJobs<Self>, EngineError> {
-        let due = self.engine.callbacks().callbacks_due(held.known(), PAGE).await?;
+    async fn find_due(&self, in_flight: &JobsInFlight<ExecutionId, String>) -> Result<DueJobs<Self>, EngineError> {
+        let due = self.engine.callbacks().callbacks_due(in_flight.keys(), PAGE).await?;
         let next = match due.is_empty() {
-            true => self.engine.callbacks().next_callback(held.known()).await?,
+            true => self.engine.callbacks().next_callback(in_flight.keys()).await?,
             false => Some(self.engine.now()),
         };
-        let owed = |(execution, attempts): (Execution, u32)| {
+        let job = |(execution, attempts): (Execution, u32)| {
             let receiver = execution.order.callback.as_ref().map(|url| url.origin().ascii_serialization());
             let job = CallbackJob { execution: execution.id.clone(), attempts };
             (execution.id, receiver.unwrap_or_default(), job)
         };
-        Ok(DueJobs { due: due.into_iter().map(owed).collect(), next })
+        Ok(DueJobs { due: due.into_iter().map(job).collect(), next })
     }
 
     async fn wait_for_due(&self) {
@@ -64,11 +63,11 @@ impl DeliverySource for Webhooks {
 
     async fn run(&self, job: CallbackJob) {
         let CallbackJob { execution: id, attempts } = &job;
-        let sent = match retry_until_stored(&self.engine, || self.engine.callbacks().owed_execution(id)).await {
+        let result = match retry_until_stored(&self.engine, || self.engine.callbacks().owed_execution(id)).await {
             Some(execution) => self.send(&execution).await,
             None => CallbackResult::Over,
         };
-        let why = match sent {
+        let why = match result {
             CallbackResult::Over => {
                 return retry_until_stored(&self.engine, || self.engine.callbacks().callback_done(id)).await;
             }
@@ -83,30 +82,30 @@ impl DeliverySource for Webhooks {
     }
 }
 
-impl Webhooks {
+impl ExecutionCallbacks {
     async fn send(&self, execution: &Execution) -> CallbackResult {
         let Some(url) = execution.order.callback.clone() else { return CallbackResult::Over };
         let body = Bytes::from(nuncio_skill::server::callback_body(execution));
-        let answer = self
+        let response = self
             .fetch
             .fetch(FetchRequest {
                 method: "POST",
                 url,
                 headers: self.signer.headers(execution.id.as_str(), self.engine.now(), &body),
                 body: Some(body),
-                trust: Trust::Stranger,
-                timeout: TIME,
-                max_bytes: ANSWER,
+                trust: AddressTrust::Stranger,
+                timeout: REQUEST_TIMEOUT,
+                max_bytes: MAX_RESPONSE,
             })
             .await;
-        match jobs::status(answer) {
+        match jobs::status(response) {
             Ok(200..300) => CallbackResult::Over,
             Ok(410) => {
                 tracing::info!(execution = %execution.id, "the callback receiver is gone");
                 CallbackResult::Over
             }
             Ok(other) => CallbackResult::Failed(format!("it answered {other}")),
-            // What may not be reached will not be.
+            // The address is forbidden, so another attempt would fail too.
             Err(FetchError::Refused { why, .. }) => {
                 tracing::warn!(execution = %execution.id, why, "the callback address may not be reached");
                 CallbackResult::Over
@@ -117,7 +116,7 @@ impl Webhooks {
 }
 
 enum CallbackResult {
-    /// Delivered, or never deliverable.
+    /// The callback is delivered or can never be delivered.
     Over,
     /// Failed for this reason; to be retried.
     Failed(String),

@@ -31,13 +31,13 @@ use serde_json::Value;
 pub(crate) use backoff::retry_after;
 pub use credential::{Credential, Secret};
 pub use describe::ResolvedSkill;
-pub use discover::Discovery;
+pub use discover::DiscoveredIndex;
 pub(crate) use discover::next_page;
 pub use error::{ConsumerError, ConsumerFailure, FailureCode, Reason};
 pub(crate) use error::{display_url, plain};
-pub use execution::Execution;
+pub use execution::RemoteExecution;
 pub use inputs::{check as check_inputs, typed as typed_input};
-pub use progress::{Progress, ProgressCallback};
+pub use progress::{InvocationProgress, ProgressCallback};
 pub use submit::SkillCall;
 pub use target::SkillTarget;
 
@@ -51,13 +51,13 @@ pub struct Consumer {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     tokens: Arc<dyn TokenStore>,
-    watcher: ProgressCallback,
-    options: Options,
+    progress: ProgressCallback,
+    options: ConsumerOptions,
 }
 
 /// Settings of a [`Consumer`].
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct ConsumerOptions {
     /// Sent as `caller.id` of each invocation.
     pub caller_id: String,
     /// Sent as `caller.type`, such as `service` or `user`.
@@ -75,7 +75,7 @@ pub struct Options {
     pub patience: Option<Duration>,
 }
 
-impl Default for Options {
+impl Default for ConsumerOptions {
     fn default() -> Self {
         Self {
             caller_id: "nuncio".to_owned(),
@@ -92,9 +92,14 @@ impl Default for Options {
 impl Consumer {
     /// Creates a consumer that keeps OAuth tokens in memory and reports no progress.
     #[must_use]
-    pub fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>, options: Options) -> Self {
+    pub fn new(
+        fetch: Arc<dyn Fetch>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        options: ConsumerOptions,
+    ) -> Self {
         let tokens = Arc::new(MemoryTokens::default());
-        Self { fetch, clock, entropy, tokens, watcher: ProgressCallback::default(), options }
+        Self { fetch, clock, entropy, tokens, progress: ProgressCallback::default(), options }
     }
 
     #[must_use]
@@ -104,8 +109,8 @@ impl Consumer {
     }
 
     #[must_use]
-    pub fn with_progress(mut self, watcher: ProgressCallback) -> Self {
-        self.watcher = watcher;
+    pub fn with_progress(mut self, progress: ProgressCallback) -> Self {
+        self.progress = progress;
         self
     }
 

@@ -21,10 +21,10 @@ use snapshot::DomainSnapshot;
 use visit::DomainVisit;
 
 /// Time that `follow` waits for the first visit.
-const PATIENCE: Duration = Duration::from_secs(45);
+const FIRST_VISIT_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Skill of a followed domain that the registry does not list.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UnlistedSkill {
     pub id: String,
     pub why: String,
@@ -88,7 +88,7 @@ impl SkillCrawler {
         let mut visits = visits.subscribe();
         let followed = engine.directory().follow(domain, by).await?;
         self.0.wake();
-        let enough = engine.clock().sleep_until(engine.now().after(PATIENCE));
+        let enough = engine.clock().sleep_until(engine.now().after(FIRST_VISIT_TIMEOUT));
         let visited = async {
             loop {
                 match engine.directory().followed_domain(&followed.domain).await {
@@ -99,7 +99,7 @@ impl SkillCrawler {
                 let _ = visits.changed().await;
             }
         };
-        let told = tokio::select! {
+        let outcome = tokio::select! {
             visited = visited => match visited? {
                 Some((now, _)) => (now, true),
                 // The domain was unfollowed in the meantime.
@@ -108,7 +108,7 @@ impl SkillCrawler {
             () = enough => (followed, false),
         };
         self.listed().await;
-        Ok(told)
+        Ok(outcome)
     }
 
     /// Waits until all stored snapshots are listed, so that a finished visit is never reported before its skills can

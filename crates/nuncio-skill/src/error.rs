@@ -50,7 +50,7 @@ pub(crate) fn of_execution(execution: &Execution) -> Option<ExecutionError> {
     };
     let ExecutionFailure { code, message } = failure;
     let timed_out = matches!(execution.state, ExecutionState::TimedOut { .. });
-    let word = match code {
+    let code_text = match code {
         _ if timed_out => ErrorCode::InvocationTimeout.as_str(),
         Code::ScopeNotGranted | Code::Denied | Code::ApprovalExpired | Code::ApprovalClosed => {
             ErrorCode::PermissionDenied.as_str()
@@ -66,18 +66,17 @@ pub(crate) fn of_execution(execution: &Execution) -> Option<ExecutionError> {
         details.insert("timeout_ms".to_owned(), json!(execution.order.timeout_ms));
         details.insert("execution_id".to_owned(), json!(execution.id));
     }
-    let message = message.strip_prefix("Tool execution failed: ").unwrap_or(message);
     let message = if timed_out {
         format!("Skill execution timed out after {}ms: {message}", execution.order.timeout_ms)
     } else {
         message.to_owned()
     };
-    let again = timed_out || word == ErrorCode::EndpointUnreachable.as_str();
+    let retryable = timed_out || code_text == ErrorCode::EndpointUnreachable.as_str();
     Some(ExecutionError {
-        code: word.to_owned(),
+        code: code_text.to_owned(),
         message,
         details: Some(Value::Object(details)),
-        retry: again.then(|| RetryAdvice::new(RETRY_MS, RETRY_ATTEMPTS)),
+        retry: retryable.then(|| RetryAdvice::new(RETRY_MS, RETRY_ATTEMPTS)),
         extra: Map::new(),
     })
 }

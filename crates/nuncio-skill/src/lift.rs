@@ -7,12 +7,12 @@ use nuncio_core::json::pointer;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation as SchemaFault;
 use nuncio_engine::EngineError;
-use nuncio_engine::converse::Idempotency;
+use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::invoke::Submission;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::validate::{DocumentFault, Kind, ValidationReport, actual_value, parse_as};
+use crate::validate::{DocumentFault, SkillDocumentType, ValidationReport, actual_value, parse_as};
 use crate::wire::{InvocationRequest, ParameterDefinition};
 
 /// Length limit of trace ids, in bytes.
@@ -45,7 +45,7 @@ pub(crate) fn body(
     if request.skill_id != skill {
         let fault =
             DocumentFault::new("/skill_id", "is not the skill at this address", json!(skill), json!(request.skill_id));
-        return Err(ValidationReport::new(Kind::InvocationRequest, vec![fault], Vec::new()));
+        return Err(ValidationReport::new(SkillDocumentType::InvocationRequest, vec![fault], Vec::new()));
     }
     let mut faults = Vec::new();
     let key = match head.idempotency_key {
@@ -53,54 +53,33 @@ pub(crate) fn body(
         None => request.context.as_ref().and_then(|context| context.idempotency_key()).map(str::to_owned),
     };
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > MAX_KEY) {
-        let expected = json!(format!("1 to {MAX_KEY} bytes"));
-        faults.push(DocumentFault::new(
-            "/context/idempotency_key",
-            "is not a key",
-            expected,
-            json!("a text of another length"),
-        ));
+        let expected = format!("1 to {MAX_KEY} bytes");
+        faults.push(context_fault("idempotency_key", "is not a key", expected, "a text of another length"));
     }
     // The digest ignores credentials: the same key with the same request is the same execution even if the caller
     // authenticates differently.
-    let idempotency = key.map(|key| Idempotency { key, body: Digest::of_json(&json!(request)) });
+    let idempotency = key.map(|key| IdempotencyKey { key, body: Digest::of_json(&json!(request)) });
     let context = request.context.unwrap_or_default();
     let callback = context.callback_url().map(|text| {
         Url::parse(text).map_err(|_| {
-            faults.push(DocumentFault::new(
-                "/context/callback_url",
-                "is not a URL",
-                json!("an http(s) URL"),
-                json!(text),
-            ));
+            faults.push(context_fault("callback_url", "is not a URL", "an http(s) URL", text));
         })
     });
     let trace_id = context.trace_id.filter(|id| {
         let fits = id.len() <= MAX_TRACE && !id.chars().any(char::is_control);
         if !fits {
-            let expected = json!(format!("at most {MAX_TRACE} bytes without control characters"));
-            faults.push(DocumentFault::new(
-                "/context/trace_id",
-                "is not an identifier",
-                expected,
-                json!("something else"),
-            ));
+            let expected = format!("at most {MAX_TRACE} bytes without control characters");
+            faults.push(context_fault("trace_id", "is not an identifier", expected, "something else"));
         }
         fits
     });
     if let Some(limit) = context.timeout_ms.as_ref().filter(|limit| limit.as_u64() == 0) {
-        faults.push(DocumentFault::new(
-            "/context/timeout_ms",
-            "must be more than 0",
-            json!("a number above 0"),
-            json!(limit),
-        ));
+        faults.push(context_fault("timeout_ms", "must be more than 0", "a number above 0", json!(limit)));
     }
     if !faults.is_empty() {
-        return Err(ValidationReport::new(Kind::InvocationRequest, faults, Vec::new()));
+        return Err(ValidationReport::new(SkillDocumentType::InvocationRequest, faults, Vec::new()));
     }
     Ok(Submission {
-        skill: skill.to_owned(),
         protocol: Protocol::Skill,
         inputs: request.inputs,
         priority: context.priority.unwrap_or_default(),
@@ -109,6 +88,11 @@ pub(crate) fn body(
         callback: callback.and_then(Result::ok),
         idempotency,
     })
+}
+
+/// Fault of a field of the request's context.
+fn context_fault(field: &str, message: &str, expected: impl Into<Value>, actual: impl Into<Value>) -> DocumentFault {
+    DocumentFault::new(format!("/context/{field}"), message, expected, actual)
 }
 
 /// Parses inputs from a query: one parameter per input, objects and arrays as JSON.
@@ -142,8 +126,7 @@ pub(crate) fn query(
         None => Priority::Normal,
         Some(text) => Priority::parse(text).unwrap_or_else(|| {
             let rule = "must be equal to one of the allowed values";
-            let allowed = json!(Priority::ALL);
-            faults.push(DocumentFault::new("/context/priority", rule, allowed, json!(text)));
+            faults.push(context_fault("priority", rule, json!(Priority::ALL), text));
             Priority::Normal
         }),
     };
@@ -151,22 +134,16 @@ pub(crate) fn query(
         None => None,
         Some((_, Ok(millis))) if millis > 0 => Some(std::time::Duration::from_millis(millis)),
         Some((text, _)) => {
-            faults.push(DocumentFault::new(
-                "/context/timeout_ms",
-                "must be a number",
-                json!("milliseconds above 0"),
-                json!(text),
-            ));
+            faults.push(context_fault("timeout_ms", "must be a number", "milliseconds above 0", text));
             None
         }
     };
     if !faults.is_empty() {
-        return Err(ValidationReport::new(Kind::InvocationRequest, faults, Vec::new()));
+        return Err(ValidationReport::new(SkillDocumentType::InvocationRequest, faults, Vec::new()));
     }
     let idempotency =
-        head.idempotency_key.map(|key| Idempotency { key, body: Digest::of_json(&json!([skill, inputs])) });
+        head.idempotency_key.map(|key| IdempotencyKey { key, body: Digest::of_json(&json!([skill, inputs])) });
     Ok(Submission {
-        skill: skill.to_owned(),
         protocol: Protocol::Skill,
         inputs,
         priority,
@@ -189,16 +166,16 @@ pub(crate) fn input_faults(
         let expected = schema.map(|schema| expected_at(schema, &fault.pointer)).unwrap_or_default();
         DocumentFault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, actual_value(&actual))
     };
-    ValidationReport::new(Kind::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
+    ValidationReport::new(SkillDocumentType::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
 }
 
 /// Allowed values or type at a JSON pointer of a schema; `null` if the schema is not that simple.
 fn expected_at(schema: &Value, pointer: &str) -> Value {
-    let place = pointer.split('/').skip(1).try_fold(schema, |schema, part| {
+    let at_pointer = pointer.split('/').skip(1).try_fold(schema, |schema, part| {
         let name = part.replace("~1", "/").replace("~0", "~");
         schema.get("properties").and_then(|properties| properties.get(&name)).or_else(|| schema.get("items"))
     });
-    place.and_then(|schema| schema.get("enum").or_else(|| schema.get("type"))).cloned().unwrap_or_default()
+    at_pointer.and_then(|schema| schema.get("enum").or_else(|| schema.get("type"))).cloned().unwrap_or_default()
 }
 
 /// Checks a trace id given in a header.

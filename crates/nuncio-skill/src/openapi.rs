@@ -12,7 +12,7 @@ pub(crate) fn components() -> String {
     let mut schemas = schema::json_definitions();
     schemas["SkillError"] = schema::error_schema();
     schemas["RegistryPage"] = registry_page();
-    json!({"schemas": moved(schemas)}).to_string()
+    json!({"schemas": rewrite_references(schemas)}).to_string()
 }
 
 fn registry_page() -> Value {
@@ -41,18 +41,18 @@ fn registry_page() -> Value {
 }
 
 /// Rewrites `$defs` references to `#/components/schemas`.
-fn moved(schema: Value) -> Value {
+fn rewrite_references(schema: Value) -> Value {
     match schema {
         Value::Object(object) => {
             let entry = |(key, value): (String, Value)| match (key.as_str(), &value) {
-                ("$ref", Value::String(place)) => {
-                    (key, Value::String(place.replace("#/$defs/", "#/components/schemas/")))
+                ("$ref", Value::String(target)) => {
+                    (key, Value::String(target.replace("#/$defs/", "#/components/schemas/")))
                 }
-                _ => (key, moved(value)),
+                _ => (key, rewrite_references(value)),
             };
             object.into_iter().map(entry).collect()
         }
-        Value::Array(values) => values.into_iter().map(moved).collect(),
+        Value::Array(values) => values.into_iter().map(rewrite_references).collect(),
         other => other,
     }
 }

@@ -8,6 +8,7 @@ use nuncio_core::agent::{Agent, Skill, SkillAuth, SkillMethod, Tool};
 use nuncio_core::ids::SkillId;
 use serde_json::{Map, Value, json};
 
+use crate::validate::type_name;
 use crate::wire::{
     AuthConfig, AuthType, CustomAuth, EXECUTION_ID, EndpointRetry, IndexProvider, InvocationEndpoint, OAuth2Config,
     OutputDefinition, PROTOCOL_VERSION, ParameterDefinition, Provider, SkillDescriptor, SkillIndex, SkillIndexEntry,
@@ -30,9 +31,9 @@ pub struct HostInfo {
     pub base: String,
     /// Provider name for agents without an owner.
     pub name: String,
-    /// Provider's page.
+    /// Web page of the provider.
     pub url: Option<String>,
-    /// Provider's contact.
+    /// Contact of the provider.
     pub contact: Option<String>,
 }
 
@@ -103,7 +104,10 @@ impl HostInfo {
             description: skill.description.clone(),
             provider: self.provider(agent),
             endpoint: self.endpoint(skill, timeout),
-            inputs: tool.map_or_else(|| vec![text_input()], |tool| inputs(tool.input.source())),
+            inputs: match tool {
+                Some(tool) => inputs(tool.input.source()),
+                None => vec![required_text("text", "What to say to the agent.")],
+            },
             output: output(tool),
             auth: auth(agent, tool, skill, oauth),
             access: skill.access,
@@ -116,20 +120,11 @@ impl HostInfo {
     }
 
     fn provider(&self, agent: &Agent) -> Provider {
-        match &agent.owner {
-            Some(owner) => Provider {
-                name: owner.name.clone(),
-                url: owner.url.as_ref().map(ToString::to_string),
-                contact: self.contact.clone(),
-                extra: Map::new(),
-            },
-            None => Provider {
-                name: self.name.clone(),
-                url: self.url.clone(),
-                contact: self.contact.clone(),
-                extra: Map::new(),
-            },
-        }
+        let (name, url) = match &agent.owner {
+            Some(owner) => (owner.name.clone(), owner.url.as_ref().map(ToString::to_string)),
+            None => (self.name.clone(), self.url.clone()),
+        };
+        Provider { name, url, contact: self.contact.clone(), extra: Map::new() }
     }
 
     fn endpoint(&self, skill: &Skill, timeout: Duration) -> InvocationEndpoint {
@@ -173,30 +168,22 @@ fn text(schema: &Value, key: &str) -> Option<String> {
 
 /// Single type of a parameter; the nested schema has the exact definition.
 fn type_of(schema: &Value) -> &str {
-    let of_value = |value: &Value| match value {
-        Value::String(_) => "string",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::Array(_) => "array",
-        Value::Null => "null",
-        Value::Object(_) => "object",
-    };
     match &schema["type"] {
         Value::String(name) => name,
         Value::Array(names) => names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or("null"),
         _ => {
             let example = schema.get("const").or_else(|| schema["enum"].as_array().and_then(|values| values.first()));
-            example.map_or("object", of_value)
+            example.map_or("object", type_name)
         }
     }
 }
 
 /// Schema of a parameter if it says more than the type, together with the definitions it references.
 fn nested(property: &Value, definitions: &[(&str, Option<&Value>)]) -> Option<Map<String, Value>> {
-    let said = ["type", "description", "title", "default"];
+    let expressed = ["type", "description", "title", "default"];
     let mut schema = property.as_object()?.clone();
     let simple_type = schema.get("type").is_some_and(Value::is_string);
-    if simple_type && schema.keys().all(|key| said.contains(&key.as_str())) {
+    if simple_type && schema.keys().all(|key| expressed.contains(&key.as_str())) {
         return None;
     }
     if names_definitions(property) {
@@ -216,11 +203,11 @@ fn names_definitions(schema: &Value) -> bool {
     }
 }
 
-fn text_input() -> ParameterDefinition {
+fn required_text(name: &str, description: &str) -> ParameterDefinition {
     ParameterDefinition {
-        name: "text".to_owned(),
+        name: name.to_owned(),
         r#type: "string".to_owned(),
-        description: "What to say to the agent.".to_owned(),
+        description: description.to_owned(),
         required: true,
         default: None,
         schema: None,
@@ -285,20 +272,18 @@ pub(crate) fn signature_version(method: SkillMethod) -> &'static str {
 
 fn signature(method: SkillMethod) -> CustomAuth {
     let version = signature_version(method);
-    let signed = match method.has_query() {
-        true => "TIMESTAMP LF NONCE LF METHOD LF TARGET LF BODY",
-        false => "TIMESTAMP \".\" NONCE \".\" BODY",
-    };
-    let reading = match method.has_query() {
-        true => "",
-        false => {
+    let (signed, target, reading) = match method.has_query() {
+        true => (
+            "TIMESTAMP LF NONCE LF METHOD LF TARGET LF BODY",
+            ", LF a line feed, METHOD the method in capitals, TARGET the path and query as sent",
+            "",
+        ),
+        false => (
+            "TIMESTAMP \".\" NONCE \".\" BODY",
+            "",
             " Requests by GET or DELETE, such as those for an execution's status, need version 2: `v2=` over TIMESTAMP LF \
-             NONCE LF METHOD LF TARGET LF BODY, where LF is a line feed and TARGET the path and query as sent."
-        }
-    };
-    let target = match method.has_query() {
-        true => ", LF a line feed, METHOD the method in capitals, TARGET the path and query as sent",
-        false => "",
+             NONCE LF METHOD LF TARGET LF BODY, where LF is a line feed and TARGET the path and query as sent.",
+        ),
     };
     let instructions = format!(
         "Choose a nonce of 8 to 128 characters. Compute HMAC-SHA256 with your secret key over {signed}, where TIMESTAMP is \
@@ -306,15 +291,7 @@ fn signature(method: SkillMethod) -> CustomAuth {
          Send `X-Signature: {version}=` and the result in hex, `X-Signature-Timestamp` and `X-Signature-Nonce`. A request \
          is accepted once, within five minutes.{reading}"
     );
-    let secret = ParameterDefinition {
-        name: "secret_key".to_owned(),
-        r#type: "string".to_owned(),
-        description: "Your HMAC secret key.".to_owned(),
-        required: true,
-        default: None,
-        schema: None,
-        extra: Map::new(),
-    };
+    let secret = required_text("secret_key", "Your HMAC secret key.");
     let extra = Map::from_iter([(CustomAuth::SCHEME.to_owned(), json!(format!("hmac-sha256-{version}")))]);
     CustomAuth { instructions, parameters: Some(vec![secret]), extra }
 }

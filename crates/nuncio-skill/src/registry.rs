@@ -15,9 +15,9 @@ mod tests;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedProvider {
-    /// A person or an organisation.
+    /// Name of the person or organisation that provides the skill.
     pub name: String,
-    /// Provider's page.
+    /// Web page of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -46,7 +46,7 @@ impl ListedSkill {
 #[derive(Debug, Clone)]
 pub struct HostSkills {
     last_seen: Timestamp,
-    /// Sorted by id.
+    /// Skills of the host, sorted by id.
     skills: Arc<[ListedSkill]>,
 }
 
@@ -57,7 +57,7 @@ impl HostSkills {
         Self { last_seen, skills: skills.into() }
     }
 
-    /// Copy with a new `last_seen`.
+    /// Returns the same skills with a new `last_seen`.
     #[must_use]
     pub fn seen(&self, last_seen: Timestamp) -> Self {
         Self { last_seen, skills: Arc::clone(&self.skills) }
@@ -72,7 +72,7 @@ pub type SkillCatalogue = Catalogue<HostSkills>;
 pub struct RegistryQuery {
     query: CatalogueQuery<3>,
     kind: Option<CapabilityType>,
-    /// Name, origin or host, in lower case.
+    /// Name, origin or host of the wanted provider, in lower case.
     provider: Option<String>,
     /// Origin and id of the last skill of the previous page.
     after: Option<(String, String)>,
@@ -87,11 +87,11 @@ impl RegistryQuery {
         let query = CatalogueQuery::read(parameters, ["type", "tag", "provider"])?;
         let [kinds, _, providers] = &query.filters;
         let mut kind = None;
-        for named in kinds {
-            kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == *named);
+        for name in kinds {
+            kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == *name);
             if kind.is_none() {
-                let known = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
-                return Err(format!("`type` is one of {known}"));
+                let names = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
+                return Err(format!("`type` is one of {names}"));
             }
         }
         let after = match query.cursor.as_deref().map(|cursor| cursor.split_once(' ')) {
@@ -135,7 +135,7 @@ fn is_of(origin: &str, skill: &ListedSkill, provider: &str) -> bool {
 /// Page of search results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RegistrySearchPage {
-    /// Sorted by origin and id.
+    /// Matching skills, sorted by origin and id.
     pub skills: Vec<RegistryEntry>,
     /// Start of the next page; `None` on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use nuncio_core::agent::{CapabilityType, SkillAccess};
 use serde_json::{Map, Value, json};
 
 use crate::wire;
-use model::{Definition, FieldRule};
+use model::{FieldRule, ObjectDefinition};
 
 /// The published JSON Schema.
 const JSON: &str = include_str!("../../../schema/draft/schema.json");
@@ -55,7 +55,7 @@ pub(crate) fn error_schema() -> Value {
 /// Named definition of the published schema.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PublishedDefinition {
-    Object(Definition, Vec<FieldRule>),
+    Object(ObjectDefinition, Vec<FieldRule>),
     Enum(EnumDefinition),
 }
 
@@ -64,8 +64,9 @@ pub enum PublishedDefinition {
 pub struct EnumDefinition {
     pub name: &'static str,
     pub doc: &'static str,
-    /// Each value with its description.
-    pub words: Vec<(&'static str, &'static str)>,
+    pub values: Vec<&'static str>,
+    /// Description of each value.
+    pub docs: Vec<&'static str>,
 }
 
 impl PublishedDefinition {
@@ -73,7 +74,7 @@ impl PublishedDefinition {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Object(definition, _) => definition.name,
-            Self::Enum(words) => words.name,
+            Self::Enum(definition) => definition.name,
         }
     }
 }
@@ -105,7 +106,7 @@ pub fn published(name: &str) -> Option<&'static PublishedDefinition> {
     CATALOGUE.iter().find(|one| one.name() == name)
 }
 
-/// Rules of §3.5.5.
+/// Conditional fields of the authentication (§3.5.5).
 fn auth_rules() -> Vec<FieldRule> {
     vec![
         FieldRule { field: "type", is: &["oauth2"], requires: &["oauth2"], forbids: &[] },
@@ -113,7 +114,7 @@ fn auth_rules() -> Vec<FieldRule> {
     ]
 }
 
-/// Rules of §5.4.
+/// Conditional fields of an invocation response (§5.4).
 fn response_rules() -> Vec<FieldRule> {
     vec![
         FieldRule { field: "status", is: &["completed"], requires: &["output"], forbids: &["error"] },
@@ -129,46 +130,51 @@ fn response_rules() -> Vec<FieldRule> {
 
 fn capability_type() -> EnumDefinition {
     let doc = |kind| match kind {
-        CapabilityType::Plugin => "A plugin that adds to something else.",
-        CapabilityType::Api => "An API service.",
-        CapabilityType::Knowledge => "A package of knowledge or a source of data.",
-        CapabilityType::Task => "Something to have done, by people or by machines.",
+        CapabilityType::Plugin => "Plugin that extends another program.",
+        CapabilityType::Api => "API service.",
+        CapabilityType::Knowledge => "Knowledge package or data source.",
+        CapabilityType::Task => "Task that people or machines perform.",
     };
-    let words = CapabilityType::ALL.map(|kind| (kind.as_str(), doc(kind))).to_vec();
-    EnumDefinition { name: "CapabilityType", doc: "What sort of thing a skill is.", words }
+    let (values, docs) =
+        (CapabilityType::ALL.map(CapabilityType::as_str).to_vec(), CapabilityType::ALL.map(doc).to_vec());
+    EnumDefinition { name: "CapabilityType", doc: "Capability type of a skill.", values, docs }
 }
 
 fn access_policy() -> EnumDefinition {
     let doc = |access| match access {
-        SkillAccess::Public => "Every consumer may find and invoke it.",
-        SkillAccess::Restricted => "Everyone may find it; only authorised consumers may invoke it.",
+        SkillAccess::Public => "Every consumer may find and invoke the skill.",
+        SkillAccess::Restricted => "Everyone may find the skill; only authorised consumers may invoke it.",
         SkillAccess::Private => {
-            "Hidden from unauthenticated discovery; only authorised consumers may find and invoke it."
+            "Hidden from unauthenticated discovery; only authorised consumers may find and invoke the skill."
         }
     };
-    let words = SkillAccess::ALL.map(|access| (access.as_str(), doc(access))).to_vec();
-    EnumDefinition { name: "AccessPolicy", doc: "Who may find and invoke a skill.", words }
+    let (values, docs) = (SkillAccess::ALL.map(SkillAccess::as_str).to_vec(), SkillAccess::ALL.map(doc).to_vec());
+    EnumDefinition { name: "AccessPolicy", doc: "Who may find and invoke a skill.", values, docs }
 }
 
 fn auth_type() -> EnumDefinition {
     let doc = |kind| match kind {
-        wire::AuthType::ApiKey => "By an API key in a header.",
-        wire::AuthType::OAuth2 => "By an OAuth 2.0 access token.",
-        wire::AuthType::Custom => "In a way of its own.",
-        wire::AuthType::None => "Not at all.",
+        wire::AuthType::ApiKey => "API key in a header.",
+        wire::AuthType::OAuth2 => "OAuth 2.0 access token.",
+        wire::AuthType::Custom => "Scheme that the descriptor describes in `custom`.",
+        wire::AuthType::None => "No authentication.",
     };
-    let words = wire::AuthType::ALL.map(|kind| (kind.as_str(), doc(kind))).to_vec();
-    EnumDefinition { name: "AuthType", doc: "How callers of a skill say who they are.", words }
+    let (values, docs) =
+        (wire::AuthType::ALL.map(wire::AuthType::as_str).to_vec(), wire::AuthType::ALL.map(doc).to_vec());
+    EnumDefinition { name: "AuthType", doc: "Authentication scheme of a skill.", values, docs }
 }
 
 fn execution_status() -> EnumDefinition {
     let doc = |status| match status {
-        wire::ExecutionStatus::Accepted => "The request was taken on.",
-        wire::ExecutionStatus::Running => "The skill is at work.",
-        wire::ExecutionStatus::Completed => "It ended well.",
-        wire::ExecutionStatus::Failed => "It ended badly.",
-        wire::ExecutionStatus::Timeout => "It took too long.",
+        wire::ExecutionStatus::Accepted => "The request was accepted.",
+        wire::ExecutionStatus::Running => "The skill is running.",
+        wire::ExecutionStatus::Completed => "The execution succeeded.",
+        wire::ExecutionStatus::Failed => "The execution failed.",
+        wire::ExecutionStatus::Timeout => "The execution exceeded its time limit.",
     };
-    let words = wire::ExecutionStatus::ALL.map(|status| (status.as_str(), doc(status))).to_vec();
-    EnumDefinition { name: "ExecutionStatus", doc: "How far an execution is.", words }
+    let (values, docs) = (
+        wire::ExecutionStatus::ALL.map(wire::ExecutionStatus::as_str).to_vec(),
+        wire::ExecutionStatus::ALL.map(doc).to_vec(),
+    );
+    EnumDefinition { name: "ExecutionStatus", doc: "Status of an execution.", values, docs }
 }

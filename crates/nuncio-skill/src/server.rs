@@ -15,13 +15,13 @@ use nuncio_core::Code;
 use nuncio_core::agent::SkillAuth;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::key_expired;
-use nuncio_engine::{Caller, Engine, EngineError, Identity};
+use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use url::Url;
 
 use crate::project::{HostInfo, OAuthEndpoints};
 use crate::registry::SkillCatalogue;
-use crate::validate::Kind;
+use crate::validate::SkillDocumentType;
 
 mod discover;
 mod documents;
@@ -33,11 +33,11 @@ mod registry;
 
 pub use front::SkillFront;
 
-use documents::Documents;
+use documents::DocumentCache;
 use refuse::SkillError;
 use registry::Registry;
 
-/// What a handler returns.
+/// Response of a handler of Skill Sharing.
 type SkillResult = Result<Response, SkillError>;
 
 /// Authenticates requests of skills with `custom` authentication, such as by the reference signature.
@@ -61,7 +61,7 @@ pub enum RequestCheck {
 /// Looks up the OAuth endpoints of an issuer, or of any issuer if none is named.
 pub type FindIssuer = dyn Fn(Option<&Url>) -> Option<OAuthEndpoints> + Send + Sync;
 
-/// State of the routes.
+/// State that all routes of Skill Sharing share.
 #[derive(Clone)]
 pub struct Skills {
     engine: Engine,
@@ -69,7 +69,7 @@ pub struct Skills {
     bodies: BodyLimits,
     custom: Arc<dyn RequestAuth>,
     issuers: Arc<FindIssuer>,
-    documents: Arc<Documents>,
+    documents: Arc<DocumentCache>,
     registry: Arc<Registry>,
 }
 
@@ -82,7 +82,7 @@ impl Skills {
         custom: Arc<dyn RequestAuth>,
         issuers: Arc<FindIssuer>,
     ) -> Self {
-        let bodies = bodies.at_most(Kind::InvocationRequest.max_bytes());
+        let bodies = bodies.at_most(SkillDocumentType::InvocationRequest.max_bytes());
         let (documents, registry) = Default::default();
         Self { engine, host: Arc::new(host), bodies, custom, issuers, documents, registry }
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for Skills {
     }
 }
 
-/// Builds the router. The server must add an [`Identity`] to each request.
+/// Builds the router. The server must add an [`CallerIdentity`] to each request.
 pub fn routes(skills: Skills) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(skills)
 }
@@ -136,8 +136,8 @@ impl<S: Send + Sync> FromRequestParts<S> for WildcardPath {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let named = Path::<String>::from_request_parts(parts, state).await;
-        Ok(Self(named.map_or_else(|_| char::REPLACEMENT_CHARACTER.to_string(), |Path(name)| name)))
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        Ok(Self(path.map_or_else(|_| char::REPLACEMENT_CHARACTER.to_string(), |Path(name)| name)))
     }
 }
 
@@ -151,7 +151,11 @@ async fn method_not_allowed() -> SkillError {
 }
 
 /// Caller by the key or token of the request, or by a key in the default header; `None` without credentials.
-fn caller(headers: &HeaderMap, identity: Option<&Identity>, engine: &Engine) -> Result<Option<Caller>, EngineError> {
+fn caller(
+    headers: &HeaderMap,
+    identity: Option<&CallerIdentity>,
+    engine: &Engine,
+) -> Result<Option<Caller>, EngineError> {
     match by_identity(identity)? {
         Some(caller) => Ok(Some(caller)),
         None => headers.get(SkillAuth::KEY_HEADER).map(|key| by_key(engine, key.as_bytes())).transpose(),
@@ -159,21 +163,21 @@ fn caller(headers: &HeaderMap, identity: Option<&Identity>, engine: &Engine) -> 
 }
 
 /// Caller by the key or token of the request.
-fn by_identity(identity: Option<&Identity>) -> Result<Option<Caller>, EngineError> {
+fn by_identity(identity: Option<&CallerIdentity>) -> Result<Option<Caller>, EngineError> {
     match identity {
-        Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
-        Some(Identity::Invalid) => Err(invalid()),
-        Some(Identity::Expired(at)) => Err(key_expired(*at)),
-        Some(Identity::Known(_) | Identity::Missing) | None => Ok(None),
+        Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
+        Some(CallerIdentity::Invalid) => Err(invalid()),
+        Some(CallerIdentity::Expired(at)) => Err(key_expired(*at)),
+        Some(CallerIdentity::Known(_) | CallerIdentity::Missing) | None => Ok(None),
     }
 }
 
 /// Caller of an API key.
 fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
     match std::str::from_utf8(key).map(|key| engine.access().identity_by_key(key)) {
-        Ok(Identity::Known(caller)) => Ok(caller),
-        Ok(Identity::Expired(at)) => Err(key_expired(at)),
-        Ok(Identity::Missing | Identity::Invalid) | Err(_) => Err(invalid()),
+        Ok(CallerIdentity::Known(caller)) => Ok(caller),
+        Ok(CallerIdentity::Expired(at)) => Err(key_expired(at)),
+        Ok(CallerIdentity::Missing | CallerIdentity::Invalid) | Err(_) => Err(invalid()),
     }
 }
 
@@ -182,9 +186,9 @@ fn invalid() -> EngineError {
 }
 
 /// Caller without credentials.
-fn anonymous(identity: Option<&Identity>) -> Caller {
+fn anonymous(identity: Option<&CallerIdentity>) -> Caller {
     match identity {
-        Some(Identity::Known(caller)) => caller.clone(),
+        Some(CallerIdentity::Known(caller)) => caller.clone(),
         _ => Caller::new(Principal::Anonymous),
     }
 }

@@ -28,14 +28,17 @@ use std::sync::LazyLock;
 use jsonschema::{Draft, Validator};
 use nuncio_core::json::{self, JsonError};
 use nuncio_core::schema::MAX_DEPTH;
+use nuncio_core::string_enum;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 #[cfg(feature = "server")]
 pub(crate) use actual_value::actual_value;
-#[cfg(feature = "client")]
+#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) use actual_value::type_name;
+#[cfg(feature = "client")]
+pub(crate) use actual_value::{SCHEMA_TYPES, is_of_type};
 pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 pub use version::{IncompatibleVersion, VersionRule, compatibility, declared_protocol};
 
@@ -43,7 +46,7 @@ use crate::schema::{error_schema, json_definitions};
 use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
 
 /// Result of a validation (§9.3) with faults in the form of §8.3.1.
-pub type ValidationReport = nuncio_core::report::DocumentReport<Kind>;
+pub type ValidationReport = nuncio_core::report::DocumentReport<SkillDocumentType>;
 
 /// Error body `VALIDATION_ERROR` with the faults as details.
 impl From<&ValidationReport> for ErrorResponse {
@@ -55,7 +58,7 @@ impl From<&ValidationReport> for ErrorResponse {
 
 #[must_use]
 pub fn validate(document: &[u8]) -> ValidationReport {
-    validate_as(Kind::SkillDescriptor, document)
+    validate_as(SkillDocumentType::SkillDescriptor, document)
 }
 
 /// Parses and validates a skill descriptor.
@@ -82,7 +85,7 @@ pub fn pretty(document: &impl WireDocument) -> String {
 }
 
 #[must_use]
-pub fn validate_as(kind: Kind, document: &[u8]) -> ValidationReport {
+pub fn validate_as(kind: SkillDocumentType, document: &[u8]) -> ValidationReport {
     match json::read(document, kind.max_bytes()) {
         Ok(value) => check(kind, &value),
         Err(why) => ValidationReport::unreadable(kind, &why),
@@ -91,7 +94,7 @@ pub fn validate_as(kind: Kind, document: &[u8]) -> ValidationReport {
 
 /// Validates a parsed JSON document.
 #[must_use]
-pub fn check(kind: Kind, document: &Value) -> ValidationReport {
+pub fn check(kind: SkillDocumentType, document: &Value) -> ValidationReport {
     if nuncio_core::schema::depth(document) > MAX_DEPTH {
         return ValidationReport::unreadable(kind, &JsonError::TooDeep);
     }
@@ -120,62 +123,43 @@ pub fn parse_value<T: WireDocument>(document: Value) -> Result<T, ValidationRepo
         return Err(report);
     }
     serde_json::from_value(document).map_err(|error| {
-        let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
+        let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.as_str(), Value::Null);
         ValidationReport::new(T::KIND, vec![fault], Vec::new())
     })
 }
 
 /// Type of a complete document.
 pub trait WireDocument: Serialize + DeserializeOwned {
-    const KIND: Kind;
+    const KIND: SkillDocumentType;
 }
 
 macro_rules! documents {
     ($($name:ident),*) => {$(
         impl WireDocument for $name {
-            const KIND: Kind = Kind::$name;
+            const KIND: SkillDocumentType = SkillDocumentType::$name;
         }
     )*};
 }
 
 documents!(SkillDescriptor, SkillIndex, InvocationRequest, InvocationResponse, ErrorResponse);
 
-/// Kinds of documents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A skill descriptor (§3).
-    SkillDescriptor,
-    /// A skill index (§4.3).
-    SkillIndex,
-    /// An invocation request (§5.3).
-    InvocationRequest,
-    /// An invocation response (§5.4).
-    InvocationResponse,
-    /// §8.2. The published schema has no definition of this name.
-    ErrorResponse,
+string_enum! {
+    /// A kind of document, by its name in the published schema.
+    pub enum SkillDocumentType {
+        /// A skill descriptor (§3).
+        SkillDescriptor = "SkillDescriptor",
+        /// A skill index (§4.3).
+        SkillIndex = "SkillIndex",
+        /// An invocation request (§5.3).
+        InvocationRequest = "InvocationRequest",
+        /// An invocation response (§5.4).
+        InvocationResponse = "InvocationResponse",
+        /// An error response (§8.2). The published schema has no definition of this name.
+        ErrorResponse = "ErrorResponse",
+    }
 }
 
-impl Kind {
-    pub const ALL: [Self; 5] = [
-        Self::SkillDescriptor,
-        Self::SkillIndex,
-        Self::InvocationRequest,
-        Self::InvocationResponse,
-        Self::ErrorResponse,
-    ];
-
-    /// Name of the document kind in the published schema.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SkillDescriptor => "SkillDescriptor",
-            Self::SkillIndex => "SkillIndex",
-            Self::InvocationRequest => "InvocationRequest",
-            Self::InvocationResponse => "InvocationResponse",
-            Self::ErrorResponse => "ErrorResponse",
-        }
-    }
-
+impl SkillDocumentType {
     /// Size limit: 1 MiB, or 8 MiB for indexes and responses with output.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
@@ -193,9 +177,9 @@ impl Kind {
 
     fn validator(self) -> &'static Validator {
         static VALIDATORS: LazyLock<[Validator; 5]> = LazyLock::new(|| {
-            Kind::ALL.map(|kind| {
+            SkillDocumentType::ALL.map(|kind| {
                 let schema = match kind {
-                    Kind::ErrorResponse => error_schema(),
+                    SkillDocumentType::ErrorResponse => error_schema(),
                     _ => json!({"$ref": format!("#/$defs/{kind}"), "$defs": json_definitions()}),
                 };
                 let built = jsonschema::options().with_draft(Draft::Draft202012).offline().build(&schema);
@@ -203,11 +187,5 @@ impl Kind {
             })
         });
         &VALIDATORS[self as usize]
-    }
-}
-
-impl std::fmt::Display for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }

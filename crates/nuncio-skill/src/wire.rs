@@ -56,17 +56,17 @@ macro_rules! document {
                 $(#[serde($($serde)*)])*
                 pub $field: $type,
             )*
-            /// What else the document says, as it is.
+            /// Fields that the protocol does not define, unchanged.
             #[serde(flatten)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         }
 
         impl $name {
-            /// Its fields, for the published schemas.
+            /// Definition of the type for the published schemas.
             #[must_use]
-            pub fn definition() -> crate::schema::model::Definition {
-                use crate::schema::model::{Definition, HasShape, Field, doc, field_name};
-                Definition {
+            pub fn definition() -> crate::schema::model::ObjectDefinition {
+                use crate::schema::model::{ObjectDefinition, HasShape, Field, doc, field_name};
+                ObjectDefinition {
                     name: stringify!($name),
                     doc: doc(&[$($doc),*]),
                     fields: vec![$(Field {

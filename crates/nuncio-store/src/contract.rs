@@ -148,7 +148,7 @@ macro_rules! store_contract {
                 only_the_lease_holder_finishes_its_attempt,
                 only_the_lease_holder_marks_program_start,
                 unstarted_attempts_are_counted,
-                execution_may_be_created_as_begun,
+                execution_may_be_created_with_its_first_attempt_begun,
                 keys_are_separate_per_caller_and_skill,
                 claim_requires_the_current_lease_holder,
                 attempts_begin_in_order_and_only_by_the_lease_holder,

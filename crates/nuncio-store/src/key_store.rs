@@ -8,23 +8,24 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use nuncio_core::opaque_debug;
 use nuncio_identity::seal::{KeyStore, KeyStoreError, RecordChange, StorageKey, mentioning};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 /// `user_version` of a file with plain values.
-const PLAIN: i64 = 0;
+const PLAIN_VALUES: i64 = 0;
 /// All values are encrypted; free pages or the write-ahead file may still contain plain ones.
 const SEALED_UNCLEANED: i64 = 1;
 /// All values are encrypted and no plain value is left on disk.
-const SEALED: i64 = 2;
+const SEALED_VALUES: i64 = 2;
 
-/// Record that detects a wrong key.
-const CHECK: &str = "storage-check";
+/// Name of the record that detects a wrong key.
+const KEY_CHECK_RECORD: &str = "storage-check";
 
 pub struct SqliteKeyStore {
     connection: Mutex<Connection>,
     version: i64,
-    /// Encrypts values; names stay plain.
+    /// Key that encrypts the values; names stay plain.
     key: Option<StorageKey>,
 }
 
@@ -62,7 +63,7 @@ impl SqliteKeyStore {
 
     #[must_use]
     pub const fn is_sealed(&self) -> bool {
-        self.version != PLAIN
+        self.version != PLAIN_VALUES
     }
 
     /// Uses this key from now on. Plain values are encrypted now, and removed from the file and its write-ahead file.
@@ -72,21 +73,21 @@ impl SqliteKeyStore {
     pub fn seal_with(mut self, key: StorageKey) -> Result<Self, KeyStoreError> {
         let mut connection = self.connection()?;
         match self.version {
-            PLAIN => seal_values(&mut connection, &key)?,
-            SEALED_UNCLEANED | SEALED => {
+            PLAIN_VALUES => seal_values(&mut connection, &key)?,
+            SEALED_UNCLEANED | SEALED_VALUES => {
                 let sql = "SELECT value FROM storage_check";
                 let check: Vec<u8> = connection.query_row(sql, [], |row| row.get(0)).map_err(failed)?;
-                if key.open(CHECK, check).is_none() {
+                if key.open(KEY_CHECK_RECORD, check).is_none() {
                     return Err(KeyStoreError("the records are sealed with another key".to_owned()));
                 }
             }
             newer => return Err(KeyStoreError(format!("its format {newer} is of a newer version of Nuncio"))),
         }
-        if self.version != SEALED {
+        if self.version != SEALED_VALUES {
             clean(&connection)?;
         }
         drop(connection);
-        (self.version, self.key) = (SEALED, Some(key));
+        (self.version, self.key) = (SEALED_VALUES, Some(key));
         Ok(self)
     }
 
@@ -113,16 +114,33 @@ impl SqliteKeyStore {
         Ok(connection)
     }
 
+    /// Reads the rows whose name, the first column, has the prefix; `sql` starts at the prefix and sorts by name.
+    fn scan<T>(
+        &self,
+        sql: &str,
+        prefix: &str,
+        read: impl Fn(String, &Row<'_>) -> Result<T, KeyStoreError>,
+    ) -> Result<Vec<T>, KeyStoreError> {
+        let connection = self.records()?;
+        let mut query = connection.prepare_cached(sql).map_err(failed)?;
+        let mut rows = query.query([prefix]).map_err(failed)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            let name: String = row.get(0).map_err(failed)?;
+            if !name.starts_with(prefix) {
+                break;
+            }
+            found.push(read(name, row)?);
+        }
+        Ok(found)
+    }
+
     fn connection(&self) -> Result<MutexGuard<'_, Connection>, KeyStoreError> {
         self.connection.lock().map_err(|_| KeyStoreError("another thread died while it was writing".to_owned()))
     }
 }
 
-impl fmt::Debug for SqliteKeyStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cabinet")
-    }
-}
+opaque_debug!(SqliteKeyStore);
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn failed(error: rusqlite::Error) -> KeyStoreError {
@@ -153,7 +171,7 @@ fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeyS
         )
         .map_err(failed)?;
     let sql = "INSERT INTO storage_check (id, value) VALUES (1, ?1)";
-    transaction.execute(sql, [key.seal(CHECK, b"")]).map_err(failed)?;
+    transaction.execute(sql, [key.seal(KEY_CHECK_RECORD, b"")]).map_err(failed)?;
     transaction.pragma_update(None, "user_version", SEALED_UNCLEANED).map_err(failed)?;
     transaction.commit().map_err(failed)
 }
@@ -162,7 +180,7 @@ fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeyS
 fn clean(connection: &Connection) -> Result<(), KeyStoreError> {
     connection.execute_batch("VACUUM").map_err(failed)?;
     checkpoint(connection)?;
-    connection.pragma_update(None, "user_version", SEALED).map_err(failed)
+    connection.pragma_update(None, "user_version", SEALED_VALUES).map_err(failed)
 }
 
 fn checkpoint(connection: &Connection) -> Result<(), KeyStoreError> {
@@ -199,36 +217,14 @@ impl KeyStore for SqliteKeyStore {
     }
 
     fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
-        let connection = self.records()?;
-        let sql = "SELECT name FROM records WHERE name >= ?1 ORDER BY name";
-        let mut query = connection.prepare_cached(sql).map_err(failed)?;
-        let names = query.query_map([prefix], |row| row.get::<_, String>(0)).map_err(failed)?;
-        let mut found = Vec::new();
-        for name in names {
-            let name = name.map_err(failed)?;
-            if !name.starts_with(prefix) {
-                break;
-            }
-            found.push(name);
-        }
-        Ok(found)
+        self.scan("SELECT name FROM records WHERE name >= ?1 ORDER BY name", prefix, |name, _| Ok(name))
     }
 
     fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeyStoreError> {
-        let connection = self.records()?;
-        let sql = "SELECT name, value FROM records WHERE name >= ?1 ORDER BY name";
-        let mut query = connection.prepare_cached(sql).map_err(failed)?;
-        let mut rows = query.query([prefix]).map_err(failed)?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(failed)? {
-            let name: String = row.get(0).map_err(failed)?;
-            if !name.starts_with(prefix) {
-                break;
-            }
+        self.scan("SELECT name, value FROM records WHERE name >= ?1 ORDER BY name", prefix, |name, row| {
             let value = self.opened(&name, row.get(1).map_err(failed)?)?;
-            found.push((name, value));
-        }
-        Ok(found)
+            Ok((name, value))
+        })
     }
 
     fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
@@ -328,10 +324,10 @@ mod tests {
         let cabinet = SqliteKeyStore::open(&path).unwrap();
         assert_eq!(cabinet.version, SEALED_UNCLEANED);
         let cabinet = cabinet.seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();
-        assert_eq!(version(&cabinet.connection().unwrap()).unwrap(), SEALED);
+        assert_eq!(version(&cabinet.connection().unwrap()).unwrap(), SEALED_VALUES);
         assert_eq!(cabinet.load("talk/1").unwrap().unwrap(), b"plain words");
         assert!(!holds(folder.path(), "plain words"));
-        let newer = SEALED + 1;
+        let newer = SEALED_VALUES + 1;
         cabinet.connection().unwrap().pragma_update(None, "user_version", newer).unwrap();
         drop(cabinet);
         let newer = SqliteKeyStore::open(&path).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap_err();

@@ -84,7 +84,7 @@ impl SqliteStore {
 
 /// Checks an unopened store for damage: quickly, and only in part if it is large.
 pub fn quick_check(path: &Path) -> Result<StoreCheck, StoreError> {
-    check::quick(path, check::QUICK)
+    check::quick(path, check::QUICK_CHECK_TIME)
 }
 
 /// Checks all data for damage, however long that takes.

@@ -18,20 +18,20 @@ mod contract {
     use nuncio_store::contract::TestDatabase;
     use tempfile::TempDir;
 
-    struct Folder(TempDir);
+    struct StoreFolder(TempDir);
 
-    impl Folder {
+    impl StoreFolder {
         fn new() -> Self {
             Self(tempfile::tempdir().unwrap())
         }
     }
 
     #[async_trait]
-    impl TestDatabase for Folder {
+    impl TestDatabase for StoreFolder {
         async fn open(&self) -> Arc<dyn Store> {
             Arc::new(SqliteStore::open(&self.0.path().join("nuncio.db")).unwrap())
         }
     }
 
-    nuncio_store::store_contract!(Folder::new());
+    nuncio_store::store_contract!(StoreFolder::new());
 }

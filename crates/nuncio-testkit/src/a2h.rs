@@ -243,11 +243,11 @@ impl Handset {
     /// Sends a consent: the first response names the ledger entry to sign, the second request has it signed. A response
     /// that needs no signature is returned unchanged.
     pub async fn consent(&self, method: Method, path: &str, mut body: Value) -> A2hResponse {
-        let asked = self.send(method.clone(), path, &body).await;
-        if asked.refusal() != (428, "CONSENT_UNSIGNED") {
-            return asked;
+        let response = self.send(method.clone(), path, &body).await;
+        if response.refusal() != (428, "CONSENT_UNSIGNED") {
+            return response;
         }
-        let entry: LedgerEntry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
+        let entry: LedgerEntry = serde_json::from_value(response.body["error"]["params"]["entry"].clone()).unwrap();
         body["entry"] = json!(self.signed(entry));
         self.send(method, path, &body).await
     }

@@ -16,7 +16,7 @@ use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, ListenOn, ServeOptions, Server, StartError, SystemClock};
+use nuncio_server::{AgentSource, ListenAddress, ServeOptions, Server, StartError, SystemClock};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -156,7 +156,7 @@ impl Gateway {
     }
 
     /// Audit records of changes to people, agents and consent, oldest first.
-    pub async fn happened(&self) -> Vec<AuditEventRecord> {
+    pub async fn audit_events(&self) -> Vec<AuditEventRecord> {
         self.records().await
     }
 
@@ -286,7 +286,7 @@ impl GatewayBuilder {
         let server = Server::start(ServeOptions {
             agents: AgentSource::Path(source.clone()),
             data: data.path().to_owned(),
-            listen: ListenOn { host: host.to_owned(), port: self.port },
+            listen: ListenAddress { host: host.to_owned(), port: self.port },
             settings: self.settings,
             open: self.open,
             unconfined: false,

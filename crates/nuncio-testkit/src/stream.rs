@@ -68,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// Events up to one of that name; panics if the stream ends before.
+    /// Events up to and including the first with `name`; panics if the stream ends before.
     pub async fn up_to(&mut self, name: &str) -> Vec<Sse> {
         let mut events = Vec::new();
         loop {

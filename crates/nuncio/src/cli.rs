@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
-use nuncio_server::ListenOn;
+use nuncio_server::ListenAddress;
 
 mod device;
 mod diff;
 mod skills;
 
-pub(crate) use device::{DeviceHome, DeviceSubcommand, PassphraseFrom, StorageSource};
+pub(crate) use device::{DeviceArguments, DeviceHome, DeviceSubcommand, PassphraseSource, StorageSource};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{
     CallerCredentials, Discover, DocumentKind, Invoke, Negotiate, OutboundOptions, Show, SigningAgent, Validate,
@@ -43,35 +43,25 @@ pub(crate) enum Command {
         path: PathBuf,
     },
     /// Create, list and revoke API keys
-    #[command(subcommand)]
-    Key(Key),
+    Key(DataDirCommand<Key>),
     /// Grant scopes to callers, list and revoke grants
-    #[command(subcommand)]
-    Grant(Grant),
+    Grant(DataDirCommand<Grant>),
     /// Invite people, list them and remove their devices
-    #[command(subcommand)]
-    User(User),
+    User(DataDirCommand<User>),
     /// Run this machine as a person's device: grant agents permissions and approve their calls
-    #[command(subcommand)]
-    Device(DeviceSubcommand),
+    Device(DeviceArguments),
     /// Answer calls that wait for an operator's approval
-    #[command(subcommand)]
-    Approve(Approve),
+    Approve(DataDirCommand<Approve>),
     /// Do the tasks that agents give to people
-    #[command(subcommand)]
-    Task(Task),
+    Task(DataDirCommand<Task>),
     /// List skills and agents of other hosts beside this server's own
-    #[command(subcommand)]
-    Registry(Registry),
+    Registry(DataDirCommand<Registry>),
     /// Show the DIDs of this server and its agents, and rotate their keys
-    #[command(subcommand)]
-    Did(Did),
+    Did(DataDirCommand<Did>),
     /// Read and verify the record of every tool call
-    #[command(subcommand)]
-    Audit(Audit),
+    Audit(DataDirCommand<Audit>),
     /// Check the stored data for damage
-    #[command(subcommand)]
-    Store(Store),
+    Store(DataDirCommand<Store>),
     /// Talk to an agent on any AAP server
     Chat(Chat),
     /// List the skills and agents that a host offers
@@ -134,7 +124,7 @@ pub(crate) struct Serve {
     #[arg(
         long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN", value_parser = listen
     )]
-    pub(crate) listen: ListenOn,
+    pub(crate) listen: ListenAddress,
     #[command(flatten)]
     pub(crate) data: Data,
     /// Settings file [default: nuncio.toml in the data directory]
@@ -163,8 +153,8 @@ pub(crate) struct Serve {
     pub(crate) unconfined: bool,
 }
 
-fn listen(text: &str) -> Result<ListenOn, String> {
-    ListenOn::parse(text).map_err(|_| match text.rsplit_once(':') {
+fn listen(text: &str) -> Result<ListenAddress, String> {
+    ListenAddress::parse(text).map_err(|_| match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() => format!("{port:?} is no port; it is a number from 0 to 65535"),
         None if text.parse::<u16>().is_ok() => format!("the host is missing; write localhost:{text}"),
         _ => "write HOST:PORT, such as localhost:7400 or 0.0.0.0:7400".to_owned(),
@@ -198,8 +188,17 @@ pub(crate) struct Chat {
 #[derive(Debug, Args)]
 pub(crate) struct Data {
     /// Data directory
-    #[arg(long = "data", value_name = "DIR", default_value = "nuncio-data", env = "NUNCIO_DATA")]
+    #[arg(long = "data", value_name = "DIR", default_value = "nuncio-data", env = "NUNCIO_DATA", global = true)]
     pub(crate) path: PathBuf,
+}
+
+/// A group of commands on one data directory.
+#[derive(Debug, Args)]
+pub(crate) struct DataDirCommand<C: Subcommand> {
+    #[command(subcommand)]
+    pub(crate) command: C,
+    #[command(flatten)]
+    pub(crate) data: Data,
 }
 
 #[derive(Debug, Subcommand)]
@@ -224,20 +223,13 @@ pub(crate) enum Key {
         /// Expiry: a duration (90m, 12h or 30d) or a time (2027-01-01T00:00:00Z)
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
-        #[command(flatten)]
-        data: Data,
     },
     /// List the keys
-    List {
-        #[command(flatten)]
-        data: Data,
-    },
+    List,
     /// Revoke a key
     Revoke {
         /// Id or name of the key
         key: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Give a key a new secret, printed once; id, scopes, grants and sessions stay
     Rotate {
@@ -251,8 +243,6 @@ pub(crate) enum Key {
         /// How long the old secret stays valid, such as 30m, 12h or 3d [default: not at all]
         #[arg(long, value_name = "TIME")]
         overlap: Option<String>,
-        #[command(flatten)]
-        data: Data,
     },
 }
 
@@ -273,20 +263,13 @@ pub(crate) enum Grant {
         /// Grant for one call only
         #[arg(long)]
         once: bool,
-        #[command(flatten)]
-        data: Data,
     },
     /// List the grants
-    List {
-        #[command(flatten)]
-        data: Data,
-    },
+    List,
     /// Revoke a grant
     Revoke {
         /// Id of the grant
         id: String,
-        #[command(flatten)]
-        data: Data,
     },
 }
 
@@ -299,27 +282,18 @@ pub(crate) enum User {
         /// How long the code is valid, such as 30m, 12h or 3d [default: 7d]
         #[arg(long, value_name = "TIME")]
         expires: Option<String>,
-        #[command(flatten)]
-        data: Data,
     },
     /// List the people with an account
-    List {
-        #[command(flatten)]
-        data: Data,
-    },
+    List,
     /// List a person's devices
     Devices {
         /// The person's name
         name: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Erase a person's data; the audit record and the ledgers stay verifiable
     Forget {
         /// The person's name
         name: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Remove a device of a person, or all of them
     #[command(
@@ -334,24 +308,17 @@ pub(crate) enum User {
         /// All devices of the person
         #[arg(long)]
         all: bool,
-        #[command(flatten)]
-        data: Data,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Approve {
     /// List the calls that wait for approval
-    List {
-        #[command(flatten)]
-        data: Data,
-    },
+    List,
     /// Allow a call to run once, with the arguments shown
     Allow {
         /// Id of the approval
         id: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Deny a call
     Deny {
@@ -360,24 +327,17 @@ pub(crate) enum Approve {
         /// Reason, which the agent gets
         #[arg(long)]
         reason: Option<String>,
-        #[command(flatten)]
-        data: Data,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
     /// List the open tasks
-    List {
-        #[command(flatten)]
-        data: Data,
-    },
+    List,
     /// Show a task: what to do, its details, and the form of the result
     Show {
         /// Id of the task
         id: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Take a task, so that others see who is working on it
     Take {
@@ -424,14 +384,12 @@ pub(crate) enum Task {
     },
 }
 
-/// The person who acts on a task, and the data directory.
+/// The person who acts on a task.
 #[derive(Debug, Args)]
 pub(crate) struct TaskActor {
     /// Your name as others see it [default: your login name]
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,
-    #[command(flatten)]
-    pub(crate) data: Data,
 }
 
 #[derive(Debug, Subcommand)]
@@ -440,40 +398,26 @@ pub(crate) enum Registry {
     Follow {
         /// Domain, such as example.com or localhost:7400
         domain: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Stop following a domain
     Unfollow {
         /// Domain that is followed
         domain: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// List the followed domains and their state
-    List {
-        #[command(flatten)]
-        data: Data,
-    },
+    List,
     /// List an agent of another host at /registry/agents after verifying its description
     Add {
         /// URL of the agent's description, or its DID
         target: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Remove an agent of another host from the directory
     Remove {
         /// Id, DID or description URL of the agent
         which: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// List the agents of other hosts in the directory, and the directories that list this server's agents
-    Agents {
-        #[command(flatten)]
-        data: Data,
-    },
+    Agents,
 }
 
 #[derive(Debug, Subcommand)]
@@ -482,8 +426,6 @@ pub(crate) enum Did {
     Show {
         /// Show only this agent's DID
         agent: Option<String>,
-        #[command(flatten)]
-        data: Data,
     },
     /// Link a DID to a person, whose permissions its requests then use
     Link {
@@ -492,21 +434,14 @@ pub(crate) enum Did {
         /// Name of the person
         #[arg(long, value_name = "NAME")]
         person: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Remove the link of a DID to a person
     Unlink {
         /// The linked DID
         did: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// List the DIDs that are linked to people
-    Links {
-        #[command(flatten)]
-        data: Data,
-    },
+    Links,
     /// Make a new key; an agent then gets a new DID, which its old DID document names
     #[command(
         after_help = "Examples:\n  nuncio did rotate hotel                          # the agent's key leaked\n  nuncio did rotate --service                      # the server's own key did\n  nuncio did rotate --to https://new.example.com   # the address changed\n\nWhen the server's own key changes, the tokens it gave are worthless.\nThe address is changed while the server is stopped."
@@ -521,8 +456,6 @@ pub(crate) enum Did {
         /// Move all DIDs to another public URL
         #[arg(long, value_name = "URL")]
         to: Option<url::Url>,
-        #[command(flatten)]
-        data: Data,
     },
 }
 
@@ -536,21 +469,14 @@ pub(crate) enum Audit {
         /// Maximum number of records
         #[arg(long, default_value_t = 100)]
         limit: usize,
-        #[command(flatten)]
-        data: Data,
     },
     /// Verify that no record was changed, removed or inserted
-    Verify {
-        #[command(flatten)]
-        data: Data,
-    },
+    Verify,
     /// Delete old records; the remaining ones stay verifiable
     Prune {
         /// Delete records that ended before this day (2026-01-31) or time (2026-01-31T12:00:00Z)
         #[arg(long, value_name = "TIME")]
         before: String,
-        #[command(flatten)]
-        data: Data,
     },
     /// Show everything recorded about a call, verify that it agrees, and name changed records
     Explain {
@@ -559,18 +485,13 @@ pub(crate) enum Audit {
         /// Also compare with a device's record, from `nuncio device audit --json`
         #[arg(long, value_name = "FILE")]
         with: Option<PathBuf>,
-        #[command(flatten)]
-        data: Data,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Store {
     /// Check the database and its write-ahead file for damage, completely
-    Check {
-        #[command(flatten)]
-        data: Data,
-    },
+    Check,
 }
 
 #[derive(Debug, Subcommand)]

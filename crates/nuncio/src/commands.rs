@@ -2,6 +2,7 @@
 
 mod audit_explain;
 pub(crate) mod chat;
+mod confirm;
 mod consumer;
 mod device;
 mod did;
@@ -55,8 +56,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Man { dir } => shell::man(dir.as_deref(), json),
         Command::Demo(Demo::Hotel { db }) => {
             let folder = || ["NUNCIO_STATE", "NUNCIO_DATA"].into_iter().find_map(std::env::var_os).unwrap_or_default();
-            let beside = || PathBuf::from(folder()).join("hotel.db");
-            nuncio_demo::hotel(&db.unwrap_or_else(beside)).await
+            let default_path = || PathBuf::from(folder()).join("hotel.db");
+            nuncio_demo::hotel(&db.unwrap_or_else(default_path)).await
         }
         Command::Demo(Demo::Script) => nuncio_demo::script().await,
     }

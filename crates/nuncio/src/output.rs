@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anstream::{eprintln, println};
-use nuncio_aap::client::ClientError as TalkError;
+use nuncio_aap::client::ClientError as ChatError;
 use nuncio_anp::client::{ClientError, Reason as PeerReason};
 use nuncio_core::Code;
 use nuncio_server::StartError;
@@ -17,7 +17,7 @@ mod handshake;
 
 pub(crate) use handshake::readable_error;
 
-/// A mistake in how the command was called, found after its flags were read.
+/// Wrong arguments, found after clap parsed them; the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) String);
@@ -34,8 +34,8 @@ pub(crate) struct ReportedUnreadable;
 
 /// Prints the error. The exit status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
-    let talk = error.downcast_ref::<TalkError>();
-    let code = error.downcast_ref::<StartError>().map(|error| error.code).or(talk.map(talk_code));
+    let chat = error.downcast_ref::<ChatError>();
+    let code = error.downcast_ref::<StartError>().map(|error| error.code).or(chat.map(chat_code));
     if error.is::<AlreadyReported>() {
         return ExitCode::FAILURE;
     }
@@ -51,32 +51,27 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     if json {
         println!("{}", json!({"error": with_causes(error), "code": code}));
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&with_causes(error)));
-        if let Some(advice) = talk.and_then(talk_advice) {
-            eprintln!("{} {advice}", "try:".dimmed());
-        }
-        if let Some(code) = code {
-            eprintln!("{} nuncio explain {code}", "more:".dimmed());
-        }
+        let advice = chat.and_then(chat_advice).map(|advice| ("try:", advice));
+        print_error(&with_causes(error), advice, code.map(Code::as_str));
     }
     ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
 }
 
 /// An error with its causes, without repeating a cause that a message already contains.
 fn with_causes(error: &anyhow::Error) -> String {
-    let said = error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
-        () if said.is_empty() => cause,
-        () if said.contains(&cause) => said,
-        () => format!("{said}: {cause}"),
+    let message = error.chain().map(ToString::to_string).fold(String::new(), |message, cause| match () {
+        () if message.is_empty() => cause,
+        () if message.contains(&cause) => message,
+        () => format!("{message}: {cause}"),
     });
-    readable_error(&said)
+    readable_error(&message)
 }
 
 /// The error code of a failed chat request.
-fn talk_code(error: &TalkError) -> Code {
+fn chat_code(error: &ChatError) -> Code {
     match error {
-        TalkError::Unreachable(_) | TalkError::Broken(_) => Code::EndpointUnreachable,
-        TalkError::Refused { status, code, .. } => match (code.as_deref().and_then(Code::parse), status) {
+        ChatError::Unreachable(_) | ChatError::Broken(_) => Code::EndpointUnreachable,
+        ChatError::Refused { status, code, .. } => match (code.as_deref().and_then(Code::parse), status) {
             (Some(code), _) => code,
             (None, 401) => Code::Unauthorized,
             (None, 403) => Code::PermissionDenied,
@@ -84,17 +79,17 @@ fn talk_code(error: &TalkError) -> Code {
             (None, 400..500) => Code::BadRequest,
             (None, _) => Code::EndpointUnreachable,
         },
-        TalkError::NotAap(_) | TalkError::TooLarge(_) => Code::ValidationError,
+        ChatError::NotAap(_) | ChatError::TooLarge(_) => Code::ValidationError,
     }
 }
 
 /// Advice for codes whose message contains none.
-fn talk_advice(error: &TalkError) -> Option<&'static str> {
+fn chat_advice(error: &ChatError) -> Option<&'static str> {
     match error {
-        TalkError::Unreachable(why) if readable_error(why) != *why => None,
-        TalkError::Unreachable(_) => Some("see whether a server runs there; `nuncio serve` starts one here"),
-        TalkError::Refused { status: 401, .. } => Some("show a key with --key, or in NUNCIO_KEY"),
-        TalkError::NotAap(_) => Some("name the address below which it speaks AAP, such as https://example.com/aap"),
+        ChatError::Unreachable(why) if readable_error(why) != *why => None,
+        ChatError::Unreachable(_) => Some("see whether a server runs there; `nuncio serve` starts one here"),
+        ChatError::Refused { status: 401, .. } => Some("show a key with --key, or in NUNCIO_KEY"),
+        ChatError::NotAap(_) => Some("name the address below which it speaks AAP, such as https://example.com/aap"),
         _ => None,
     }
 }
@@ -102,7 +97,7 @@ fn talk_advice(error: &TalkError) -> Option<&'static str> {
 /// Prints the error of a remote skill with its protocol code.
 fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
     if json {
-        let told = json!({
+        let error = json!({
             "error": readable_error(&failure.to_string()),
             "code": failure.code.as_str(),
             "reason": failure.reason.as_str(),
@@ -110,16 +105,11 @@ fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
             "retry": failure.retry,
             "execution_id": failure.execution,
         });
-        println!("{told}");
+        println!("{error}");
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&readable_error(&failure.message)));
-        if let Some(advice) = &failure.advice {
-            eprintln!("{} {}", "try:".dimmed(), clean(advice));
-        }
-        if let Some(id) = &failure.execution {
-            eprintln!("{} {}", "execution:".dimmed(), clean(id));
-        }
-        eprintln!("{} nuncio explain {}", "more:".dimmed(), failure.code.as_str().to_lowercase());
+        let execution = failure.execution.as_deref().map(|id| ("execution:", id));
+        let hints = failure.advice.as_deref().map(|advice| ("try:", advice)).into_iter().chain(execution);
+        print_error(&readable_error(&failure.message), hints, Some(&failure.code.as_str().to_lowercase()));
     }
     ExitCode::from(if failure.reason == Reason::BadTarget { 2 } else { 1 })
 }
@@ -128,22 +118,30 @@ fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
 fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
     let code = failure.reason.code();
     if json {
-        let told = json!({
+        let error = json!({
             "error": readable_error(&failure.to_string()),
             "code": code,
             "reason": failure.reason.as_str(),
             "details": failure.details,
-            "said": failure.said,
+            "said": failure.rpc_error,
         });
-        println!("{told}");
+        println!("{error}");
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&readable_error(&failure.message)));
-        if let Some(advice) = &failure.advice {
-            eprintln!("{} {}", "try:".dimmed(), clean(advice));
-        }
-        eprintln!("{} nuncio explain {code}", "more:".dimmed());
+        let advice = failure.advice.as_deref().map(|advice| ("try:", advice));
+        print_error(&readable_error(&failure.message), advice, Some(code.as_str()));
     }
     ExitCode::from(if failure.reason == PeerReason::BadTarget { 2 } else { 1 })
+}
+
+/// Prints an error for people, with labelled hints and the page of its code.
+fn print_error<'a>(message: &str, hints: impl IntoIterator<Item = (&'static str, &'a str)>, code: Option<&str>) {
+    eprintln!("{} {}", "error:".red().bold(), clean(message));
+    for (label, hint) in hints {
+        eprintln!("{} {}", label.dimmed(), clean(hint));
+    }
+    if let Some(code) = code {
+        eprintln!("{} nuncio explain {code}", "more:".dimmed());
+    }
 }
 
 pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
@@ -158,7 +156,7 @@ pub(crate) fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Rows in columns as wide as they need to be.
+/// Prints rows under headings, each column as wide as its widest cell.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -176,12 +174,41 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// The items of a list in an answer; none if it is no list.
+/// Prints an answer: as JSON for programs, through `print` for people.
+pub(crate) fn show(json: bool, answer: &Value, print: impl FnOnce(&Value)) {
+    if json { println!("{answer}") } else { print(answer) }
+}
+
+/// Prints a list as a table, or `none` if it is empty.
+pub(crate) fn print_list<T>(items: &[T], headings: &[&str], none: &str, row: impl Fn(&T) -> Vec<String>) {
+    if items.is_empty() {
+        println!("{none}");
+        return;
+    }
+    table(headings, &items.iter().map(row).collect::<Vec<_>>());
+}
+
+/// A value as one line of text for a terminal.
+pub(crate) fn text(value: impl std::fmt::Display) -> String {
+    clean(&value.to_string()).replace(['\n', '\t'], " ")
+}
+
+/// Values as one line of text, separated by spaces.
+pub(crate) fn text_of_all<T: std::fmt::Display>(values: impl IntoIterator<Item = T>) -> String {
+    values.into_iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+/// A value as one line of text for a terminal; a dash when there is none.
+pub(crate) fn text_or_dash(value: Option<impl std::fmt::Display>) -> String {
+    value.map_or_else(|| "-".to_owned(), text)
+}
+
+/// The items of a JSON list; none if the value is no list.
 pub(crate) fn items(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A value of an answer as one line of text for a terminal; a dash when there is none.
+/// A JSON value as one line of text for a terminal; a dash for null.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

@@ -1,14 +1,14 @@
 //! The quick attacks of `nuncio-attacks` against the binary of this build, one test each.
 
 use libtest_mimic::{Arguments, Trial};
-use nuncio_attacks::{Pace, Target, all};
+use nuncio_attacks::{AttackPace, AttackedBinary, all};
 
 fn main() {
     let arguments = Arguments::from_args();
-    let quick = all().into_iter().filter(|attack| attack.pace == Pace::Quick);
+    let quick = all().into_iter().filter(|attack| attack.pace == AttackPace::Quick);
     let trials = quick.map(|attack| {
         Trial::test(attack.name, move || {
-            let target = Target::new(env!("CARGO_BIN_EXE_nuncio"));
+            let target = AttackedBinary::new(env!("CARGO_BIN_EXE_nuncio"));
             let runtime = tokio::runtime::Runtime::new()?;
             let result = runtime.block_on((attack.run)(target)).map_err(|error| format!("{error:#}"))?;
             println!("{result}");

@@ -1,5 +1,5 @@
-//! The real program, from outside: started as a process, spoken to over its sockets, stopped and
-//! killed as an operator, a supervisor or a power cut would.
+//! Tests of the real program as a process: it is used over its sockets, and stopped or
+//! killed as by an operator, a supervisor or a power failure.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

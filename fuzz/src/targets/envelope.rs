@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use nuncio_core::bundle::{OneTimeKey, SealMode};
 use nuncio_core::conversation::{ContentType, ConversationType};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
-    Addressee, MemoryKeyStore, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity,
+    MemoryKeyStore, NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity,
 };
 use serde_json::json;
 
@@ -50,9 +50,10 @@ impl Exchange {
         let bundle = receiver.bundle().unwrap().clone();
         sender.review_keys(&agent, std::slice::from_ref(&bundle), None).unwrap();
         receiver.review_keys(&person, &[sender.bundle().unwrap().clone()], None).unwrap();
-        unopened.push(sender.seal(&message, &[Addressee { bundle: &bundle, one_time_key: keys.first() }]).unwrap());
+        unopened
+            .push(sender.seal(&message, &[RecipientDevice { bundle: &bundle, one_time_key: keys.first() }]).unwrap());
         let stateless = identity(agent, "main", SealMode::Stateless).bundle().unwrap().clone();
-        let addressee = Addressee { bundle: &stateless, one_time_key: None };
+        let addressee = RecipientDevice { bundle: &stateless, one_time_key: None };
         unopened.extend(sender.seal(&message, &[addressee]));
         let relay = RelayMetadata {
             conversation: message.conversation,
@@ -77,14 +78,14 @@ pub fn run(data: &[u8]) {
         if let Ok(message) = opened {
             assert!(exchange.unopened.iter().any(|envelope| envelope == data), "a changed envelope was opened");
             assert_eq!(message.payload["text"], "hello");
-            // Opened once, it is a replay from now on; new keys let the next seed be opened.
+            // The opened envelope would be a replay now; new keys allow the next seed to be opened.
             assert!(exchange.receiver.open(&exchange.relay, data, Timestamp::from_millis(NOW + 1000)).is_err());
             *exchange = Exchange::new();
         }
     });
 }
 
-/// The envelopes of this process are signed by its own keys; that of the vectors by a key it does not know.
+/// Seeds: envelopes signed by keys of this process, and one from the test vectors, signed by an unknown key.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let vectors = texts_in(include_str!("../../../crates/nuncio-identity/tests/vectors/sealing.json"));

@@ -16,8 +16,8 @@ static VECTORS: LazyLock<Value> = LazyLock::new(|| {
 static DOCUMENT: LazyLock<BoundDocument> = LazyLock::new(|| {
     let documents = include_str!("../../../crates/nuncio-identity/tests/data/did_documents.json");
     let documents: Value = serde_json::from_str(documents).unwrap();
-    let named = documents["documents"].as_array().unwrap().iter().find(|it| it["name"] == "e1_path").unwrap();
-    let document = DidDocument::from_json(named["document"].clone()).unwrap();
+    let document = documents["documents"].as_array().unwrap().iter().find(|it| it["name"] == "e1_path").unwrap();
+    let document = DidDocument::from_json(document["document"].clone()).unwrap();
     let did = document.id().clone();
     document.bind(&did, now(), K1ProofRule::Optional).unwrap()
 });

@@ -8,7 +8,7 @@ use nuncio_identity::legacy::LegacyClaim;
 use crate::seeds::texts_in;
 
 pub fn run(data: &[u8]) {
-    // A header field of a peer may have any bytes; what we write of it is printable ASCII.
+    // A received header field may contain any bytes; only printable ASCII is written again.
     let field = String::from_utf8_lossy(data);
     let is_printable = field.chars().all(|c| matches!(c, ' '..='~'));
     if let Some(challenge) = Challenge::read(&field) {

@@ -1,6 +1,6 @@
 //! Generates `schema.json` (JSON Schema 2020-12).
 
-use nuncio_skill::schema::model::{Definition, Field, FieldRule, Shape};
+use nuncio_skill::schema::model::{Field, FieldRule, ObjectDefinition, Shape};
 use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
 use serde::{Serialize, Serializer};
 
@@ -27,14 +27,13 @@ pub(super) fn text() -> String {
 fn published(one: &PublishedDefinition) -> Vec<(String, JsonNode)> {
     match one {
         PublishedDefinition::Object(definition, rules) => object(definition, rules),
-        PublishedDefinition::Enum(EnumDefinition { doc, words, .. }) => vec![
-            ("description".to_owned(), (*doc).into()),
-            ("enum".to_owned(), JsonNode::list(words.iter().map(|(word, _)| *word))),
-        ],
+        PublishedDefinition::Enum(EnumDefinition { doc, values, .. }) => {
+            vec![("description".to_owned(), (*doc).into()), ("enum".to_owned(), JsonNode::list(values.iter().copied()))]
+        }
     }
 }
 
-fn object(definition: &Definition, rules: &[FieldRule]) -> Vec<(String, JsonNode)> {
+fn object(definition: &ObjectDefinition, rules: &[FieldRule]) -> Vec<(String, JsonNode)> {
     let required = definition.fields.iter().filter(|field| field.required).map(|field| field.name);
     let properties = definition.fields.iter().map(|field| (field.name.to_owned(), property(field))).collect();
     let mut schema = vec![

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nuncio_skill::schema::model::{Definition, FieldRule, Shape};
+use nuncio_skill::schema::model::{FieldRule, ObjectDefinition, Shape};
 use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
 
 use super::ts;
@@ -29,7 +29,7 @@ pub(super) fn text() -> String {
     out
 }
 
-fn object(out: &mut String, definition: &Definition, rules: &[FieldRule], root: &str) {
+fn object(out: &mut String, definition: &ObjectDefinition, rules: &[FieldRule], root: &str) {
     let _ = write!(out, "\n## {}\n\n{}{root}\n\n", definition.name, definition.doc);
     out.push_str("| field | type | required | description |\n|---|---|---|---|\n");
     rows(out, definition, "");
@@ -42,7 +42,7 @@ fn object(out: &mut String, definition: &Definition, rules: &[FieldRule], root: 
 }
 
 /// Writes one table row per field; fields of nested objects follow with their path.
-fn rows(out: &mut String, definition: &Definition, above: &str) {
+fn rows(out: &mut String, definition: &ObjectDefinition, above: &str) {
     for field in &definition.fields {
         let required = if field.required { "yes" } else { "no" };
         let _ = writeln!(
@@ -75,9 +75,10 @@ fn link(name: &str, suffix: &str) -> String {
     format!("[`{name}{suffix}`](#{})", name.to_lowercase())
 }
 
-fn list(out: &mut String, words: &EnumDefinition) {
-    let _ = write!(out, "\n## {}\n\n{}\n\n| value | description |\n|---|---|\n", words.name, words.doc);
-    for (word, doc) in &words.words {
-        let _ = writeln!(out, "| `\"{word}\"` | {doc} |");
+fn list(out: &mut String, definition: &EnumDefinition) {
+    let EnumDefinition { name, doc, values, docs } = definition;
+    let _ = write!(out, "\n## {name}\n\n{doc}\n\n| value | description |\n|---|---|\n");
+    for (value, doc) in values.iter().zip(docs) {
+        let _ = writeln!(out, "| `\"{value}\"` | {doc} |");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nuncio_skill::schema::model::{Definition, FieldRule, Shape};
+use nuncio_skill::schema::model::{FieldRule, ObjectDefinition, Shape};
 use nuncio_skill::schema::{CATALOGUE, EnumDefinition, PublishedDefinition};
 
 const HEAD: &str = "\
@@ -22,7 +22,7 @@ pub(super) fn text() -> String {
     out
 }
 
-fn interface(out: &mut String, definition: &Definition, rules: &[FieldRule]) {
+fn interface(out: &mut String, definition: &ObjectDefinition, rules: &[FieldRule]) {
     let mut lines = vec![definition.doc.clone()];
     lines.extend(rules.iter().map(rule_text));
     comment(out, "", &lines);
@@ -49,15 +49,16 @@ pub(super) fn rule_text(rule: &FieldRule) -> String {
     format!("When `{}` is {when}, {}.", rule.field, wants.join(" and "))
 }
 
-fn union(out: &mut String, words: &EnumDefinition) {
-    let mut lines = vec![words.doc.to_owned()];
-    lines.extend(words.words.iter().map(|(word, doc)| format!("- `\"{word}\"`: {doc}")));
+fn union(out: &mut String, definition: &EnumDefinition) {
+    let EnumDefinition { name, doc, values, docs } = definition;
+    let mut lines = vec![(*doc).to_owned()];
+    lines.extend(values.iter().zip(docs).map(|(value, doc)| format!("- `\"{value}\"`: {doc}")));
     comment(out, "", &lines);
-    let list = words.words.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>();
-    let _ = writeln!(out, "export type {} = {};", words.name, list.join(" | "));
+    let list = values.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>();
+    let _ = writeln!(out, "export type {name} = {};", list.join(" | "));
 }
 
-fn body(definition: &Definition, indent: &str) -> String {
+fn body(definition: &ObjectDefinition, indent: &str) -> String {
     let inner = format!("{indent}  ");
     let mut out = "{\n".to_owned();
     for field in &definition.fields {

@@ -6,7 +6,7 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Enrolment;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use url::Url;
 
 use super::relay_identity::{SignFn, ask};
@@ -18,7 +18,7 @@ use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView};
 pub struct Invitation {
     pub url: Url,
     /// Whether the operator of this program configured the address.
-    pub trust: Trust,
+    pub trust: AddressTrust,
     pub code: String,
     /// Expected fingerprint of the server's key, if the invite names it.
     pub fingerprint: Option<Digest>,
@@ -49,11 +49,11 @@ pub async fn enrol(
     let is_other = |server: &ServerView| {
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
     };
-    // Checked before the code is sent, because it works only once.
+    // The server key is checked before the invite code is sent, because the code works only once.
     let shown: KeysView = read::read(ask(fetch, &invitation.url, invitation.trust, "/auth/keys", None).await?)?;
     if is_other(&shown.server) {
         return Err(other(
-            "the server's key is not the one the invite names: somebody stands between, or it was mistyped",
+            "the server's key is not the one in the invite: the connection is intercepted, or the fingerprint was mistyped",
         ));
     }
     let enrolment = Enrolment { invite: Digest::of_bytes(invitation.code.as_bytes()), key, name: name.to_owned() };
@@ -67,10 +67,10 @@ pub async fn enrol(
     let answer = ask(fetch, &invitation.url, invitation.trust, "/auth/enroll", body).await?;
     let EnrolledView { device, server, .. } = read::read(answer)?;
     if device.public_key != key {
-        return Err(other("the server let another key in than this device's: somebody stands between"));
+        return Err(other("the server enrolled another key than this device's: the connection is intercepted"));
     }
     if is_other(&server) {
-        return Err(other("the server's key is not the one the invite names: somebody stands between"));
+        return Err(other("the server's key is not the one in the invite: the connection is intercepted"));
     }
     let (audience, server_key) = (server.audience, server.public_key);
     Ok(EnrolledDevice { person: device.user_id, device: device.id, audience, server_key })

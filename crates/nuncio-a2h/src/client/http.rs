@@ -8,9 +8,9 @@ use bytes::Bytes;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::Conversation;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
-use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
+use nuncio_core::notification::Recipient;
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Dial, Fetch};
 use nuncio_engine::relay::NewPost;
 use serde::Serialize;
@@ -25,18 +25,18 @@ use super::socket::RelayConnection;
 use super::{Relay, RelayError, RelayEvent};
 use crate::wire::Page;
 use crate::wire::agent::AgentView;
-use crate::wire::conversation::OpenRequest;
+use crate::wire::conversation::OpenConversationRequest;
 use crate::wire::frame::ClientFrame;
-use crate::wire::keys::{KeysHeldView, KeysRequest};
-use crate::wire::message::{ClaimRequest, ClaimView, PostRequest, ReceiptView, Sealed};
+use crate::wire::keys::{KeysRequest, PublishedKeysStatus};
+use crate::wire::message::{ClaimRequest, ClaimView, PostMessageRequest, ReceiptView, SealedBytes};
 use crate::wire::stream::StreamFrame;
 
 /// How long a request may take.
-pub(super) const TIME: Duration = Duration::from_secs(30);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the relay may hold a poll.
-const POLL: Duration = Duration::from_secs(25);
+const POLL_DURATION: Duration = Duration::from_secs(25);
 /// Limit of queued stream frames.
-const STREAMS: usize = 256;
+const MAX_QUEUED_STREAM_FRAMES: usize = 256;
 /// Limit of a response, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
@@ -45,7 +45,7 @@ pub struct RelayAddress {
     /// Base URL, such as `https://relay.example`.
     pub url: Url,
     /// Whether the operator of this program configured the address.
-    pub trust: Trust,
+    pub trust: AddressTrust,
 }
 
 /// Relay over the network, with the identity of one agent or device.
@@ -100,7 +100,7 @@ impl HttpRelay {
 
     /// Sends a request below `/a2h` and returns its `data`.
     pub async fn ask(&self, method: &'static str, path: &str, body: Option<Value>) -> Result<Value, RelayError> {
-        Ok(self.ask_whole(method, path, body, TIME).await?["data"].take())
+        Ok(self.ask_whole(method, path, body, REQUEST_TIMEOUT).await?["data"].take())
     }
 
     /// `GET` below `/a2h`; returns the `data` of the answer.
@@ -110,7 +110,7 @@ impl HttpRelay {
 
     /// `GET` of a page of a list, with its `next_cursor`.
     pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
-        read::read(self.ask_whole("GET", path, None, TIME).await?)
+        read::read(self.ask_whole("GET", path, None, REQUEST_TIMEOUT).await?)
     }
 
     /// Sends a body below `/a2h`; returns the `data` of the answer.
@@ -155,7 +155,7 @@ impl HttpRelay {
             RelayIdentity::Agent(agent) => (format!("/ws/agent?agent_id={agent}"), Some(agent.clone())),
             RelayIdentity::Device(..) => ("/ws/human".to_owned(), None),
         };
-        let (outgoing, streams) = mpsc::channel(STREAMS);
+        let (outgoing, streams) = mpsc::channel(MAX_QUEUED_STREAM_FRAMES);
         let url = below(&self.address.url, &path)?;
         let auth = ClientFrame::Auth { token, agent_id, after };
         let connection = RelayConnection::open(dial, url, self.address.trust, auth, streams).await?;
@@ -170,8 +170,9 @@ impl HttpRelay {
     async fn poll(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         loop {
             let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
-            let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL.as_secs());
-            let page: Page<Value> = read::read(self.ask_whole("GET", &path, None, POLL + TIME).await?)?;
+            let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL_DURATION.as_secs());
+            let page: Page<Value> =
+                read::read(self.ask_whole("GET", &path, None, POLL_DURATION + REQUEST_TIMEOUT).await?)?;
             let events: Vec<_> = page.data.into_iter().map(read::event).collect::<Result<_, _>>()?;
             let events: Vec<_> = events.into_iter().flatten().collect();
             if !events.is_empty() {
@@ -192,7 +193,7 @@ impl Relay for HttpRelay {
             RelayIdentity::Agent(agent) => format!("/agents/{agent}/keys/register"),
             RelayIdentity::Device(_, device) => format!("/users/me/devices/{device}/keys"),
         };
-        let held: KeysHeldView = self.send("POST", &path, &KeysRequest { bundle, one_time_keys: keys }).await?;
+        let held: PublishedKeysStatus = self.send("POST", &path, &KeysRequest { bundle, one_time_keys: keys }).await?;
         Ok(held.one_time_keys)
     }
 
@@ -215,13 +216,13 @@ impl Relay for HttpRelay {
 
     async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
         let kind = kind_of_two(&self.me, other)?;
-        let body = OpenRequest { kind, with: vec![other.clone().into()] };
+        let body = OpenConversationRequest { kind, with: vec![other.clone().into()] };
         Ok(read::conversation(self.send("POST", "/conversations", &body).await?))
     }
 
     async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError> {
-        let envelope = Sealed(post.envelope).to_envelope();
-        let body = PostRequest {
+        let envelope = SealedBytes(post.envelope).to_envelope();
+        let body = PostMessageRequest {
             client_message_id: post.client_id,
             content_type: post.content_type,
             msg_subtype: post.subtype,
@@ -248,7 +249,7 @@ impl Relay for HttpRelay {
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
         match self.connection.lock().await.as_mut() {
             Some(connection) => connection.acknowledge(seq).await,
-            // The next poll acknowledges it.
+            // Polling acknowledges received events with the next request.
             None => Ok(()),
         }
     }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, MessageRef, StreamId};
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, StreamSender};
@@ -16,14 +16,13 @@ use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 
 use super::{Relay, RelayError, RelayEvent, RelayEventKind};
-use crate::streamed;
-use crate::wire::stream::{StreamFrame, StreamNews};
+use crate::stream_frames;
+use crate::wire::stream::{StreamFrame, StreamNotice};
 
-/// Events per read.
-const BATCH: usize = 100;
+const EVENTS_PER_READ: usize = 100;
 
 /// Reader name under which an agent's read position is stored.
-const READER: &str = "agent";
+const READER_NAME: &str = "agent";
 
 /// Access to the engine for an agent served in the same process.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub struct LocalRelay {
     /// Set after the first stream.
     streamer: Arc<Mutex<Option<StreamSender>>>,
     /// Streams that the engine ended, to be reported among the events.
-    ended: (mpsc::UnboundedSender<StreamNews>, Mutex<mpsc::UnboundedReceiver<StreamNews>>),
+    ended: (mpsc::UnboundedSender<StreamNotice>, Mutex<mpsc::UnboundedReceiver<StreamNotice>>),
 }
 
 impl LocalRelay {
@@ -56,7 +55,7 @@ impl LocalRelay {
                     let mut streamer = streamer.lock().await;
                     let Some(streamer) = &mut *streamer else { return };
                     for (stream, why) in streamer.expire() {
-                        let _ = tell.send(StreamNews::ended(stream, why.as_str()));
+                        let _ = tell.send(StreamNotice::ended(stream, why.as_str()));
                     }
                     streamer.due_of(&stream)
                 };
@@ -70,8 +69,8 @@ impl LocalRelay {
     }
 
     async fn delivered(&self, mailed: QueuedNotification) -> Result<RelayEvent, RelayError> {
-        let QueuedNotification { seq, happening, .. } = mailed;
-        let what = match happening {
+        let QueuedNotification { seq, notification, .. } = mailed;
+        let what = match notification {
             Notification::Message { conversation, seq } => {
                 match self.engine.relay().relayed(&MessageRef { conversation, seq }).await? {
                     Some(posted) => RelayEventKind::Message(Box::new(posted)),
@@ -125,11 +124,11 @@ impl Relay for LocalRelay {
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         let after = match after {
             Some(after) => after,
-            None => self.engine.mailbox().mail_read(&self.me, READER).await?,
+            None => self.engine.mailbox().mail_read(&self.me, READER_NAME).await?,
         };
         let mut ended = self.ended.1.lock().await;
         let mail = tokio::select! {
-            mail = self.engine.mailbox().next_mail(&self.me, after, BATCH) => mail?,
+            mail = self.engine.mailbox().next_mail(&self.me, after, EVENTS_PER_READ) => mail?,
             Some(news) = ended.recv() => {
                 return Ok(vec![RelayEvent { seq: 0, what: RelayEventKind::Stream(Box::new(news)) }]);
             }
@@ -145,7 +144,7 @@ impl Relay for LocalRelay {
     }
 
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
-        Ok(self.engine.mailbox().mark_mail_read(&self.me, READER, seq).await?)
+        Ok(self.engine.mailbox().mark_mail_read(&self.me, READER_NAME, seq).await?)
     }
 
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
@@ -173,7 +172,7 @@ impl Relay for LocalRelay {
             none => none.insert(self.engine.relay().streamer(self.caller.clone())?),
         };
         let begins = matches!(frame, StreamFrame::Start(_)).then(|| frame.stream().clone());
-        streamed::take(streamer, frame).await?;
+        stream_frames::apply(streamer, frame).await?;
         if let Some(stream) = begins {
             self.watch(stream);
         }

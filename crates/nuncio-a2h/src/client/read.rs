@@ -2,8 +2,8 @@
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, NewMessage, SenderType};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
+use nuncio_core::notification::Recipient;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::wire::message::MessageView;
 pub(super) fn kind_of_two(one: &Recipient, other: &Recipient) -> Result<ConversationType, RelayError> {
     Conversation::type_of_two(one, other).ok_or_else(|| RelayError::Refused {
         code: Code::BadRequest,
-        message: "agents do not talk with agents here".to_owned(),
+        message: "a conversation of two agents is not supported".to_owned(),
     })
 }
 
@@ -30,11 +30,11 @@ pub(super) fn body(of: &impl Serialize) -> Value {
 
 pub(super) fn garbled(why: &str) -> RelayError {
     let why: String = why.chars().take(200).collect();
-    RelayError::Unreachable(format!("its answer cannot be read: {why}"))
+    RelayError::Unreachable(format!("its response cannot be parsed: {why}"))
 }
 
 fn recipient(kind: SenderType, id: &str) -> Result<Recipient, RelayError> {
-    let bad = |_| garbled("a member has no name");
+    let bad = |_| garbled("a member has an invalid id");
     match kind {
         SenderType::Human => PersonName::parse(id).map(Recipient::Person).map_err(bad),
         SenderType::Agent => AgentId::parse(id).map(Recipient::Agent).map_err(bad),

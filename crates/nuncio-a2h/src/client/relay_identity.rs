@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::person::DeviceAssertion;
 use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::fetch::{FetchRequest, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -22,7 +22,7 @@ use super::{RelayError, http, read};
 use crate::wire::auth::{TokenRequest, TokenView};
 
 /// A token is renewed this long before it expires.
-const EARLY: Duration = Duration::from_secs(60);
+const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
 pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
@@ -30,7 +30,7 @@ pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 #[async_trait]
 pub trait Credentials: fmt::Debug + Send + Sync + 'static {
     fn who(&self) -> &RelayIdentity;
-    /// A currently valid token.
+    /// An access token for the relay that is valid now.
     async fn token(&self) -> Result<String, RelayError>;
 }
 
@@ -86,7 +86,7 @@ pub struct DeviceLogin {
     pub who: RelayIdentity,
     pub url: Url,
     /// Whether the operator of this program configured the address.
-    pub trust: Trust,
+    pub trust: AddressTrust,
     /// Audience of the signed assertion.
     pub audience: String,
     pub sign: SignFn,
@@ -113,12 +113,12 @@ impl Credentials for DeviceLogin {
         let mut earned = self.earned.lock().await;
         let now = self.clock.now();
         if let Some((token, until)) = &*earned
-            && now.after(EARLY) < *until
+            && now.after(RENEWAL_MARGIN) < *until
         {
             return Ok(token.clone());
         }
         let RelayIdentity::Device(_, device) = &self.who else {
-            return Err(RelayError::Unreachable("only devices earn tokens".to_owned()));
+            return Err(RelayError::Unreachable("only devices get tokens by login".to_owned()));
         };
         let mut nonce = [0; 16];
         self.entropy.fill(&mut nonce);
@@ -142,7 +142,7 @@ impl Credentials for DeviceLogin {
 pub(super) async fn ask(
     fetch: &dyn Fetch,
     url: &Url,
-    trust: Trust,
+    trust: AddressTrust,
     path: &str,
     body: Option<Value>,
 ) -> Result<Value, RelayError> {
@@ -152,7 +152,7 @@ pub(super) async fn ask(
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
         body: body.map(|body| Bytes::from(body.to_string())),
         trust,
-        timeout: http::TIME,
+        timeout: http::REQUEST_TIMEOUT,
         max_bytes: 64 * 1024,
     };
     let answer = fetch.fetch(outgoing).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;

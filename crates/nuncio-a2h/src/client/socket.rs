@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Dial;
 use nuncio_engine::ports::dial::{DialRequest, SocketFrame, TextSocket};
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use url::Url;
@@ -17,9 +17,9 @@ use super::relay_identity::Credentials;
 use super::{RelayError, RelayEvent};
 use crate::wire::frame::{ClientFrame, ServerFrame};
 
-const TIME: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Limit of events that are handled before one acknowledgement.
-const TOGETHER: usize = 64;
+const MAX_EVENTS_PER_ACK: usize = 64;
 /// Frame limit in bytes: the largest sealed message, in base64.
 const MAX_FRAME: usize = 1024 * 1024;
 
@@ -38,18 +38,18 @@ impl RelayConnection {
     pub(super) async fn open(
         dial: &dyn Dial,
         url: Url,
-        trust: Trust,
+        trust: AddressTrust,
         auth: ClientFrame,
         outgoing: mpsc::Receiver<String>,
     ) -> Result<Self, RelayError> {
-        let to = DialRequest { url, trust, timeout: TIME, max_frame: MAX_FRAME };
+        let to = DialRequest { url, trust, timeout: CONNECT_TIMEOUT, max_frame: MAX_FRAME };
         let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
         let mut connection = Self { wire, outgoing, streams: false };
         connection.say(&auth).await?;
         match serde_json::from_value(read(connection.wire.next().await)?) {
             Ok(ServerFrame::AuthOk { streams, .. }) => Ok(Self { streams, ..connection }),
             Ok(ServerFrame::AuthError(refusal)) => Err(unauthorized(&refusal.message)),
-            _ => Err(garbled("it did not say whether we are known")),
+            _ => Err(garbled("it did not answer the authentication")),
         }
     }
 
@@ -74,7 +74,7 @@ impl RelayConnection {
                 }
             };
             events.extend(self.heard(frame, credentials).await?);
-            while (1..TOGETHER).contains(&events.len())
+            while (1..MAX_EVENTS_PER_ACK).contains(&events.len())
                 && let Some(frame) = self.wire.next().now_or_never()
             {
                 // A closed connection is reported at the next call.

@@ -1,13 +1,14 @@
 //! Calls of tools on people's devices.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, MsgSubtype};
 use nuncio_core::device_time::AGENT_WAITS;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::runner::SentMessages;
@@ -15,12 +16,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
 use super::error::{SendError, ToolError};
-use super::{Peer, WaitingCall, lock};
+use super::lock;
+use super::outbox::Outbox;
+use super::runtime::PeerRuntime;
 use crate::client::RelayError;
-use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
+use crate::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
 
 /// Run time of a tool whose manifest gives none.
-const USUAL: Duration = Duration::from_secs(10);
+const DEFAULT_TOOL_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
@@ -34,7 +37,22 @@ pub struct CallOptions {
     pub sent: SentMessages,
 }
 
-impl Peer {
+/// A sent tool call that waits for its answer from the conversation.
+pub(super) struct WaitingCall {
+    conversation: ConversationId,
+    answer: oneshot::Sender<ToolOutcome>,
+    /// Notified when the device could not open the call, so that it is sent again.
+    again: Arc<Notify>,
+}
+
+/// Calls of tools on people's devices, each until it is answered.
+pub struct ToolCalls {
+    pub(super) runtime: Arc<PeerRuntime>,
+    pub(super) outbox: Arc<Outbox>,
+    pub(super) waiting: Mutex<HashMap<CallId, WaitingCall>>,
+}
+
+impl ToolCalls {
     /// Calls a tool on the device of the person in a conversation, and waits for the result.
     ///
     /// # Errors
@@ -48,7 +66,7 @@ impl Peer {
         self.call_tool_with(conversation, name, arguments, CallOptions::default()).await
     }
 
-    /// [`Peer::call_tool`] with options.
+    /// [`Self::call_tool`] with options.
     pub async fn call_tool_with(
         &self,
         conversation: &ConversationId,
@@ -58,25 +76,25 @@ impl Peer {
     ) -> Result<Value, ToolError> {
         let sent = options.sent.clone();
         let call = self.tool_call(name, arguments, options).await?;
-        let until = self.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
+        let until = self.runtime.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
         let id = call.call_id.clone();
-        let payload = json!(Payload::Artifact { artifact: Artifact::ToolCall(call) });
+        let payload = json!(ArtifactPayload::Artifact { artifact: Artifact::ToolCall(call) });
         let (answer, answered) = oneshot::channel();
         let again = Arc::new(Notify::new());
         let waiting = WaitingCall { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
-        lock(&self.inner.waiting).insert(id.clone(), waiting);
+        lock(&self.waiting).insert(id.clone(), waiting);
         // Removes the waiting entry if the caller is dropped.
-        let _left = RemoveWaiting { peer: self, id: &id };
+        let _left = RemoveWaiting { calls: self, id: &id };
         self.send_call(conversation, payload.clone(), until, &sent).await?;
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
             never = self.send_again(conversation, payload, until, &again, &sent) => match never {},
-            () = self.inner.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
+            () = self.runtime.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
         };
         match outcome {
-            Outcome::Ok { result } => Ok(result),
-            Outcome::Denied { reason } => Err(ToolError::Denied(reason)),
-            Outcome::Error { error_code, message } => Err(ToolError::Failed { code: error_code, message }),
+            ToolOutcome::Ok { result } => Ok(result),
+            ToolOutcome::Denied { reason } => Err(ToolError::Denied(reason)),
+            ToolOutcome::Error { error_code, message } => Err(ToolError::Failed { code: error_code, message }),
         }
     }
 
@@ -106,24 +124,24 @@ impl Peer {
         sent: &SentMessages,
     ) -> Result<(), SendError> {
         loop {
-            let send_slot = self.send_slot_until(conversation, until).await?;
-            let delivered = self.deliver_call(send_slot, payload.clone()).await;
+            let send_slot = self.outbox.send_slot_until(conversation, until).await?;
+            let delivered = self.outbox.deliver_call(send_slot, payload.clone()).await;
             let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = delivered else {
                 return delivered.map(|message| message.into_iter().for_each(|message| sent.add(message)));
             };
-            let free = self.now().after(Duration::from_secs(seconds.max(1)));
+            let free = self.runtime.now().after(Duration::from_secs(seconds.max(1)));
             if free >= until {
                 return delivered.map(drop);
             }
-            self.inner.clock.sleep_until(free).await;
+            self.runtime.clock.sleep_until(free).await;
         }
     }
 
     /// Answers a call, as a person's device. Returns the message's number in the conversation.
     pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
-        let payload = json!(Payload::Artifact { artifact: Artifact::ToolResponse(response) });
-        let send_slot = self.send_slot(conversation).await?;
-        self.deliver(send_slot, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload).await
+        let payload = json!(ArtifactPayload::Artifact { artifact: Artifact::ToolResponse(response) });
+        let send_slot = self.outbox.send_slot(conversation).await?;
+        self.outbox.deliver(send_slot, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload).await
     }
 
     async fn tool_call(&self, name: &str, arguments: Value, options: CallOptions) -> Result<ToolCall, ToolError> {
@@ -131,7 +149,7 @@ impl Peer {
         let tool_name = ToolName::parse(name).map_err(|why| fault(&why))?;
         let call_id = match options.call_id {
             Some(id) => id,
-            None => CallId::parse(&random_name(&*self.inner.entropy, "call_")).map_err(|why| fault(&why))?,
+            None => CallId::parse(&random_name(&*self.runtime.entropy, "call_")).map_err(|why| fault(&why))?,
         };
         let (scope, timeout) = match (options.scope, options.timeout) {
             (Some(scope), Some(timeout)) => (scope, timeout),
@@ -146,18 +164,19 @@ impl Peer {
 
     /// Scope and timeout of a tool in the agent's manifest.
     async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
-        let Recipient::Agent(me) = self.me() else { return Err(ToolError::Undeclared(name.clone())) };
-        let manifest = self.inner.relay.manifest(me).await.map_err(SendError::from)?;
+        let Recipient::Agent(me) = self.runtime.me() else { return Err(ToolError::Undeclared(name.clone())) };
+        let manifest = self.runtime.relay.manifest(me).await.map_err(SendError::from)?;
         let tools = manifest["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let tool = tools.iter().find(|tool| tool["name"] == name.as_str());
         let scope = tool.and_then(|tool| ScopeId::parse(tool["permission_scope"].as_str()?).ok());
-        let timeout = tool.and_then(|tool| tool["timeout_ms"].as_u64()).map_or(USUAL, Duration::from_millis);
+        let timeout =
+            tool.and_then(|tool| tool["timeout_ms"].as_u64()).map_or(DEFAULT_TOOL_TIME, Duration::from_millis);
         Ok((scope.ok_or_else(|| ToolError::Undeclared(name.clone()))?, timeout))
     }
 
     /// Sends open calls again after a device lost its session; it runs each only once.
     pub(super) fn call_again(&self, conversation: &ConversationId) {
-        let waiting = lock(&self.inner.waiting);
+        let waiting = lock(&self.waiting);
         let there = waiting.values().filter(|waiting| waiting.conversation == *conversation);
         there.for_each(|waiting| waiting.again.notify_one());
     }
@@ -166,7 +185,7 @@ impl Peer {
     /// dropped.
     pub(super) fn answered(&self, conversation: &ConversationId, response: ToolResponse) {
         let ToolResponse { call_id, outcome } = response;
-        let mut waiting = lock(&self.inner.waiting);
+        let mut waiting = lock(&self.waiting);
         match waiting.remove(&call_id) {
             Some(found) if found.conversation == *conversation => {
                 let _ = found.answer.send(outcome);
@@ -182,12 +201,12 @@ impl Peer {
 
 /// Removes the waiting entry of a call on drop.
 struct RemoveWaiting<'a> {
-    peer: &'a Peer,
+    calls: &'a ToolCalls,
     id: &'a CallId,
 }
 
 impl Drop for RemoveWaiting<'_> {
     fn drop(&mut self) {
-        lock(&self.peer.inner.waiting).remove(self.id);
+        lock(&self.calls.waiting).remove(self.id);
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Peer;
 use super::error::SendError;
-use super::outbox::{MessageIds, OUTBOX};
+use super::outbox::{MessageIds, OUTBOX, Outbox};
 use crate::client::RelayError;
 
 /// Confirmation of a message sent by this device.
@@ -21,7 +21,7 @@ pub struct SentConfirmation {
     pub at: Timestamp,
 }
 
-impl Peer {
+impl Outbox {
     /// Sends a message under a client message id. However often this is done, by this process or a later one, one
     /// message is sent. Returns the message's number; `None` if an earlier attempt was accepted, which
     /// [`PeerHandler::on_sent`](super::PeerHandler::on_sent) reports.
@@ -33,29 +33,35 @@ impl Peer {
         payload: Value,
     ) -> Result<Option<u64>, SendError> {
         let send_slot = self.send_slot(conversation).await?;
-        let sealed = self.inner.keep.load(&format!("{OUTBOX}{client_id}"))?;
-        let leaving = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
+        let sealed = self.runtime.key_store.load(&format!("{OUTBOX}{client_id}"))?;
+        let outgoing = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
             // Already sealed: the same bytes get the same number.
-            Some(leaving) => leaving,
+            Some(outgoing) => outgoing,
             None => {
-                let named = MessageIds { client_id, in_reply_to: None };
-                self.prepare(&send_slot, named, content_type, None, payload).await?
+                let ids = MessageIds { client_id, in_reply_to: None };
+                self.prepare(&send_slot, ids, content_type, None, payload).await?
             }
         };
-        match self.send_sealed(&send_slot, &leaving).await {
+        match self.send_sealed(&send_slot, &outgoing).await {
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(None),
             other => other.map(Some),
         }
     }
+}
 
+impl Peer {
     /// Handles a message by the person of this device: a confirmation if this device sent the message, otherwise a
     /// message to open.
     pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
-        let this = self.with_party(|party| party.owner_device().map(|(_, device)| device.clone())).await?;
+        let this = self
+            .parts
+            .keys
+            .with_seal_identity(|seal_identity| seal_identity.owner_device().map(|(_, device)| device.clone()))
+            .await?;
         if this.is_some() && posted.post.device == this {
             let ConversationMessage { conversation, seq, at, post } = posted;
             let sent = SentConfirmation { conversation, seq, client_id: post.client_id, at };
-            self.inner.handler.on_sent(self, sent).await;
+            self.parts.handler.on_sent(self, sent).await;
             return Ok(());
         }
         self.receive_message(posted).await

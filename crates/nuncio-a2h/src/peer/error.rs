@@ -1,12 +1,12 @@
 //! Errors of sending messages and of calling tools.
 
 use nuncio_core::Code;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, ToolName};
+use nuncio_core::notification::Recipient;
 use nuncio_identity::seal::{DistrustReason, KeyStoreError, SealError, TrustError};
 
 use crate::client::RelayError;
-use crate::wire::artifact::{ErrorCode, Reason};
+use crate::wire::artifact::{DenialReason, ToolErrorCode};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
@@ -52,9 +52,9 @@ impl From<KeyStoreError> for SendError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     #[error("{}", reason(*.0))]
-    Denied(Reason),
+    Denied(DenialReason),
     #[error("{}", failure(*.code, .message.as_deref()))]
-    Failed { code: ErrorCode, message: Option<String> },
+    Failed { code: ToolErrorCode, message: Option<String> },
     #[error("the agent's manifest has no tool {0}")]
     Undeclared(ToolName),
     /// No answer arrived in time; the tool may or may not have run.
@@ -69,36 +69,36 @@ impl ToolError {
     pub const fn code(&self) -> Code {
         match self {
             // Without a relation the relay refuses the call before it is sealed.
-            Self::Denied(Reason::ScopeNotGranted)
+            Self::Denied(DenialReason::ScopeNotGranted)
             | Self::Unsent(SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. })) => {
                 Code::ScopeNotGranted
             }
-            Self::Denied(Reason::ToolNotDeclared) | Self::Undeclared(_) => Code::ToolNotFound,
-            Self::Denied(Reason::UserTimeout) => Code::ApprovalExpired,
-            Self::Denied(Reason::UserRefused | Reason::ToolNotSupportedInGroup) => Code::Denied,
-            Self::Failed { code: ErrorCode::InvalidArguments, .. } => Code::InvalidArguments,
-            Self::Failed { code: ErrorCode::PlatformError, .. } => Code::ToolFailed,
-            Self::Failed { code: ErrorCode::Unavailable, .. } | Self::Unsent(_) => Code::ToolUnavailable,
+            Self::Denied(DenialReason::ToolNotDeclared) | Self::Undeclared(_) => Code::ToolNotFound,
+            Self::Denied(DenialReason::UserTimeout) => Code::ApprovalExpired,
+            Self::Denied(DenialReason::UserRefused | DenialReason::ToolNotSupportedInGroup) => Code::Denied,
+            Self::Failed { code: ToolErrorCode::InvalidArguments, .. } => Code::InvalidArguments,
+            Self::Failed { code: ToolErrorCode::PlatformError, .. } => Code::ToolFailed,
+            Self::Failed { code: ToolErrorCode::Unavailable, .. } | Self::Unsent(_) => Code::ToolUnavailable,
             Self::NoAnswer => Code::ToolTimeout,
         }
     }
 }
 
-const fn reason(reason: Reason) -> &'static str {
+const fn reason(reason: DenialReason) -> &'static str {
     match reason {
-        Reason::UserRefused => "the person refused it on their device",
-        Reason::ScopeNotGranted => "the person has not allowed this, or it is suspended until they say yes again",
-        Reason::ToolNotDeclared => "the person's device knows no such tool of this agent",
-        Reason::UserTimeout => "the person did not answer in time",
-        Reason::ToolNotSupportedInGroup => "tools are not called in groups",
+        DenialReason::UserRefused => "the person refused it on their device",
+        DenialReason::ScopeNotGranted => "the person has not allowed this, or it is suspended until they consent again",
+        DenialReason::ToolNotDeclared => "the person's device knows no such tool of this agent",
+        DenialReason::UserTimeout => "the person did not answer in time",
+        DenialReason::ToolNotSupportedInGroup => "tools are not called in groups",
     }
 }
 
-fn failure(code: ErrorCode, message: Option<&str>) -> String {
+fn failure(code: ToolErrorCode, message: Option<&str>) -> String {
     let what = match code {
-        ErrorCode::PlatformError => "the tool failed on the person's device",
-        ErrorCode::InvalidArguments => "the person's device does not take these arguments",
-        ErrorCode::Unavailable => "the person's device cannot do this",
+        ToolErrorCode::PlatformError => "the tool failed on the person's device",
+        ToolErrorCode::InvalidArguments => "the person's device does not take these arguments",
+        ToolErrorCode::Unavailable => "the person's device cannot do this",
     };
     match message {
         Some(message) => format!("{what}: {}", nuncio_core::text::plain(message)),

@@ -8,7 +8,7 @@ use nuncio_identity::seal::{OpenError, PlaintextMessage, RelayMetadata};
 use super::error::SendError;
 use super::{InboundMessage, Peer, UnopenedMessage, lock};
 use crate::client::{RelayEvent, RelayEventKind};
-use crate::wire::artifact::{Artifact, Payload, ToolResponse};
+use crate::wire::artifact::{Artifact, ArtifactPayload, ToolResponse};
 
 /// Name prefix of opened messages that are not handled yet.
 const INBOX: &str = "peer/in/";
@@ -28,8 +28,8 @@ impl Peer {
         match delivered.what {
             RelayEventKind::Message(posted) if posted.post.sender != *self.me() => self.receive_message(*posted).await,
             RelayEventKind::KeysChanged(owner) => {
-                self.keys_changed(&owner);
-                self.inner.handler.on_event(self, &RelayEventKind::KeysChanged(owner)).await;
+                self.parts.keys.keys_changed(&owner);
+                self.parts.handler.on_event(self, &RelayEventKind::KeysChanged(owner)).await;
                 Ok(())
             }
             RelayEventKind::Message(posted) => self.receive_own(*posted).await,
@@ -38,7 +38,7 @@ impl Peer {
                 Ok(())
             }
             other => {
-                self.inner.handler.on_event(self, &other).await;
+                self.parts.handler.on_event(self, &other).await;
                 Ok(())
             }
         }
@@ -53,8 +53,8 @@ impl Peer {
         };
         let mut opened = self.open(conversation.kind, &posted).await?;
         if matches!(opened, Err(OpenError::UnknownSender { .. } | OpenError::StaleBundle { .. })) {
-            self.keys_changed(&posted.post.sender);
-            passing(self.meet(&posted.post.sender).await.map(drop))?;
+            self.parts.keys.keys_changed(&posted.post.sender);
+            ignore_permanent(self.parts.keys.fetch_and_review_keys(&posted.post.sender).await.map(drop))?;
             opened = self.open(conversation.kind, &posted).await?;
         }
         match opened {
@@ -77,7 +77,7 @@ impl Peer {
     async fn refuse(&self, posted: ConversationMessage, why: OpenError) {
         let ConversationMessage { conversation, seq, post: NewMessage { sender, content_type, .. }, .. } = posted;
         match why {
-            // Such as every message from before this device was enrolled.
+            // Messages from before the enrolment of this device, for example.
             OpenError::NotForUs => {
                 tracing::debug!(%conversation, seq, "skipped a message that is not sealed to this device");
             }
@@ -91,7 +91,7 @@ impl Peer {
         };
         if to_read {
             let refused = UnopenedMessage { conversation, seq, sender, content_type, why };
-            self.inner.handler.on_refused(self, refused).await;
+            self.parts.handler.on_refused(self, refused).await;
         }
     }
 
@@ -102,8 +102,8 @@ impl Peer {
         kind: ConversationType,
         posted: &ConversationMessage,
     ) -> Result<Result<Option<InboundMessage>, OpenError>, SendError> {
-        let (posted, now) = (posted.clone(), self.now());
-        let told = RelayMetadata {
+        let (posted, now) = (posted.clone(), self.parts.runtime.now());
+        let metadata = RelayMetadata {
             conversation: posted.conversation.clone(),
             conversation_type: kind,
             sender: posted.post.sender.clone(),
@@ -113,14 +113,16 @@ impl Peer {
             subtype: posted.post.subtype,
         };
         let opened = self
-            .with_party(move |party| {
+            .parts
+            .keys
+            .with_seal_identity(move |seal_identity| {
                 let mut answer = None;
                 let mut arrived = None;
-                let opened = party.open_and_save(&told, &posted.post.envelope, now, |opened| {
+                let opened = seal_identity.open_and_save(&metadata, &posted.post.envelope, now, |opened| {
                     if opened.header.content_type == ContentType::System {
                         return Vec::new();
                     }
-                    if let Ok(Payload::Artifact { artifact: Artifact::ToolResponse(response) }) =
+                    if let Ok(ArtifactPayload::Artifact { artifact: Artifact::ToolResponse(response) }) =
                         serde_json::from_value(opened.payload.clone())
                     {
                         answer = Some(response);
@@ -152,17 +154,17 @@ impl Peer {
                 })
             })
             .await?;
-        let came = match opened {
-            Ok(came) => came,
+        let received = match opened {
+            Ok(received) => received,
             Err(error) => return Ok(Err(error)),
         };
-        if let Some(response) = came.answer {
-            self.answered(&came.conversation, response);
+        if let Some(response) = received.answer {
+            self.parts.calls.answered(&received.conversation, response);
         }
-        if came.rekeyed {
-            self.call_again(&came.conversation);
+        if received.rekeyed {
+            self.parts.calls.call_again(&received.conversation);
         }
-        Ok(Ok(came.arrived))
+        Ok(Ok(received.arrived))
     }
 
     /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
@@ -173,32 +175,35 @@ impl Peer {
         kind: ConversationType,
         device: DeviceId,
     ) -> Result<(), SendError> {
-        let told = lock(&self.inner.rekeyed).get(&device).cloned();
-        if told.is_some_and(|(conversation, seq)| conversation == posted.conversation && posted.seq < seq) {
+        let last = lock(&self.parts.rekeyed).get(&device).cloned();
+        if last.is_some_and(|(conversation, seq)| conversation == posted.conversation && posted.seq < seq) {
             return Ok(());
         }
         let owner = posted.post.sender.clone();
         tracing::warn!(%owner, %device, "the session with a device is lost; a new one begins");
-        let (forgotten, its) = (owner.clone(), device.clone());
-        self.with_party(move |party| party.rekey(&forgotten, &its)).await??;
-        let client_id = self.new_client_id()?;
-        let letter = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.now());
-        let send_slot = self.send_slot(&posted.conversation).await?;
-        let sent = self.deliver(send_slot, letter.content_type, None, letter.payload).await;
+        let (peer_owner, peer_device) = (owner.clone(), device.clone());
+        self.parts
+            .keys
+            .with_seal_identity(move |seal_identity| seal_identity.rekey(&peer_owner, &peer_device))
+            .await??;
+        let client_id = self.parts.runtime.new_client_id()?;
+        let plaintext = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.parts.runtime.now());
+        let send_slot = self.parts.outbox.send_slot(&posted.conversation).await?;
+        let sent = self.parts.outbox.deliver(send_slot, plaintext.content_type, None, plaintext.payload).await;
         if let Ok(seq) = sent {
-            let mut rekeyed = lock(&self.inner.rekeyed);
+            let mut rekeyed = lock(&self.parts.rekeyed);
             if rekeyed.len() >= 256 {
                 rekeyed.clear();
             }
             rekeyed.insert(device, (posted.conversation.clone(), seq));
         }
-        passing(sent.map(drop))
+        ignore_permanent(sent.map(drop))
     }
 
     /// Hands a message to the handler, after the earlier ones of its conversation.
     fn handle(&self, inbound: InboundMessage) {
         let (peer, conversation) = (self.clone(), inbound.conversation.clone());
-        let mut handling = lock(&self.inner.handling);
+        let mut handling = lock(&self.parts.handling);
         if handling.len() >= 256 {
             handling.retain(|_, last| !last.is_finished());
         }
@@ -208,10 +213,10 @@ impl Peer {
                 let _ = before.await;
             }
             let name = name(&inbound.conversation, inbound.seq);
-            let handler = std::sync::Arc::clone(&peer.inner.handler);
+            let handler = std::sync::Arc::clone(&peer.parts.handler);
             handler.on_message(&peer, inbound).await;
-            let keep = std::sync::Arc::clone(&peer.inner.keep);
-            let forgotten = tokio::task::spawn_blocking(move || keep.save(vec![(name, None)])).await;
+            let key_store = std::sync::Arc::clone(&peer.parts.runtime.key_store);
+            let forgotten = tokio::task::spawn_blocking(move || key_store.save(vec![(name, None)])).await;
             if !matches!(forgotten, Ok(Ok(()))) {
                 tracing::error!("cannot delete a handled message; it will be handled again after a restart");
             }
@@ -221,11 +226,11 @@ impl Peer {
 
     /// Handles the messages that the previous process stored but did not finish.
     pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
-        for name in self.inner.keep.names(INBOX)? {
-            let record = self.inner.keep.load(&name)?;
+        for name in self.parts.runtime.key_store.names(INBOX)? {
+            let record = self.parts.runtime.key_store.load(&name)?;
             match record.and_then(|record| serde_json::from_slice::<InboundMessage>(&record).ok()) {
                 Some(arrived) => self.handle(arrived),
-                None => self.inner.keep.save(vec![(name, None)])?,
+                None => self.parts.runtime.key_store.save(vec![(name, None)])?,
             }
         }
         Ok(())
@@ -233,7 +238,7 @@ impl Peer {
 }
 
 /// Keeps only errors that a retry may fix, so that one message that always fails does not block all others.
-fn passing(done: Result<(), SendError>) -> Result<(), SendError> {
+fn ignore_permanent(done: Result<(), SendError>) -> Result<(), SendError> {
     match done {
         Err(error) if !error.is_retryable() => {
             tracing::warn!(%error, "skipped a message that cannot be handled");

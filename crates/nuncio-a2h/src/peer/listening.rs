@@ -1,15 +1,15 @@
 //! Incoming streams: each frame is opened and verified before it is reported; an invalid frame ends its stream.
 
 use nuncio_core::conversation::{ContentType, ConversationType, SenderType, StreamId};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
+use nuncio_core::notification::Recipient;
 use nuncio_identity::seal::{RelayMetadata, StreamOpener};
 
 use super::{Peer, lock};
-use crate::wire::stream::StreamNews;
+use crate::wire::stream::StreamNotice;
 
 /// Limit of concurrent incoming streams.
-const MOST: usize = 64;
+const MAX_INCOMING_STREAMS: usize = 64;
 
 /// Event of an incoming stream: a message that is read while it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,12 +28,12 @@ pub enum StreamEventKind {
     Done {
         client_message_id: ClientMessageId,
     },
-    /// Cancelled or tampered with; the text so far is void.
+    /// The stream was cancelled or tampered with; the text so far is void.
     Aborted,
 }
 
 #[derive(Debug)]
-pub(super) struct IncomingStream {
+pub(super) struct IncomingTextStream {
     sender: Recipient,
     opener: StreamOpener,
 }
@@ -42,9 +42,9 @@ type StreamKey = (ConversationId, StreamId);
 
 impl Peer {
     /// Handles an event of an incoming stream, which is never repeated.
-    pub(super) async fn receive_stream(&self, news: StreamNews) {
+    pub(super) async fn receive_stream(&self, news: StreamNotice) {
         match news {
-            StreamNews::Start {
+            StreamNotice::Start {
                 conversation_id,
                 stream_id,
                 sender_id,
@@ -56,26 +56,26 @@ impl Peer {
                 self.receive_stream_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
             }
             // Only agents stream.
-            StreamNews::Start { .. } => {}
-            StreamNews::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
+            StreamNotice::Start { .. } => {}
+            StreamNotice::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
                     opener.piece(stream_seq, &encrypted_payload.0).ok().map(StreamEventKind::Delta)
                 })
                 .await;
             }
-            StreamNews::Done { conversation_id, stream_id, stream_seq, client_message_id, encrypted_payload } => {
+            StreamNotice::Done { conversation_id, stream_id, stream_seq, client_message_id, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
-                    let named = opener.end(stream_seq, &encrypted_payload.0).ok()?;
-                    (named == client_message_id).then_some(StreamEventKind::Done { client_message_id })
+                    let message = opener.end(stream_seq, &encrypted_payload.0).ok()?;
+                    (message == client_message_id).then_some(StreamEventKind::Done { client_message_id })
                 })
                 .await;
             }
-            StreamNews::Abort { conversation_id, stream_id, .. } => {
+            StreamNotice::Abort { conversation_id, stream_id, .. } => {
                 self.receive_stream_frame((conversation_id, stream_id), |_| None).await;
             }
-            StreamNews::Error { stream_id, message, .. } => {
-                tracing::debug!(stream = %stream_id, message, "the relay ended a stream");
-                self.stream_ended(&stream_id);
+            StreamNotice::Error { stream_id, error } => {
+                tracing::debug!(stream = %stream_id, message = error.message, "the relay ended a stream");
+                self.parts.streams.cancel(&stream_id);
             }
         }
     }
@@ -84,10 +84,10 @@ impl Peer {
         let (id, stream) = &name;
         let Ok(conversation) = self.conversation(id).await else { return };
         let theirs = conversation.kind == ConversationType::H2a && conversation.has(&sender) && sender != *self.me();
-        if !theirs || lock(&self.inner.heard).len() >= MOST {
+        if !theirs || lock(&self.parts.incoming).len() >= MAX_INCOMING_STREAMS {
             return;
         }
-        let told = RelayMetadata {
+        let metadata = RelayMetadata {
             conversation: id.clone(),
             conversation_type: conversation.kind,
             sender: sender.clone(),
@@ -96,12 +96,16 @@ impl Peer {
             content_type: ContentType::System,
             subtype: None,
         };
-        let (envelope, now) = (envelope.to_vec(), self.now());
-        let opened = self.with_party(move |party| party.open_stream(&told, &envelope, now)).await;
+        let (envelope, now) = (envelope.to_vec(), self.parts.runtime.now());
+        let opened = self
+            .parts
+            .keys
+            .with_seal_identity(move |seal_identity| StreamOpener::begin(seal_identity, &metadata, &envelope, now))
+            .await;
         let opener = match opened {
             Ok(Ok((opened, opener))) => {
                 if opened.rekeyed {
-                    self.call_again(id);
+                    self.parts.calls.call_again(id);
                 }
                 opener
             }
@@ -113,7 +117,7 @@ impl Peer {
             Err(_) => None,
         };
         let Some(opener) = opener else { return };
-        lock(&self.inner.heard).insert(name.clone(), IncomingStream { sender: sender.clone(), opener });
+        lock(&self.parts.incoming).insert(name.clone(), IncomingTextStream { sender: sender.clone(), opener });
         self.report_stream((name, sender), StreamEventKind::Begun).await;
     }
 
@@ -124,10 +128,10 @@ impl Peer {
         open: impl FnOnce(&mut StreamOpener) -> Option<StreamEventKind>,
     ) {
         let (sender, what) = {
-            let mut all = lock(&self.inner.heard);
-            let Some(heard) = all.get_mut(&name) else { return };
-            let what = open(&mut heard.opener).unwrap_or(StreamEventKind::Aborted);
-            let sender = heard.sender.clone();
+            let mut all = lock(&self.parts.incoming);
+            let Some(incoming) = all.get_mut(&name) else { return };
+            let what = open(&mut incoming.opener).unwrap_or(StreamEventKind::Aborted);
+            let sender = incoming.sender.clone();
             if !matches!(what, StreamEventKind::Delta(_)) {
                 all.remove(&name);
             }
@@ -138,14 +142,14 @@ impl Peer {
 
     /// Aborts all incoming streams after the connection closed.
     pub(super) async fn abort_incoming_streams(&self) {
-        let all: Vec<_> = lock(&self.inner.heard).drain().collect();
-        for (name, heard) in all {
-            self.report_stream((name, heard.sender), StreamEventKind::Aborted).await;
+        let all: Vec<_> = lock(&self.parts.incoming).drain().collect();
+        for (name, incoming) in all {
+            self.report_stream((name, incoming.sender), StreamEventKind::Aborted).await;
         }
     }
 
     async fn report_stream(&self, ((conversation, stream), sender): (StreamKey, Recipient), what: StreamEventKind) {
         let event = StreamEvent { conversation, sender, stream, what };
-        self.inner.handler.on_stream(self, event).await;
+        self.parts.handler.on_stream(self, event).await;
     }
 }

@@ -13,7 +13,7 @@ use crate::client::{RelayError, RelayEvent};
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Interval of publishing keys.
-const KEYS: Duration = Duration::from_secs(600);
+const KEY_PUBLISH_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]
 enum EventSource {
@@ -23,7 +23,7 @@ enum EventSource {
 
 /// State across reconnections.
 struct RunState {
-    told: EventSource,
+    source: EventSource,
     failures: FailureCount,
     /// Whether the messages of the previous process are being handled.
     resumed: bool,
@@ -41,49 +41,49 @@ impl Peer {
         self.serve(EventSource::Webhook, stop).await;
     }
 
-    async fn serve(&self, told: EventSource, stop: CancellationToken) {
-        let mut life = RunState { told, failures: BACKOFF.start(), resumed: false };
+    async fn serve(&self, source: EventSource, stop: CancellationToken) {
+        let mut state = RunState { source, failures: BACKOFF.start(), resumed: false };
         loop {
-            let lived = tokio::select! {
-                lived = self.live(&mut life) => lived,
+            let ended = tokio::select! {
+                ended = self.run_until_error(&mut state) => ended,
                 () = stop.cancelled() => return,
             };
-            self.streams_ended();
+            self.parts.streams.cancel_all();
             self.abort_incoming_streams().await;
-            let pause = life.failures.next_delay();
-            if let Err(error) = lived {
+            let pause = state.failures.next_delay();
+            if let Err(error) = ended {
                 tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
             }
             tokio::select! {
-                () = self.inner.clock.sleep_until(self.now().after(pause)) => {}
+                () = self.parts.runtime.clock.sleep_until(self.parts.runtime.now().after(pause)) => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 
-    async fn live(&self, life: &mut RunState) -> Result<(), SendError> {
-        self.publish_keys().await?;
-        self.inner.back.notify_waiters();
+    async fn run_until_error(&self, state: &mut RunState) -> Result<(), SendError> {
+        self.parts.keys.publish_keys().await?;
+        self.parts.outbox.back.notify_waiters();
         // Once per process: messages that this process received are already being handled when a connection breaks.
-        if !life.resumed {
+        if !state.resumed {
             self.handle_leftovers()?;
-            life.resumed = true;
+            state.resumed = true;
         }
-        self.inner.leftovers.get_or_try_init(|| self.send_leftovers()).await?;
-        let mut keys_due = self.now().after(KEYS);
+        self.parts.outbox.leftovers.get_or_try_init(|| self.parts.outbox.send_leftovers()).await?;
+        let mut keys_due = self.parts.runtime.now().after(KEY_PUBLISH_INTERVAL);
         let mut after = None;
-        let mut told = Box::pin(self.told(life.told, after));
+        let mut next = Box::pin(self.next_events(state.source, after));
         loop {
             // The same future is awaited across other work, because streams use the same connection.
             let events = tokio::select! {
-                events = &mut told => events?,
-                () = self.inner.clock.sleep_until(keys_due) => {
-                    self.publish_keys().await?;
-                    keys_due = self.now().after(KEYS);
+                events = &mut next => events?,
+                () = self.parts.runtime.clock.sleep_until(keys_due) => {
+                    self.parts.keys.publish_keys().await?;
+                    keys_due = self.parts.runtime.now().after(KEY_PUBLISH_INTERVAL);
                     continue;
                 }
             };
-            life.failures = BACKOFF.start();
+            state.failures = BACKOFF.start();
             let mut last = None;
             for event in events {
                 let seq = event.seq;
@@ -92,36 +92,17 @@ impl Peer {
                 last = if seq == 0 { last } else { Some(seq) };
             }
             if let Some(last) = last {
-                self.inner.relay.acknowledge(last).await?;
+                self.parts.runtime.relay.acknowledge(last).await?;
                 after = Some(last);
             }
-            told = Box::pin(self.told(life.told, after));
+            next = Box::pin(self.next_events(state.source, after));
         }
     }
 
-    async fn told(&self, by: EventSource, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
-        match by {
-            EventSource::Relay => self.inner.relay.events(after).await,
+    async fn next_events(&self, source: EventSource, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
+        match source {
+            EventSource::Relay => self.parts.runtime.relay.events(after).await,
             EventSource::Webhook => std::future::pending().await,
         }
-    }
-
-    /// Publishes the keys, and one-time keys for new sessions.
-    pub async fn publish_keys(&self) -> Result<(), SendError> {
-        let bundle = self.with_party(|party| party.bundle().cloned()).await?;
-        let bundle = bundle.ok_or_else(|| SendError::Fault("these keys have no name yet".to_owned()))?;
-        let have = match self.inner.relay.register_keys(Some(bundle), Vec::new()).await {
-            // The relay has a newer bundle: these keys were copied, or the clock was set back.
-            Err(RelayError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {
-                return Err(SendError::Fault(message));
-            }
-            other => other?,
-        };
-        let now = self.now();
-        let keys = self.with_party(move |party| party.one_time_keys(have, now)).await??;
-        if !keys.is_empty() {
-            self.inner.relay.register_keys(None, keys).await?;
-        }
-        Ok(())
     }
 }

@@ -4,20 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::ConversationId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 
 use super::error::SendError;
-use super::{Peer, lock};
+use super::lock;
+use super::outbox::Outbox;
 use crate::client::RelayError;
 
 /// Number of locks after which unused ones are removed.
-const SWEEP: usize = 256;
+const SLOTS_BEFORE_CLEANUP: usize = 256;
 
 /// How long a message that is no call is retried.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const MAX_SLOT_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Permission to seal and send one message; released on drop.
 #[derive(Debug)]
@@ -28,10 +29,10 @@ pub(super) struct SendSlot {
     _line: OwnedMutexGuard<()>,
 }
 
-impl Peer {
+impl Outbox {
     /// Waits until a message may be sealed and sent in a conversation.
     pub(super) async fn send_slot(&self, conversation: &ConversationId) -> Result<SendSlot, SendError> {
-        self.send_slot_until(conversation, self.now().after(PATIENCE)).await
+        self.send_slot_until(conversation, self.runtime.now().after(MAX_SLOT_WAIT)).await
     }
 
     /// [`Self::send_slot`] with a deadline.
@@ -41,24 +42,24 @@ impl Peer {
         until: Timestamp,
     ) -> Result<SendSlot, SendError> {
         // A person's devices share sessions across conversations; an agent has one session per person.
-        let line = match self.me() {
+        let send_lock = match self.runtime.me() {
             Recipient::Person(_) => None,
             Recipient::Agent(_) => Some(conversation.clone()),
         };
         let next = async {
-            self.inner.leftovers.get_or_try_init(|| self.send_leftovers()).await?;
-            let line = {
-                let mut lines = lock(&self.inner.lines);
-                if lines.len() >= SWEEP {
-                    lines.retain(|_, line| Arc::strong_count(line) > 1);
+            self.leftovers.get_or_try_init(|| self.send_leftovers()).await?;
+            let send_lock = {
+                let mut send_locks = lock(&self.send_locks);
+                if send_locks.len() >= SLOTS_BEFORE_CLEANUP {
+                    send_locks.retain(|_, send_lock| Arc::strong_count(send_lock) > 1);
                 }
-                Arc::clone(lines.entry(line).or_default())
+                Arc::clone(send_locks.entry(send_lock).or_default())
             };
-            Ok(SendSlot { conversation: conversation.clone(), until, _line: line.lock_owned().await })
+            Ok(SendSlot { conversation: conversation.clone(), until, _line: send_lock.lock_owned().await })
         };
         tokio::select! {
             send_slot = next => send_slot,
-            () = self.inner.clock.sleep_until(until) => {
+            () = self.runtime.clock.sleep_until(until) => {
                 Err(RelayError::Unreachable("it could not be sent in time".to_owned()).into())
             }
         }

@@ -14,17 +14,17 @@ use super::{Peer, SendError};
 use crate::client::{RelayEvent, RelayEventKind, hooked_event, hooked_message};
 
 /// Tolerated difference between both clocks.
-const WINDOW: Duration = Duration::from_secs(5 * 60);
+const REPLAY_WINDOW: Duration = Duration::from_secs(5 * 60);
 
 /// Number of remembered webhook ids, against replay.
-const REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED_DELIVERIES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
     /// A header is missing or malformed.
     #[error("the call lacks {0}")]
     Missing(&'static str),
-    /// Too old, or in the future.
+    /// The timestamp of the webhook call is too old, or in the future.
     #[error("the call's time is more than five minutes off")]
     Late,
     #[error("the call is not signed with this agent's secret")]
@@ -33,7 +33,7 @@ pub enum WebhookError {
     Repeated,
     #[error("the call cannot be read: {0}")]
     Malformed(String),
-    /// Verified, but handling failed; the sender should retry.
+    /// The webhook call is verified, but handling it failed; the sender should retry.
     #[error(transparent)]
     Failed(#[from] SendError),
 }
@@ -51,7 +51,7 @@ impl WebhookReceiver {
     pub fn new(secret: &str) -> Result<Self, WebhookError> {
         let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(WebhookError::Missing("a secret of 32 bytes"))?;
-        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: BoundedCache::new(REMEMBERED) })
+        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: BoundedCache::new(MAX_REMEMBERED_DELIVERIES) })
     }
 
     /// Verifies a call and hands it to the peer. Respond with 204 if it was handled or repeated, 401 if it is forged or
@@ -78,7 +78,7 @@ impl WebhookReceiver {
         };
         let what = what.map_err(|why| WebhookError::Malformed(why.to_string()))?;
         peer.receive(RelayEvent { seq: 0, what }).await?;
-        self.seen.put(id, (), now.after(WINDOW * 2));
+        self.seen.put(id, (), now.after(REPLAY_WINDOW * 2));
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl WebhookReceiver {
         let seconds = header("webhook-timestamp").ok_or(WebhookError::Missing("webhook-timestamp"))?;
         let at: i64 = seconds.parse().map_err(|_| WebhookError::Missing("webhook-timestamp"))?;
         let at = Timestamp::from_millis(at.saturating_mul(1000));
-        if at.until(now).max(now.until(at)) > WINDOW {
+        if at.until(now).max(now.until(at)) > REPLAY_WINDOW {
             return Err(WebhookError::Late);
         }
         let signatures = header("webhook-signature").ok_or(WebhookError::Missing("webhook-signature"))?;

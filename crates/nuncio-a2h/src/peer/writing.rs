@@ -1,12 +1,14 @@
 //! Outgoing streams: a reply is readable while it is written, and the final message is sent like any other.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, ConversationType, StreamId};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ClientMessageId, ConversationId};
+use nuncio_core::notification::Recipient;
+use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::relay::{MAX_STREAM_PIECE, MAX_STREAM_START};
@@ -16,25 +18,27 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::error::SendError;
-use super::outbox::MessageIds;
-use super::{InboundMessage, Peer, lock};
+use super::outbox::{MessageIds, Outbox};
+use super::runtime::PeerRuntime;
+use super::seal_keys::SealKeys;
+use super::{InboundMessage, lock};
 use crate::client::Relay;
-use crate::wire::message::Sealed;
+use crate::wire::message::SealedBytes;
 use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
 /// Delay after a piece; text that arrives meanwhile goes into the next piece.
-const PACE: Duration = Duration::from_millis(50);
+const PIECE_INTERVAL: Duration = Duration::from_millis(50);
 /// How long the final message waits for the last piece.
-const LAST: Duration = Duration::from_secs(2);
+const LAST_PIECE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Limit of the text of a piece, in bytes, so that length and tag also fit.
-const PIECE: usize = MAX_STREAM_PIECE - 20;
+const MAX_PIECE_BYTES: usize = MAX_STREAM_PIECE - 20;
 /// Limit of unsent text, in bytes; beyond it the stream is cancelled.
-const WAITING: usize = 128 * 1024;
+const MAX_WAITING_BYTES: usize = 128 * 1024;
 
 /// A message that is read while it is written. Dropping it cancels the stream.
 #[derive(Debug)]
 pub struct StreamWriter {
-    peer: Peer,
+    streams: Arc<OutgoingStreams>,
     conversation: ConversationId,
     answers: MessageIds,
     orders: mpsc::UnboundedSender<WriterCommand>,
@@ -50,33 +54,50 @@ enum WriterCommand {
     Finish(ClientMessageId, oneshot::Sender<()>),
 }
 
-impl Peer {
+/// Messages of this peer that are read while they are written.
+pub struct OutgoingStreams {
+    pub(super) runtime: Arc<PeerRuntime>,
+    pub(super) keys: Arc<SealKeys>,
+    pub(super) outbox: Arc<Outbox>,
+    /// Own streams, each until it ends.
+    pub(super) writing: Mutex<HashMap<StreamId, CancellationToken>>,
+}
+
+opaque_debug!(OutgoingStreams);
+
+impl OutgoingStreams {
     /// Starts a streamed message. `None` if the connection carries no streams; the message is then sent when complete.
     ///
     /// # Errors
     /// It cannot be sealed, or the relay refuses streams in that conversation.
-    pub async fn stream(&self, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
-        let answers = MessageIds { client_id: self.new_client_id()?, in_reply_to: None };
-        self.begin_stream(answers, conversation).await
+    pub async fn begin(self: &Arc<Self>, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
+        let answers = MessageIds { client_id: self.runtime.new_client_id()?, in_reply_to: None };
+        self.begin_as(answers, conversation).await
     }
 
     /// Starts a streamed reply: however often the message is handled, one reply is sent.
-    pub async fn stream_reply(&self, to: &InboundMessage) -> Result<Option<StreamWriter>, SendError> {
-        self.begin_stream(MessageIds::to(to)?, &to.conversation).await
+    pub async fn begin_reply(self: &Arc<Self>, to: &InboundMessage) -> Result<Option<StreamWriter>, SendError> {
+        self.begin_as(MessageIds::to(to)?, &to.conversation).await
     }
 
-    async fn begin_stream(&self, answers: MessageIds, id: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
-        if !self.inner.relay.streams() || matches!(self.me(), Recipient::Person(_)) {
+    async fn begin_as(
+        self: &Arc<Self>,
+        answers: MessageIds,
+        id: &ConversationId,
+    ) -> Result<Option<StreamWriter>, SendError> {
+        if !self.runtime.relay.streams() || matches!(self.runtime.me(), Recipient::Person(_)) {
             return Ok(None);
         }
-        let conversation = self.conversation(id).await?;
+        let conversation = self.runtime.conversation(id).await?;
         if conversation.kind != ConversationType::H2a {
             return Ok(None);
         }
-        let stream = StreamId::parse(&timed_name(&*self.inner.entropy, "s_", self.now()));
+        let stream = StreamId::parse(&timed_name(&*self.runtime.entropy, "s_", self.runtime.now()));
         let stream = stream.map_err(|why| SendError::Fault(why.to_string()))?;
-        let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.now() };
-        let begun = self.seal_for(&conversation, move |party, to| party.begin_stream(new.clone(), to));
+        let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.runtime.now() };
+        let begun = self
+            .keys
+            .seal_for(&conversation, move |seal_identity, to| StreamSealer::begin(seal_identity, new.clone(), to));
         let (envelope, sealer) = begun.await?;
         if envelope.len() > MAX_STREAM_START {
             tracing::debug!(conversation = %id, "a person has too many devices to stream to");
@@ -85,36 +106,36 @@ impl Peer {
         let start = StreamStart {
             conversation_id: id.clone(),
             stream_id: stream.clone(),
-            encrypted_payload: Sealed(envelope.into()),
+            encrypted_payload: SealedBytes(envelope.into()),
         };
         let over = CancellationToken::new();
-        lock(&self.inner.writing).insert(stream.clone(), over.clone());
+        lock(&self.writing).insert(stream.clone(), over.clone());
         let (orders, taken) = mpsc::unbounded_channel();
         let waiting = Arc::<AtomicUsize>::default();
         let pen = StreamTask {
-            peer: self.clone(),
+            streams: Arc::clone(self),
             stream,
             sealer,
             text: String::new(),
             waiting: Arc::clone(&waiting),
             over: over.clone(),
         };
-        let taken_on = self.inner.relay.stream(StreamFrame::Start(start)).await;
-        taken_on.inspect_err(|_| self.stream_ended(&pen.stream))?;
+        let taken_on = self.runtime.relay.stream(StreamFrame::Start(start)).await;
+        taken_on.inspect_err(|_| self.cancel(&pen.stream))?;
         tokio::spawn(pen.write(taken));
-        Ok(Some(StreamWriter { peer: self.clone(), conversation: id.clone(), answers, orders, waiting, over }))
+        Ok(Some(StreamWriter { streams: Arc::clone(self), conversation: id.clone(), answers, orders, waiting, over }))
     }
 
     /// Cancels a stream that the relay ended or refused.
-    pub(super) fn stream_ended(&self, stream: &StreamId) {
-        if let Some(over) = lock(&self.inner.writing).remove(stream) {
+    pub(super) fn cancel(&self, stream: &StreamId) {
+        if let Some(over) = lock(&self.writing).remove(stream) {
             over.cancel();
         }
     }
 
     /// Cancels all streams after the connection closed.
-    pub(super) fn streams_ended(&self) {
-        lock(&self.inner.writing).drain().for_each(|(_, over)| over.cancel());
+    pub(super) fn cancel_all(&self) {
+        lock(&self.writing).drain().for_each(|(_, over)| over.cancel());
     }
 }
 
@@ -125,7 +146,7 @@ impl StreamWriter {
         if text.is_empty() || self.is_over() {
             return;
         }
-        if self.waiting.fetch_add(text.len(), Ordering::Relaxed) > WAITING {
+        if self.waiting.fetch_add(text.len(), Ordering::Relaxed) > MAX_WAITING_BYTES {
             // The relay is too slow; the final message is still sent.
             self.over.cancel();
             return;
@@ -145,23 +166,23 @@ impl StreamWriter {
     /// # Errors
     /// The relay refused it. The stream is then cancelled, unless its end was sent already.
     pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
-        let Self { peer, conversation, answers, orders, .. } = self;
+        let Self { streams, conversation, answers, orders, .. } = self;
         let message = answers.client_id.clone();
-        let send_slot = peer.send_slot(&conversation).await?;
-        let leaving = peer.prepare(&send_slot, answers, content_type, None, payload).await?;
+        let send_slot = streams.outbox.send_slot(&conversation).await?;
+        let outgoing = streams.outbox.prepare(&send_slot, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
         let _ = orders.send(WriterCommand::Finish(message, said));
         // The final message has priority, and later messages wait for it.
         tokio::select! {
             _ = ended => {}
-            () = peer.inner.clock.sleep_until(peer.now().after(LAST)) => {}
+            () = streams.runtime.clock.sleep_until(streams.runtime.now().after(LAST_PIECE_TIMEOUT)) => {}
         }
-        peer.send_answer(&send_slot, &leaving).await
+        streams.outbox.send_answer(&send_slot, &outgoing).await
     }
 }
 
 struct StreamTask {
-    peer: Peer,
+    streams: Arc<OutgoingStreams>,
     stream: StreamId,
     sealer: StreamSealer,
     text: String,
@@ -181,14 +202,14 @@ impl StreamTask {
         };
         over.cancel();
         // A stream that the relay ended needs no abort frame.
-        let open = lock(&self.peer.inner.writing).remove(&self.stream).is_some();
+        let open = lock(&self.streams.writing).remove(&self.stream).is_some();
         if done.is_err() && open {
             let _ = self.send(StreamFrame::Abort(StreamAbort { stream_id: self.stream.clone() })).await;
         }
     }
 
     async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<WriterCommand>) -> Result<(), StreamStopped> {
-        let clock: Arc<dyn Clock> = Arc::clone(&self.peer.inner.clock);
+        let clock: Arc<dyn Clock> = Arc::clone(&self.streams.runtime.clock);
         let mut free = clock.now();
         loop {
             let order = tokio::select! {
@@ -197,7 +218,7 @@ impl StreamTask {
                 order = orders.recv() => order,
                 () = clock.sleep_until(free), if !self.text.is_empty() => {
                     self.tell().await?;
-                    free = clock.now().after(PACE);
+                    free = clock.now().after(PIECE_INTERVAL);
                     continue;
                 }
             };
@@ -219,10 +240,10 @@ impl StreamTask {
         self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
         let mut left = text.as_str();
         while !left.is_empty() {
-            let (piece, rest) = left.split_at(left.floor_char_boundary(PIECE));
+            let (piece, rest) = left.split_at(left.floor_char_boundary(MAX_PIECE_BYTES));
             left = rest;
             let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| StreamStopped)?;
-            let (stream_id, encrypted_payload) = (self.stream.clone(), Sealed(sealed.into()));
+            let (stream_id, encrypted_payload) = (self.stream.clone(), SealedBytes(sealed.into()));
             self.send(StreamFrame::Delta(StreamDelta { stream_id, stream_seq: seq, encrypted_payload })).await?;
         }
         Ok(())
@@ -230,13 +251,13 @@ impl StreamTask {
 
     async fn end(&mut self, message: ClientMessageId) -> Result<(), StreamStopped> {
         let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| StreamStopped)?;
-        let (stream_id, encrypted_payload) = (self.stream.clone(), Sealed(sealed.into()));
+        let (stream_id, encrypted_payload) = (self.stream.clone(), SealedBytes(sealed.into()));
         let done = StreamDone { stream_id, stream_seq: seq, client_message_id: message, encrypted_payload };
         self.send(StreamFrame::Done(done)).await
     }
 
     async fn send(&self, frame: StreamFrame) -> Result<(), StreamStopped> {
-        let relay: &dyn Relay = &*self.peer.inner.relay;
+        let relay: &dyn Relay = &*self.streams.runtime.relay;
         relay.stream(frame).await.map_err(|why| {
             tracing::debug!(stream = %self.stream, %why, "cannot send a stream frame; the stream ends");
             StreamStopped

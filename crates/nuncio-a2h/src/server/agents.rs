@@ -12,11 +12,11 @@ use nuncio_engine::relay::WebhookSecret;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::Value;
 
-use super::{A2h, A2hResult, ListQuery, PathParam, caller, data, page, person, visitor};
+use super::{A2h, A2hResult, ListQuery, PathParam, caller, created, data, page, person, visitor};
 use crate::error::A2hError;
-use crate::lift::{self, IfMatch};
+use crate::lift::{self, IfMatchHeader};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
-use crate::wire::webhook::Secret;
+use crate::wire::webhook::SecretText;
 
 /// `POST /a2h/agents`
 pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> A2hResult {
@@ -25,19 +25,16 @@ pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> A2hResul
     let made = a2h.engine.manifests().create_agent(&by, lift::new_agent(body)?).await?;
     let mut view = a2h.whole(&made.account, Some(&by)).await?;
     view.token = Some(made.token);
-    view.webhook_secret = made.webhook_secret.map(shown);
+    view.webhook_secret = made.webhook_secret.map(secret_text);
     view.manifest_change = made.publication.map(|publication| Box::new(change(publication)));
-    let mut response = tagged(data(StatusCode::CREATED, &view), &view);
-    let place = HeaderValue::try_from(format!("/a2h/agents/{}", view.id)).ok();
-    response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
-    Ok(response)
+    Ok(tagged(created(&format!("/a2h/agents/{}", view.id), &view), &view))
 }
 
 /// `GET /a2h/agents/{id}`
 pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
-    let asks = visitor(&request)?;
-    let account = a2h.visible(asks.as_ref(), &id).await?;
-    let view = a2h.whole(&account, asks.as_ref()).await?;
+    let caller_if_known = visitor(&request)?;
+    let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
+    let view = a2h.whole(&account, caller_if_known.as_ref()).await?;
     Ok(tagged(data(StatusCode::OK, &view), &view))
 }
 
@@ -60,7 +57,7 @@ pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
         }
         let changed = a2h.change(&by, &id, patch).await?;
         let mut view = a2h.whole(&changed.account, Some(&by)).await?;
-        view.webhook_secret = changed.webhook_secret.map(shown);
+        view.webhook_secret = changed.webhook_secret.map(secret_text);
         return Ok(tagged(data(StatusCode::OK, &view), &view));
     };
     let manifest = lift::manifest(raw);
@@ -82,7 +79,7 @@ pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
         .await
         .map_err(A2hError::conditional)?;
     let mut view = a2h.whole(&publication.account, Some(&by)).await?;
-    view.webhook_secret = webhook_secret.map(shown);
+    view.webhook_secret = webhook_secret.map(secret_text);
     view.manifest_change = Some(Box::new(change(publication)));
     Ok(tagged(data(StatusCode::OK, &view), &view))
 }
@@ -91,7 +88,7 @@ pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
 pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
-    let asks = visitor(&request)?;
+    let caller_if_known = visitor(&request)?;
     let found = match wanted.text("owner") {
         None => {
             let query = wanted.text("q").unwrap_or_default();
@@ -103,7 +100,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult 
         }
         Some(_) => return Err(lift::wrong("owner must be \"me\"; without it all public agents are searched").into()),
     };
-    Ok(page(found, wanted.limit, |account| view(account, asks.as_ref()), |account| account.id.to_string()))
+    Ok(page(found, wanted.limit, |account| view(account, caller_if_known.as_ref()), |account| account.id.to_string()))
 }
 
 /// `POST /a2h/agents/{id}/token:rotate`
@@ -134,9 +131,9 @@ pub(super) fn agent_id(text: &str) -> Result<AgentId, EngineError> {
     AgentId::parse(text).map_err(|_| EngineError::new(Code::UnknownAgent, "no agent of that id has an account here"))
 }
 
-fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, EngineError> {
+fn if_match(headers: &HeaderMap) -> Result<Option<IfMatchHeader>, EngineError> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
-    IfMatch::read(value.to_str().unwrap_or_default()).map(Some)
+    IfMatchHeader::read(value.to_str().unwrap_or_default()).map(Some)
 }
 
 fn lost(account: &Account) -> A2hError {
@@ -160,16 +157,16 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
 
 impl A2h {
     /// Account that the caller may read: a public one for anyone, others for authenticated callers.
-    pub(super) async fn visible(&self, asks: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
+    pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
         let found = match agent_id(id) {
             Ok(id) => self.engine.accounts().account(&id).await.map_err(A2hError::from),
             Err(error) => Err(error.into()),
         };
-        let shown = |account: &Account| account.public || asks.is_some();
+        let is_visible = |account: &Account| account.public || caller_if_known.is_some();
         match found {
-            Ok(account) if shown(&account) => Ok(account),
+            Ok(account) if is_visible(&account) => Ok(account),
             // Anonymous callers are not told whether a private agent exists.
-            _ if asks.is_none() => {
+            _ if caller_if_known.is_none() => {
                 let message = "no public agent has that id; say who asks to see others";
                 Err(A2hError::new(Code::Unauthorized, message))
             }
@@ -186,17 +183,17 @@ impl A2h {
         Ok(changed)
     }
 
-    async fn whole(&self, account: &Account, asks: Option<&Caller>) -> Result<AgentView, EngineError> {
+    async fn whole(&self, account: &Account, caller_if_known: Option<&Caller>) -> Result<AgentView, EngineError> {
         let manifest = self.engine.manifests().current_manifest(account).await?;
         let manifest = manifest.as_ref().map_or(Value::Null, written);
-        Ok(AgentView { capability_manifest: Some(manifest), ..view(account, asks) })
+        Ok(AgentView { capability_manifest: Some(manifest), ..view(account, caller_if_known) })
     }
 }
 
 /// Secret in a response; shown only once.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map, and is shown once")]
-fn shown(secret: WebhookSecret) -> Secret {
-    Secret(secret.text())
+fn secret_text(secret: WebhookSecret) -> SecretText {
+    SecretText(secret.text())
 }
 
 /// Manifest of a version as JSON.
@@ -205,8 +202,8 @@ pub(super) fn written(version: &ManifestVersion) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-fn view(account: &Account, asks: Option<&Caller>) -> AgentView {
-    let insider = asks.is_some_and(|caller| {
+fn view(account: &Account, caller_if_known: Option<&Caller>) -> AgentView {
+    let insider = caller_if_known.is_some_and(|caller| {
         account.owner.is(&caller.principal) || caller.principal == Principal::Agent(account.id.clone())
     });
     let (connection_mode, webhook_url) = match &account.connection {

@@ -40,7 +40,7 @@ pub(super) async fn keys(State(a2h): State<A2h>) -> Response {
     data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
 }
 
-/// Attributes the request to this person in rate limits and metrics.
+/// Attributes the request to the person of the device in rate limits and metrics.
 fn identified(report: Option<CallerReport>, device: &Device) -> Result<(), EngineError> {
     report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&Principal::Person(device.person.clone())))
 }

@@ -2,7 +2,7 @@ use axum::response::{IntoResponse as _, Response};
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
-use nuncio_http::front::{DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, TokenKind, title};
+use nuncio_http::front::{DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, TokenKind, title};
 
 use crate::error::A2hError;
 use crate::project;
@@ -42,8 +42,8 @@ impl Front for A2hFront {
         "A2H Capability Manifest v1"
     }
 
-    fn entry_point(&self) -> EntryPoint {
-        EntryPoint { label: "people", document: "/a2h/agents", json: ("a2h", "/a2h"), shows: |_| true }
+    fn entry_point(&self) -> ProtocolEntryPoint {
+        ProtocolEntryPoint { label: "people", document: "/a2h/agents", json: ("a2h", "/a2h"), shows: |_| true }
     }
 
     fn paths(&self) -> &'static [PathRules] {

@@ -5,19 +5,19 @@ use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, KeyBundle};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_engine::relay::KeyUploadResult;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::agents::agent_id;
 use super::conversations::conversation_id;
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, party, person};
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, participant, person};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
-use crate::wire::keys::{BackupView, EndorsementRequest, KeysHeldView, KeysRequest};
+use crate::wire::keys::{BackupView, EndorsementRequest, KeysRequest, PublishedKeysStatus};
 
 /// `POST /a2h/agents/{id}/keys/register`
 pub(super) async fn register_agent(
@@ -52,7 +52,7 @@ pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam<Str
 
 /// `GET /a2h/keys/agents/{id}`
 pub(super) async fn of_agent(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn of_person(
     PathParam(name): PathParam<String>,
     request: Request,
 ) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
     Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Person(name)).await?))
@@ -74,14 +74,14 @@ pub(super) async fn of_conversation(
     PathParam(id): PathParam<String>,
     request: Request,
 ) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
 /// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
 /// `agent:ID`.
 pub(super) async fn take_one(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
     Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
@@ -113,7 +113,7 @@ pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> A
 
 /// Requires that the agent named in the path calls with its own token.
 pub(super) fn itself(request: &Request, id: &str) -> Result<(Recipient, Caller), EngineError> {
-    let (me, by) = party(request)?;
+    let (me, by) = participant(request)?;
     let id = agent_id(id)?;
     match me == Recipient::Agent(id) && by.credential == Credential::AgentToken {
         true => Ok((me, by)),
@@ -140,6 +140,6 @@ impl A2h {
         let body: KeysRequest = lift::strict(&self.body(request).await?)?;
         let KeyUploadResult { seq, one_time_keys } =
             self.engine.device_keys().register_keys(by, lift::keys(body)?).await?;
-        Ok(data(StatusCode::OK, KeysHeldView { seq, one_time_keys }))
+        Ok(data(StatusCode::OK, PublishedKeysStatus { seq, one_time_keys }))
     }
 }

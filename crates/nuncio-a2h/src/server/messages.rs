@@ -4,14 +4,14 @@ use axum::extract::{Request, State};
 use http::{StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{ConversationId, MessageId};
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::PostReceipt;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::conversations::conversation_id;
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, party};
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, participant};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -19,13 +19,13 @@ use crate::wire::event::Event;
 use crate::wire::message::{ClaimRequest, ClaimView, MessageView, ReceiptView};
 
 /// Messages per read from the store, because some are large.
-const CHUNK: usize = 16;
+const MESSAGES_PER_READ: usize = 16;
 /// Limit of sealed bytes per response; one larger message is still returned alone.
 pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 
 /// `POST /a2h/conversations/{id}/messages`
 pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
     let new = lift::post(&body)?;
@@ -33,7 +33,7 @@ pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam<String
     drop(body);
     let PostReceipt { posted, again } = a2h.engine.relay().post_message(&by, &id, new).await?;
     let view = ReceiptView {
-        message_id: posted.place().id().map_err(EngineError::from)?,
+        message_id: posted.reference().id().map_err(EngineError::from)?,
         conversation_id: posted.conversation,
         conversation_seq: posted.seq,
         client_message_id: posted.post.client_id,
@@ -44,7 +44,7 @@ pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam<String
 
 /// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
 pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let wanted = ListQuery::of(&request)?;
     let after = wanted.number("after_seq")?.unwrap_or(0);
@@ -56,7 +56,7 @@ pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam<String
 
 /// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
 pub(super) async fn claim(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
-    let (_, by) = party(&request)?;
+    let (_, by) = participant(&request)?;
     // The body is optional.
     let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
@@ -85,7 +85,7 @@ impl A2h {
     ) -> Result<(Vec<ConversationMessage>, bool), ConsentError> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         loop {
-            let count = CHUNK.min(limit + 1 - found.len());
+            let count = MESSAGES_PER_READ.min(limit + 1 - found.len());
             let next = self.engine.relay().messages_after(by, id, after, count).await?;
             let is_last = next.len() < count;
             for posted in next {
@@ -104,10 +104,10 @@ impl A2h {
 
     /// Event in wire form; `None` if its message was deleted.
     pub(super) async fn event(&self, to: &Recipient, mailed: QueuedNotification) -> Result<Option<Event>, EngineError> {
-        let message = match &mailed.happening {
+        let message = match &mailed.notification {
             Notification::Message { conversation, seq } => {
-                let place = MessageRef { conversation: conversation.clone(), seq: *seq };
-                self.engine.relay().relayed(&place).await?
+                let message_ref = MessageRef { conversation: conversation.clone(), seq: *seq };
+                self.engine.relay().relayed(&message_ref).await?
             }
             _ => None,
         };

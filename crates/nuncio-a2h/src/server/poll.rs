@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use http::StatusCode;
-use nuncio_core::happening::{QueuedNotification, Recipient};
+use nuncio_core::notification::{QueuedNotification, Recipient};
 use nuncio_engine::EngineError;
 
 use super::keys::itself;
@@ -13,23 +13,23 @@ use super::socket::AGENT;
 use super::{A2h, A2hResult, ListQuery, PathParam, answer, socket};
 use crate::lift;
 use crate::wire::Page;
-use crate::wire::event::{Event, What};
+use crate::wire::event::{Event, EventKind};
 
 /// Default and longest wait, in seconds.
-const WAIT: u64 = 25;
+const MAX_WAIT_SECONDS: u64 = 25;
 const MAX_WAIT: u64 = 60;
 
 /// Returns events after `after`, which counts as acknowledged; waits until there is one.
 pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
     let (to, _) = itself(&request, &id)?;
     let wanted = ListQuery::of(&request)?;
-    let wait = wanted.number("wait")?.unwrap_or(WAIT);
+    let wait = wanted.number("wait")?.unwrap_or(MAX_WAIT_SECONDS);
     if wait > MAX_WAIT {
         return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT}")).into());
     }
     let after = wanted.number("after")?;
     // A waiting poll counts as a connection.
-    let Some(_place) = a2h.sockets.open() else { return Ok(socket::full()) };
+    let Some(_permit) = a2h.sockets.open() else { return Ok(socket::full()) };
     let engine = &a2h.engine;
     let known = engine.mailbox().mail_read(&to, AGENT).await?;
     let mut cursor = match after {
@@ -52,7 +52,7 @@ pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam<String
             };
         }
         let is_over = found.is_empty();
-        let events = a2h.worded(&to, found, &mut cursor).await?;
+        let events = a2h.wire_events(&to, found, &mut cursor).await?;
         // The batch had only deleted messages; later events may follow.
         if is_over || !events.is_empty() {
             return Ok(answer(StatusCode::OK, &Page { data: events, next_cursor: Some(cursor.to_string()) }));
@@ -62,7 +62,7 @@ pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam<String
 
 impl A2h {
     /// Wire form of as many events as one response holds; `cursor` is set to the last.
-    async fn worded(
+    async fn wire_events(
         &self,
         to: &Recipient,
         found: Vec<QueuedNotification>,
@@ -72,7 +72,7 @@ impl A2h {
         for mailed in found {
             let seq = mailed.seq;
             let event = self.event(to, mailed).await?;
-            if let Some(What::MessageNew(message)) = event.as_ref().map(|event| &event.what) {
+            if let Some(EventKind::MessageNew(message)) = event.as_ref().map(|event| &event.what) {
                 bytes += message.encrypted_payload.0.len();
                 if bytes > MAX_SEALED && !events.is_empty() {
                     break;

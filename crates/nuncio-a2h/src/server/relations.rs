@@ -1,7 +1,7 @@
 //! `/a2h/h2a/relations`: grants of a person to an agent (§2.4).
 
 use axum::extract::{Request, State};
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::ids::RelationId;
 use nuncio_core::person::Device;
@@ -9,7 +9,7 @@ use nuncio_core::relation::Relation;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
 
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, data, page, person};
+use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, created, data, page, person};
 use crate::lift;
 use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
 
@@ -20,10 +20,7 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> A2hRe
     let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
     let relation =
         a2h.engine.consent().establish_relation(&by, NewRelation { agent, consent: lift::consent(body)? }).await?;
-    let mut response = data(StatusCode::CREATED, a2h.relation_view(&relation));
-    let place = HeaderValue::try_from(format!("/a2h/h2a/relations/{}", relation.id)).ok();
-    response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
-    Ok(response)
+    Ok(created(&format!("/a2h/h2a/relations/{}", relation.id), a2h.relation_view(&relation)))
 }
 
 /// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.

@@ -28,7 +28,7 @@ mod upgrade;
 pub(super) use session::AGENT;
 use socket_connection::{CloseReason, SocketConnection};
 use socket_slots::{SocketOwner, SocketSlots};
-use upgrade::{Upgrade, WebSocket};
+use upgrade::{WebSocket, WebSocketUpgrade};
 
 pub trait SocketMetrics: fmt::Debug + Send + Sync {
     fn socket_opened(&self);
@@ -38,51 +38,51 @@ pub trait SocketMetrics: fmt::Debug + Send + Sync {
 
 #[derive(Debug)]
 pub(super) struct Sockets {
-    places: Arc<Semaphore>,
-    seats: SocketSlots,
-    watch: Arc<dyn SocketMetrics>,
+    permits: Arc<Semaphore>,
+    slots: SocketSlots,
+    metrics: Arc<dyn SocketMetrics>,
 }
 
 impl Sockets {
-    /// Limits the number of open connections; `watch` counts them.
-    pub(super) fn new(most: usize, watch: Arc<dyn SocketMetrics>) -> Self {
+    /// Limits the number of open connections; `metrics` counts them.
+    pub(super) fn new(most: usize, metrics: Arc<dyn SocketMetrics>) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
-            seats: SocketSlots::default(),
-            watch,
+            permits: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
+            slots: SocketSlots::default(),
+            metrics,
         }
     }
 
     /// Reserves a connection slot, unless all are in use.
     pub(super) fn open(&self) -> Option<ConnectionPermit> {
-        let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        self.watch.socket_opened();
-        Some(ConnectionPermit { _permit: permit, watch: Arc::clone(&self.watch) })
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        self.metrics.socket_opened();
+        Some(ConnectionPermit { _permit: permit, metrics: Arc::clone(&self.metrics) })
     }
 
     /// Closes the WebSocket of an agent that switched to webhook delivery.
     pub(super) fn dismiss(&self, agent: &AgentId) {
-        // Taking the seat notifies the connected agent, which then learns the reason.
-        drop(self.seats.take(SocketOwner::Agent(agent.clone())));
+        // Taking the slot notifies the connected agent, which then learns the reason.
+        drop(self.slots.take(SocketOwner::Agent(agent.clone())));
     }
 }
 
 /// Slot of an open connection, released on drop.
 pub(super) struct ConnectionPermit {
     _permit: OwnedSemaphorePermit,
-    watch: Arc<dyn SocketMetrics>,
+    metrics: Arc<dyn SocketMetrics>,
 }
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.watch.socket_closed();
+        self.metrics.socket_closed();
     }
 }
 
 #[derive(Debug, Clone)]
 enum SocketEndpoint {
     Human,
-    /// For any agent, or the one that the URL names.
+    /// Socket for agents: any agent, or only the one that the URL names.
     Agent(Option<AgentId>),
 }
 
@@ -98,15 +98,15 @@ pub(super) async fn agent(State(a2h): State<A2h>, request: Request) -> A2hResult
     open(a2h, SocketEndpoint::Agent(named), request)
 }
 
-fn open(a2h: A2h, door: SocketEndpoint, mut request: Request) -> A2hResult {
-    let upgrade = Upgrade::of(&mut request).map_err(|why| {
+fn open(a2h: A2h, endpoint: SocketEndpoint, mut request: Request) -> A2hResult {
+    let upgrade = WebSocketUpgrade::of(&mut request).map_err(|why| {
         let message = format!("this address speaks WebSocket (version 13, over HTTP/1.1): {why}");
         A2hError::new(Code::BadRequest, message)
     })?;
-    let Some(place) = a2h.sockets.open() else { return Ok(full()) };
+    let Some(permit) = a2h.sockets.open() else { return Ok(full()) };
     let report = request.extensions().get::<CallerReport>().cloned();
     let engine = a2h.engine.clone();
-    Ok(upgrade.accept(&engine, move |socket| serve(a2h, door, socket, place, report)))
+    Ok(upgrade.accept(&engine, move |socket| serve(a2h, endpoint, socket, permit, report)))
 }
 
 pub(super) fn full() -> Response {
@@ -117,14 +117,14 @@ pub(super) fn full() -> Response {
 /// Serves a connection from the first frame to the last.
 async fn serve(
     a2h: A2h,
-    door: SocketEndpoint,
+    endpoint: SocketEndpoint,
     socket: WebSocket,
-    place: ConnectionPermit,
+    permit: ConnectionPermit,
     report: Option<CallerReport>,
 ) {
-    let mut line = SocketConnection::new(socket, Arc::clone(a2h.engine.clock()));
+    let mut connection = SocketConnection::new(socket, Arc::clone(a2h.engine.clock()));
     // Boxed, so that an idle connection does not reserve memory for authentication.
-    let admitted = Box::pin(entry::admit(&a2h, &door, &mut line)).await;
+    let admitted = Box::pin(entry::admit(&a2h, &endpoint, &mut connection)).await;
     let admitted = admitted.and_then(|admitted| {
         let caller = Principal::from(admitted.recipient.clone());
         let counted = report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&caller));
@@ -132,10 +132,10 @@ async fn serve(
     });
     match admitted {
         Ok(admitted) => {
-            let end = session::SocketSession::run(&a2h, admitted, &mut line).await;
-            line.close(end).await;
+            let end = session::SocketSession::run(&a2h, admitted, &mut connection).await;
+            connection.close(end).await;
         }
-        Err(end) => line.close(end).await,
+        Err(end) => connection.close(end).await,
     }
-    drop(place);
+    drop(permit);
 }

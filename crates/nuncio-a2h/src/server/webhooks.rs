@@ -2,19 +2,21 @@
 
 use axum::extract::{Request, State};
 use http::StatusCode;
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_engine::ports::store::relay::DeliveryLog;
 use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
 use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, data};
-use crate::wire::webhook::{CallBody, DeliveriesView, DeliveryView, Secret, SecretView, WaitingView, WebhookView};
+use crate::wire::webhook::{
+    DeliveriesView, DeliveryView, SecretText, SecretView, WaitingDeliveryView, WebhookBody, WebhookView,
+};
 
 /// Type and body of a webhook call; `None` if its message was deleted.
 #[must_use]
 pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
     let recipient = Recipient::Agent(call.delivery.agent.clone());
-    let body = CallBody::of(&recipient, call.delivery.mailed.clone(), call.message.clone())?;
+    let body = WebhookBody::of(&recipient, call.delivery.mailed.clone(), call.message.clone())?;
     let bytes = serde_json::to_vec(&body).ok()?;
     Some((body.kind, bytes))
 }
@@ -27,7 +29,7 @@ pub(super) async fn rotate_secret(
 ) -> A2hResult {
     let by = caller(&request)?;
     let secret = a2h.engine.accounts().rotate_webhook_secret(&by, &agent_id(&id)?).await?;
-    Ok(data(StatusCode::OK, SecretView { webhook_secret: Secret(secret.text()) }))
+    Ok(data(StatusCode::OK, SecretView { webhook_secret: SecretText(secret.text()) }))
 }
 
 /// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`
@@ -59,7 +61,7 @@ fn over(logged: DeliveryLog) -> DeliveryView {
     DeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
 }
 
-fn waiting(delivery: WaitingDelivery) -> WaitingView {
+fn waiting(delivery: WaitingDelivery) -> WaitingDeliveryView {
     let WaitingDelivery { delivery_id, created_at, attempts, due } = delivery;
-    WaitingView { delivery_id, created_at, attempts, next_attempt_at: due }
+    WaitingDeliveryView { delivery_id, created_at, attempts, next_attempt_at: due }
 }

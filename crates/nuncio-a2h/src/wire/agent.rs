@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::given;
-use super::webhook::Secret;
+use super::webhook::SecretText;
 
 /// `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -79,7 +79,7 @@ pub struct AgentView {
     pub token: Option<String>,
     /// Signing secret of webhook calls; shown only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub webhook_secret: Option<Secret>,
+    pub webhook_secret: Option<SecretText>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// The agent's current manifest; absent in lists.

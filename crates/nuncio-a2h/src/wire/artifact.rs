@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Payload of a message with `content_type = "artifact"`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Payload {
+pub enum ArtifactPayload {
     Artifact { artifact: Artifact },
 }
 
@@ -49,28 +49,28 @@ pub struct ToolCall {
 pub struct ToolResponse {
     pub call_id: CallId,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: ToolOutcome,
 }
 
 /// Outcome of a call (§3.3).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ToolOutcome {
     Ok {
         result: Value,
     },
     Error {
-        error_code: ErrorCode,
+        error_code: ToolErrorCode,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     Denied {
-        reason: Reason,
+        reason: DenialReason,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub enum ErrorCode {
+pub enum ToolErrorCode {
     /// Failure at run time or of the platform.
     #[serde(rename = "TOOL_PLATFORM_ERROR")]
     PlatformError,
@@ -84,7 +84,7 @@ pub enum ErrorCode {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum DenialReason {
     UserRefused,
     ScopeNotGranted,
     /// The manifest has no such tool.
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    fn round_trip(value: &Value) -> Payload {
-        let payload: Payload = serde_json::from_value(value.clone()).unwrap();
+    fn round_trip(value: &Value) -> ArtifactPayload {
+        let payload: ArtifactPayload = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(&serde_json::to_value(&payload).unwrap(), value);
         payload
     }
@@ -113,13 +113,13 @@ mod tests {
             "subtype": "tool_call", "call_id": "call_abc123", "tool_name": "read_file",
             "arguments": {"path": "/Users/alice/notes.md"}, "permission_scope": "filesystem:read", "timeout_ms": 5000,
         }}));
-        let Payload::Artifact { artifact } = call;
+        let ArtifactPayload::Artifact { artifact } = call;
         assert_eq!(artifact.msg_subtype(), "artifact_tool_call");
         let answer = round_trip(&json!({"type": "artifact", "artifact": {
             "subtype": "tool_response", "call_id": "call_abc123", "status": "ok",
             "result": {"content": "...file content..."},
         }}));
-        let Payload::Artifact { artifact } = answer;
+        let ArtifactPayload::Artifact { artifact } = answer;
         assert_eq!(artifact.msg_subtype(), "artifact_response");
     }
 
@@ -140,7 +140,7 @@ mod tests {
         }
         for wrong in ["tool_update", "TOOL_CALL"] {
             let value = json!({"type": "artifact", "artifact": {"subtype": wrong, "call_id": "call_1"}});
-            assert!(serde_json::from_value::<Payload>(value).is_err(), "{wrong}");
+            assert!(serde_json::from_value::<ArtifactPayload>(value).is_err(), "{wrong}");
         }
     }
 }

@@ -95,7 +95,7 @@ pub struct ServerView {
     pub audience: String,
     /// Key that signs access tokens.
     pub public_key: PublicKey,
-    /// SHA-256 of that key in hex, as named in invites.
+    /// SHA-256 of the server's public key in hex, as named in invites.
     pub fingerprint: String,
 }
 

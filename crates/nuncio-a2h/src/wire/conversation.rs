@@ -1,8 +1,8 @@
 //! Conversations and their members: `/a2h/conversations`.
 
 use nuncio_core::conversation::ConversationType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ use super::given;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Member {
+pub enum ConversationMember {
     Human { id: PersonName },
     Agent { id: AgentId },
 }
 
-impl From<Recipient> for Member {
+impl From<Recipient> for ConversationMember {
     fn from(recipient: Recipient) -> Self {
         match recipient {
             Recipient::Person(id) => Self::Human { id },
@@ -24,11 +24,11 @@ impl From<Recipient> for Member {
     }
 }
 
-impl From<Member> for Recipient {
-    fn from(member: Member) -> Self {
+impl From<ConversationMember> for Recipient {
+    fn from(member: ConversationMember) -> Self {
         match member {
-            Member::Human { id } => Self::Person(id),
-            Member::Agent { id } => Self::Agent(id),
+            ConversationMember::Human { id } => Self::Person(id),
+            ConversationMember::Agent { id } => Self::Agent(id),
         }
     }
 }
@@ -36,11 +36,11 @@ impl From<Member> for Recipient {
 /// Body of `POST /a2h/conversations`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct OpenRequest {
+pub struct OpenConversationRequest {
     #[serde(rename = "type")]
     pub kind: ConversationType,
     /// Other members; the caller is added.
-    pub with: Vec<Member>,
+    pub with: Vec<ConversationMember>,
 }
 
 /// `PATCH /a2h/conversations/{id}`: the read position, or changed members.
@@ -52,9 +52,9 @@ pub struct ConversationPatch {
     pub read_seq: Option<u64>,
     /// Members to add to the group.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub add: Option<Vec<Member>>,
+    pub add: Option<Vec<ConversationMember>>,
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
-    pub remove: Option<Vec<Member>>,
+    pub remove: Option<Vec<ConversationMember>>,
 }
 
 /// A conversation as seen by one of its members.
@@ -63,8 +63,8 @@ pub struct ConversationView {
     pub id: ConversationId,
     #[serde(rename = "type")]
     pub kind: ConversationType,
-    pub members: Vec<Member>,
-    pub created_by: Member,
+    pub members: Vec<ConversationMember>,
+    pub created_by: ConversationMember,
     pub created_at: Timestamp,
     /// Number of the conversation's last message; zero without messages.
     pub last_seq: u64,
@@ -73,7 +73,7 @@ pub struct ConversationView {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct LeftView {
+pub struct LeftConversationView {
     pub id: ConversationId,
 }
 
@@ -85,10 +85,10 @@ mod tests {
 
     #[test]
     fn member_json_has_its_type_and_refuses_unknown_fields() {
-        let ada = Member::Human { id: PersonName::parse("ada").unwrap() };
+        let ada = ConversationMember::Human { id: PersonName::parse("ada").unwrap() };
         assert_eq!(json!(ada), json!({"type": "human", "id": "ada"}));
-        assert_eq!(Member::from(Recipient::from(ada.clone())), ada);
-        let agent: Member = serde_json::from_value(json!({"type": "agent", "id": "agt_1"})).unwrap();
+        assert_eq!(ConversationMember::from(Recipient::from(ada.clone())), ada);
+        let agent: ConversationMember = serde_json::from_value(json!({"type": "agent", "id": "agt_1"})).unwrap();
         assert_eq!(Recipient::from(agent), Recipient::Agent(AgentId::parse("agt_1").unwrap()));
         for wrong in [
             json!({"type": "human", "id": "A B"}),
@@ -97,7 +97,7 @@ mod tests {
             json!({"type": "human", "id": "ada", "role": "owner"}),
             json!("ada"),
         ] {
-            assert!(serde_json::from_value::<Member>(wrong.clone()).is_err(), "{wrong}");
+            assert!(serde_json::from_value::<ConversationMember>(wrong.clone()).is_err(), "{wrong}");
         }
     }
 }

@@ -9,9 +9,9 @@ pub struct ErrorBody {
     pub error: WireError,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireError {
-    /// For programs: [`Code`] in capitals.
+    /// For programs: [`Code`] in capitals, such as `MANIFEST_INVALID`.
     pub code: String,
     pub message: String,
     /// Key of the translated message in a client's bundle.
@@ -24,7 +24,12 @@ impl WireError {
     /// Error without details.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code: name(code), message: message.into(), i18n_key: i18n_key(code), params: json!({}) }
+        Self {
+            code: code.as_str().to_ascii_uppercase(),
+            message: message.into(),
+            i18n_key: format!("errors.{}", code.as_str()),
+            params: json!({}),
+        }
     }
 
     /// The stable error code that `nuncio explain` knows.
@@ -32,18 +37,6 @@ impl WireError {
     pub fn code(&self) -> Option<Code> {
         Code::parse(&self.code.to_ascii_lowercase())
     }
-}
-
-/// Code in capitals: `MANIFEST_INVALID`.
-#[must_use]
-pub fn name(code: Code) -> String {
-    code.as_str().to_ascii_uppercase()
-}
-
-/// Key of the translated message of a code.
-#[must_use]
-pub fn i18n_key(code: Code) -> String {
-    format!("errors.{}", code.as_str())
 }
 
 #[cfg(test)]

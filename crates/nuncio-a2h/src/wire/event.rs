@@ -2,8 +2,8 @@
 
 use nuncio_core::conversation::{ConversationMessage, MessageRef, SenderType};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, PersonName, RelationId, ScopeId};
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient, WebhookState};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use super::message::{Message, MessageView};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Event {
     #[serde(flatten)]
-    pub what: What,
+    pub what: EventKind,
     /// Number among the recipient's events, from 1, without gaps; zero for a replayed message.
     pub seq: u64,
     /// Unique, and equal in every delivery of the event.
@@ -23,7 +23,7 @@ pub struct Event {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
-pub enum What {
+pub enum EventKind {
     /// The agent's manifest changed: these scopes are suspended until new consent.
     #[serde(rename = "h2a.reauth_required")]
     ReauthRequired {
@@ -41,7 +41,12 @@ pub enum What {
     Restored { agent_id: AgentId, relation_id: RelationId, manifest_version: u64, scopes: Vec<ScopeId> },
     /// A person consented to an agent for the first time.
     #[serde(rename = "relation.established")]
-    Established { agent_id: AgentId, relation_id: RelationId, granted_scopes: Vec<ScopeId>, payload: Payload },
+    Established {
+        agent_id: AgentId,
+        relation_id: RelationId,
+        granted_scopes: Vec<ScopeId>,
+        payload: EstablishedPayload,
+    },
     /// A person changed the grants of an agent, after a manifest change or unprompted.
     #[serde(rename = "agent.capability_changed")]
     CapabilityChanged {
@@ -79,7 +84,7 @@ pub enum What {
 
 /// Person in `relation.established`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Payload {
+pub struct EstablishedPayload {
     pub user_id: PersonName,
     pub display_name: String,
 }
@@ -88,8 +93,8 @@ impl Event {
     /// A notification in wire form, with its message. `None` if the message was deleted.
     #[must_use]
     pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
-        let QueuedNotification { seq, at, happening } = mailed;
-        let what = What::of(happening, message)?;
+        let QueuedNotification { seq, at, notification } = mailed;
+        let what = EventKind::of(notification, message)?;
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
     }
 
@@ -99,7 +104,7 @@ impl Event {
     pub fn again(recipient: &Recipient, message: ConversationMessage) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;
         let event_id = event_id(recipient, &message.message_id);
-        Some(Self { what: What::MessageNew(Box::new(message)), seq: 0, event_id, created_at })
+        Some(Self { what: EventKind::MessageNew(Box::new(message)), seq: 0, event_id, created_at })
     }
 }
 
@@ -109,9 +114,9 @@ fn event_id(recipient: &Recipient, which: impl std::fmt::Display) -> String {
     format!("evt_{}", &digest[..32])
 }
 
-impl What {
-    fn of(happening: Notification, message: Option<ConversationMessage>) -> Option<Self> {
-        Some(match happening {
+impl EventKind {
+    fn of(notification: Notification, message: Option<ConversationMessage>) -> Option<Self> {
+        Some(match notification {
             Notification::ReauthRequired { agent, relation, version, hash, scopes } => Self::ReauthRequired {
                 agent_id: agent,
                 new_manifest_version: version,
@@ -126,7 +131,7 @@ impl What {
                 agent_id: agent,
                 relation_id: relation,
                 granted_scopes: scopes,
-                payload: Payload { display_name: person.to_string(), user_id: person },
+                payload: EstablishedPayload { display_name: person.to_string(), user_id: person },
             },
             Notification::ConsentChanged { agent, relation, person, scopes, version } => Self::CapabilityChanged {
                 agent_id: agent,
@@ -176,14 +181,14 @@ mod tests {
     #[test]
     fn reauth_event_has_the_fields_of_the_specification() {
         let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
-        let happening = Notification::ReauthRequired {
+        let notification = Notification::ReauthRequired {
             agent: AgentId::parse("agt_1").unwrap(),
             relation: None,
             version: 3,
             hash: Digest::ZERO,
             scopes: vec![ScopeId::parse("filesystem:read").unwrap()],
         };
-        let mailed = QueuedNotification { seq: 7, at: Timestamp::from_millis(0), happening };
+        let mailed = QueuedNotification { seq: 7, at: Timestamp::from_millis(0), notification };
         let event = serde_json::to_value(Event::of(&recipient, mailed.clone(), None).unwrap()).unwrap();
         let mut expected = json!({
             "type": "h2a.reauth_required",
@@ -223,7 +228,7 @@ mod tests {
             },
         };
         let mailed =
-            QueuedNotification { seq: 9, at: posted.at, happening: Notification::Message { conversation, seq: 3 } };
+            QueuedNotification { seq: 9, at: posted.at, notification: Notification::Message { conversation, seq: 3 } };
         let event = Event::of(&recipient, mailed.clone(), Some(posted.clone())).unwrap();
         let written = json!({
             "type": "message.new",

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::Code;
 use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::error;
+use super::error::WireError;
 use super::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -83,7 +81,7 @@ pub enum ServerFrame {
     },
     /// Authentication failed or expired; the connection closes.
     #[serde(rename = "auth.error")]
-    AuthError(Refusal),
+    AuthError(AuthRefusal),
     /// The token expires soon and should be renewed.
     #[serde(rename = "auth.expiring")]
     AuthExpiring { expires_at: Timestamp },
@@ -99,19 +97,12 @@ pub enum ServerFrame {
     },
     /// A frame was invalid; the connection stays open.
     #[serde(rename = "error")]
-    Error {
-        code: String,
-        message: String,
-        /// Key of the translated message in a client's bundle.
-        i18n_key: String,
-        /// Error details for programs, as an object.
-        params: Value,
-    },
+    Error(WireError),
 }
 
 /// Why authentication failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Refusal {
+pub struct AuthRefusal {
     /// For programs: `invalid_token`, `expired`, `wrong_agent` or `malformed`.
     pub reason: String,
     pub message: String,
@@ -119,23 +110,10 @@ pub struct Refusal {
     pub i18n_key: String,
 }
 
-impl Refusal {
+impl AuthRefusal {
     #[must_use]
     pub fn new(reason: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), message: message.into(), i18n_key: format!("errors.auth.{reason}") }
-    }
-}
-
-impl ServerFrame {
-    /// Error frame without details.
-    #[must_use]
-    pub fn error(code: Code, message: impl Into<String>) -> Self {
-        Self::Error {
-            code: error::name(code),
-            message: message.into(),
-            i18n_key: error::i18n_key(code),
-            params: Value::Object(serde_json::Map::new()),
-        }
     }
 }
 
@@ -189,7 +167,7 @@ mod tests {
         ] {
             assert!(serde_json::from_str::<ClientFrame>(wrong).is_err(), "{wrong}");
         }
-        let refused = ServerFrame::AuthError(Refusal::new("invalid_token", "no"));
+        let refused = ServerFrame::AuthError(AuthRefusal::new("invalid_token", "no"));
         assert_eq!(
             serde_json::to_string(&refused).unwrap(),
             r#"{"type":"auth.error","reason":"invalid_token","message":"no","i18n_key":"errors.auth.invalid_token"}"#

@@ -16,9 +16,9 @@ pub struct KeysRequest {
     pub one_time_keys: Vec<OneTimeKey>,
 }
 
-/// Published keys of the caller.
+/// State of the published keys of the caller, without the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub struct KeysHeldView {
+pub struct PublishedKeysStatus {
     /// Sequence number of the published key bundle.
     pub seq: u64,
     /// Number of stored one-time keys.

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 /// `POST /a2h/conversations/{id}/messages`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct PostRequest<'a> {
+pub struct PostMessageRequest<'a> {
     /// Id chosen by the sender, equal in repetitions.
     pub client_message_id: ClientMessageId,
     pub content_type: ContentType,
@@ -59,13 +59,13 @@ pub struct Message {
     pub client_message_id: ClientMessageId,
     pub sender_id: String,
     pub sender_type: SenderType,
-    /// Device of the person who sent it.
+    /// Device from which a person sent the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_device_id: Option<DeviceId>,
     pub content_type: ContentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
-    pub encrypted_payload: Sealed,
+    pub encrypted_payload: SealedBytes,
     /// Number in the conversation, from 1, without gaps.
     pub conversation_seq: u64,
 }
@@ -76,7 +76,7 @@ impl MessageView {
     /// # Errors
     /// Its conversation id was not created here.
     pub fn of(posted: ConversationMessage) -> Result<Self, InvalidName> {
-        let message_id = posted.place().id()?;
+        let message_id = posted.reference().id()?;
         let ConversationMessage { conversation, seq, at, post } = posted;
         let message = Message {
             conversation_id: conversation,
@@ -87,7 +87,7 @@ impl MessageView {
             sender_device_id: post.device,
             content_type: post.content_type,
             msg_subtype: post.subtype,
-            encrypted_payload: Sealed(post.envelope),
+            encrypted_payload: SealedBytes(post.envelope),
             conversation_seq: seq,
         };
         Ok(Self { message, created_at: at })
@@ -117,29 +117,29 @@ const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, BASE64
 
 /// Sealed bytes, written in padded standard base64. Parsing accepts both alphabets, with or without padding.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Sealed(pub Arc<[u8]>);
+pub struct SealedBytes(pub Arc<[u8]>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotBase64;
+pub struct InvalidBase64;
 
-impl fmt::Display for NotBase64 {
+impl fmt::Display for InvalidBase64 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("must be base64, in the standard or the url-safe alphabet")
     }
 }
 
-impl Sealed {
+impl SealedBytes {
     /// Decodes base64 directly into the shared buffer.
-    pub fn parse(text: &str) -> Result<Self, NotBase64> {
+    pub fn parse(text: &str) -> Result<Self, InvalidBase64> {
         let bare = text.trim_end_matches('=').len();
         let length = bare / 4 * 3 + [0, 0, 1, 2][bare % 4];
         let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, length).collect();
         let is_url_safe = text.bytes().any(|byte| matches!(byte, b'-' | b'_'));
         let engine = if is_url_safe { &URL_SAFE } else { &STANDARD };
-        let place = Arc::get_mut(&mut bytes).ok_or(NotBase64)?;
-        match engine.decode_slice(text, place) {
+        let buffer = Arc::get_mut(&mut bytes).ok_or(InvalidBase64)?;
+        match engine.decode_slice(text, buffer) {
             Ok(decoded) if decoded == length => Ok(Self(bytes)),
-            _ => Err(NotBase64),
+            _ => Err(InvalidBase64),
         }
     }
 
@@ -169,33 +169,33 @@ impl Sealed {
     }
 }
 
-impl fmt::Debug for Sealed {
+impl fmt::Debug for SealedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Sealed({} bytes)", self.0.len())
     }
 }
 
-impl Serialize for Sealed {
+impl Serialize for SealedBytes {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(&Base64Display::new(&self.0, &STANDARD))
     }
 }
 
-impl<'de> Deserialize<'de> for Sealed {
+impl<'de> Deserialize<'de> for SealedBytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl Visitor<'_> for Text {
-            type Value = Sealed;
+        struct Base64Visitor;
+        impl Visitor<'_> for Base64Visitor {
+            type Value = SealedBytes;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("base64")
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Sealed, E> {
-                Sealed::parse(text).map_err(E::custom)
+            fn visit_str<E: Error>(self, text: &str) -> Result<SealedBytes, E> {
+                SealedBytes::parse(text).map_err(E::custom)
             }
         }
-        from.deserialize_str(Text)
+        from.deserialize_str(Base64Visitor)
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         for length in 0..70_usize {
             let bytes: Vec<u8> =
                 (0..length).map(|at| 0xff_u8.wrapping_sub(u8::try_from(at * 7 % 256).unwrap())).collect();
-            let written = json!(Sealed(bytes.clone().into()));
+            let written = json!(SealedBytes(bytes.clone().into()));
             assert_eq!(written, json!(STANDARD.encode(&bytes)));
             for text in [
                 STANDARD.encode(&bytes),
@@ -223,24 +223,24 @@ mod tests {
                 URL_SAFE_PADDED.encode(&bytes),
                 URL_SAFE_NO_PAD.encode(&bytes),
             ] {
-                let read: Sealed = serde_json::from_value(json!(text)).unwrap();
+                let read: SealedBytes = serde_json::from_value(json!(text)).unwrap();
                 assert_eq!(&*read.0, bytes, "{text}");
                 let slashes = raw(&json!(text).to_string().replace('/', "\\/"));
-                assert_eq!(&*Sealed::of_envelope(&slashes).unwrap().0, bytes, "{text}");
+                assert_eq!(&*SealedBytes::of_envelope(&slashes).unwrap().0, bytes, "{text}");
             }
         }
         for wrong in ["a", "====", "a===", "QQ==QQ", "Q Q=", "+-AA", "QR==", "ä", "QUJD\n", "=QUJD"] {
-            assert_eq!(Sealed::parse(wrong), Err(NotBase64), "{wrong:?}");
+            assert_eq!(SealedBytes::parse(wrong), Err(InvalidBase64), "{wrong:?}");
         }
     }
 
     #[test]
     fn envelope_object_is_kept_byte_for_byte() {
         for text in [r#"{"a":1}"#, r#"{ "b" : [1.50, "\u0041"],  "a":{}, "a":1 }"#, "{}"] {
-            assert_eq!(&*Sealed::of_envelope(&raw(text)).unwrap().0, text.as_bytes());
+            assert_eq!(&*SealedBytes::of_envelope(&raw(text)).unwrap().0, text.as_bytes());
         }
         for wrong in ["[]", "1", "null", "true", r#""?""#, r#""\u00e4""#] {
-            assert_eq!(Sealed::of_envelope(&raw(wrong)), None, "{wrong}");
+            assert_eq!(SealedBytes::of_envelope(&raw(wrong)), None, "{wrong}");
         }
     }
 }

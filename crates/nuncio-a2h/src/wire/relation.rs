@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct ConsentRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    pub granted_scopes: Vec<ScopeWish>,
+    pub granted_scopes: Vec<ScopeGrantRequest>,
     /// Hash of the manifest that the person saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_hash: Option<Digest>,
@@ -40,7 +40,7 @@ pub struct RevokeRequest {
     untagged,
     expecting = "a scope, or {\"scope\", \"mode\": \"once\" | \"until\" | \"until_revoked\", \"until\"?}"
 )]
-pub enum ScopeWish {
+pub enum ScopeGrantRequest {
     Plain(ScopeId),
     For(TermedScope),
 }
@@ -50,7 +50,7 @@ pub enum ScopeWish {
 pub struct TermedScope {
     pub scope: ScopeId,
     #[serde(default)]
-    pub mode: Mode,
+    pub mode: GrantMode,
     /// End of the grant; required with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
@@ -59,14 +59,14 @@ pub struct TermedScope {
 /// How long a grant is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum GrantMode {
     Once,
     Until,
     #[default]
     UntilRevoked,
 }
 
-impl ScopeWish {
+impl ScopeGrantRequest {
     /// The requested grant.
     ///
     /// # Errors
@@ -75,11 +75,13 @@ impl ScopeWish {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
             Self::For(TermedScope { scope, mode, until }) => match (mode, until) {
-                (Mode::Until, Some(end)) => (scope, GrantTerm::Until(*end)),
-                (Mode::Once, None) => (scope, GrantTerm::Once),
-                (Mode::UntilRevoked, None) => (scope, GrantTerm::UntilRevoked),
-                (Mode::Until, None) => return Err(format!("{scope}: the mode \"until\" needs a moment in `until`")),
-                (Mode::Once | Mode::UntilRevoked, Some(_)) => {
+                (GrantMode::Until, Some(end)) => (scope, GrantTerm::Until(*end)),
+                (GrantMode::Once, None) => (scope, GrantTerm::Once),
+                (GrantMode::UntilRevoked, None) => (scope, GrantTerm::UntilRevoked),
+                (GrantMode::Until, None) => {
+                    return Err(format!("{scope}: the mode \"until\" needs a moment in `until`"));
+                }
+                (GrantMode::Once | GrantMode::UntilRevoked, Some(_)) => {
                     return Err(format!("{scope}: `until` goes with the mode \"until\" alone"));
                 }
             },
@@ -93,7 +95,7 @@ pub struct RelationView {
     pub id: RelationId,
     pub agent_id: AgentId,
     pub user_id: PersonName,
-    pub status: Status,
+    pub status: RelationStatus,
     /// Scopes usable now: granted, not suspended, not expired.
     pub granted_scopes: Vec<ScopeId>,
     /// Scopes suspended until new consent.
@@ -103,7 +105,7 @@ pub struct RelationView {
     /// Manifest version that the person consented to.
     pub manifest_version: u64,
     pub manifest_hash: Option<Digest>,
-    pub pending_reauth: Option<PendingView>,
+    pub pending_reauth: Option<PendingConsentView>,
     /// Position and hash of the ledger's last entry.
     pub ledger_head: ChainHead,
     pub created_at: Timestamp,
@@ -114,7 +116,7 @@ pub struct RelationView {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum RelationStatus {
     Active,
     /// Active, but some scopes need new consent.
     PendingReauth,
@@ -124,7 +126,7 @@ pub enum Status {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GrantView {
     pub scope: ScopeId,
-    pub mode: Mode,
+    pub mode: GrantMode,
     /// End of the grant; set with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
@@ -135,7 +137,7 @@ pub struct GrantView {
 
 /// Scopes that need new consent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct PendingView {
+pub struct PendingConsentView {
     pub scopes: Vec<ScopeId>,
     pub manifest_version: u64,
     pub manifest_hash: Option<Digest>,
@@ -168,9 +170,9 @@ impl RelationView {
     #[must_use]
     pub fn of(relation: &Relation, now: Timestamp) -> Self {
         let (status, revoked_at) = match relation.state {
-            RelationState::Revoked { at } => (Status::Revoked, Some(at)),
-            RelationState::Active if relation.pending.is_some() => (Status::PendingReauth, None),
-            RelationState::Active => (Status::Active, None),
+            RelationState::Revoked { at } => (RelationStatus::Revoked, Some(at)),
+            RelationState::Active if relation.pending.is_some() => (RelationStatus::PendingReauth, None),
+            RelationState::Active => (RelationStatus::Active, None),
         };
         Self {
             id: relation.id.clone(),
@@ -182,7 +184,7 @@ impl RelationView {
             grants: relation.grants.iter().map(GrantView::of).collect(),
             manifest_version: relation.accepted.version,
             manifest_hash: relation.accepted.hash,
-            pending_reauth: relation.pending.as_ref().map(|pending| PendingView {
+            pending_reauth: relation.pending.as_ref().map(|pending| PendingConsentView {
                 scopes: pending.scopes.clone(),
                 manifest_version: pending.version,
                 manifest_hash: pending.hash,
@@ -199,9 +201,9 @@ impl RelationView {
 impl GrantView {
     fn of(grant: &ScopeGrant) -> Self {
         let (mode, until) = match grant.term {
-            GrantTerm::Once => (Mode::Once, None),
-            GrantTerm::Until(end) => (Mode::Until, Some(end)),
-            GrantTerm::UntilRevoked => (Mode::UntilRevoked, None),
+            GrantTerm::Once => (GrantMode::Once, None),
+            GrantTerm::Until(end) => (GrantMode::Until, Some(end)),
+            GrantTerm::UntilRevoked => (GrantMode::UntilRevoked, None),
         };
         Self { scope: grant.scope.clone(), mode, until, sensitivity: grant.sensitivity, granted_at: grant.given_at }
     }
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn requested_scope_defaults_to_until_revoked() {
-        let read = |text: &str| serde_json::from_str::<ScopeWish>(text).map(|wish| wish.wish());
+        let read = |text: &str| serde_json::from_str::<ScopeGrantRequest>(text).map(|wish| wish.wish());
         let term = |text: &str| read(text).unwrap().unwrap().term;
         assert_eq!(term(r#""filesystem:read""#), GrantTerm::UntilRevoked);
         assert_eq!(term(r#"{"scope": "filesystem:read"}"#), GrantTerm::UntilRevoked);

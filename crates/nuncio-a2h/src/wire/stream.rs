@@ -7,10 +7,9 @@ use nuncio_core::conversation::{SenderType, StreamId};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::error::WireError;
-use super::message::Sealed;
+use super::message::SealedBytes;
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -19,7 +18,7 @@ pub struct StreamStart {
     pub conversation_id: ConversationId,
     pub stream_id: StreamId,
     /// Encryption key of the stream, sealed to the receivers.
-    pub encrypted_payload: Sealed,
+    pub encrypted_payload: SealedBytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -28,7 +27,7 @@ pub struct StreamDelta {
     pub stream_id: StreamId,
     /// Number of the stream piece, from 1, without gaps.
     pub stream_seq: u64,
-    pub encrypted_payload: Sealed,
+    pub encrypted_payload: SealedBytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -40,7 +39,7 @@ pub struct StreamDone {
     /// Client message id of the message with the complete text.
     pub client_message_id: ClientMessageId,
     /// Sealed last piece, which names that message.
-    pub encrypted_payload: Sealed,
+    pub encrypted_payload: SealedBytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -73,7 +72,7 @@ impl StreamFrame {
 /// Stream frame sent to the receiving side, and errors sent back to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
-pub enum StreamNews {
+pub enum StreamNotice {
     #[serde(rename = "stream.start")]
     Start {
         conversation_id: ConversationId,
@@ -81,12 +80,12 @@ pub enum StreamNews {
         sender_id: String,
         sender_type: SenderType,
         /// Encryption key of the stream, sealed to the receivers.
-        encrypted_payload: Sealed,
+        encrypted_payload: SealedBytes,
         created_at: Timestamp,
     },
     #[serde(rename = "stream.delta")]
-    Delta { conversation_id: ConversationId, stream_id: StreamId, stream_seq: u64, encrypted_payload: Sealed },
-    /// Complete; the message is delivered separately.
+    Delta { conversation_id: ConversationId, stream_id: StreamId, stream_seq: u64, encrypted_payload: SealedBytes },
+    /// The stream is complete; the message is delivered separately.
     #[serde(rename = "stream.done")]
     Done {
         conversation_id: ConversationId,
@@ -95,9 +94,9 @@ pub enum StreamNews {
         stream_seq: u64,
         /// Client message id of the message with the complete text.
         client_message_id: ClientMessageId,
-        encrypted_payload: Sealed,
+        encrypted_payload: SealedBytes,
     },
-    /// Cancelled; the text so far is void.
+    /// The stream was cancelled; the text so far is void.
     #[serde(rename = "stream.abort")]
     Abort {
         conversation_id: ConversationId,
@@ -109,27 +108,16 @@ pub enum StreamNews {
     #[serde(rename = "stream.error")]
     Error {
         stream_id: StreamId,
-        code: String,
-        message: String,
-        /// Key of the translated message in a client's bundle.
-        i18n_key: String,
-        /// Error details for programs, as an object.
-        params: Value,
+        #[serde(flatten)]
+        error: WireError,
     },
 }
 
-impl StreamNews {
+impl StreamNotice {
     /// Frame by which the sender learns that the stream ended.
     #[must_use]
     pub fn ended(stream_id: StreamId, why: &str) -> Self {
-        let message = format!("the stream was ended: {why}; the message says it all");
-        Self::error(stream_id, WireError::new(Code::StreamNotFound, message))
-    }
-
-    /// Frame by which the sender learns that one of its frames was refused.
-    #[must_use]
-    pub fn error(stream_id: StreamId, error: WireError) -> Self {
-        let WireError { code, message, i18n_key, params } = error;
-        Self::Error { stream_id, code, message, i18n_key, params }
+        let message = format!("the stream was ended: {why}; the complete message is still delivered");
+        Self::Error { stream_id, error: WireError::new(Code::StreamNotFound, message) }
     }
 }

@@ -1,15 +1,15 @@
 //! Webhooks of agents: bodies of calls, and delivery logs for owners.
 
 use nuncio_core::conversation::{ContentType, ConversationMessage, MsgSubtype, SenderType};
-use nuncio_core::happening::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
+use nuncio_core::notification::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::event::{Event, What};
-use super::message::{Message, Sealed};
+use super::event::{Event, EventKind};
+use super::message::{Message, SealedBytes};
 
 pub const VERSION: &str = "v1";
 
@@ -18,21 +18,21 @@ const ARTIFACT_RESPONSE: &str = "artifact_response";
 
 /// Body of a webhook call.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub struct CallBody {
+pub struct WebhookBody {
     /// Event type, or `artifact_response` for a message that answers a tool call.
     #[serde(rename = "type")]
     pub kind: String,
-    /// [`VERSION`].
+    /// Version of the webhook format, always [`VERSION`].
     pub version: String,
     /// Sealed message, if the event is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wire_envelope: Option<Sealed>,
-    pub metadata: Metadata,
+    pub wire_envelope: Option<SealedBytes>,
+    pub metadata: CallMetadata,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Metadata {
+pub enum CallMetadata {
     Message(Box<MessageMetadata>),
     Event(Value),
 }
@@ -48,25 +48,25 @@ pub struct MessageMetadata {
     pub message_id: MessageId,
     /// Id chosen by the sender.
     pub client_message_id: ClientMessageId,
-    /// Number in the conversation.
+    /// Number of the message in its conversation.
     pub conversation_seq: u64,
     pub content_type: ContentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
 }
 
-impl CallBody {
+impl WebhookBody {
     /// Body for an event. `None` if its message was deleted.
     #[must_use]
     pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
         let event = Event::of(recipient, mailed, message)?;
         let created_at = event.created_at;
-        if let What::MessageNew(message) = event.what {
+        if let EventKind::MessageNew(message) = event.what {
             return Some(Self::of_message(*message, created_at));
         }
         let mut fields = serde_json::to_value(event).ok()?;
         let Value::String(kind) = fields.as_object_mut()?.remove("type")? else { return None };
-        let metadata = Metadata::Event(fields);
+        let metadata = CallMetadata::Event(fields);
         Some(Self { kind, version: VERSION.to_owned(), wire_envelope: None, metadata })
     }
 
@@ -90,7 +90,7 @@ impl CallBody {
             kind: kind.to_owned(),
             version: VERSION.to_owned(),
             wire_envelope: Some(message.encrypted_payload),
-            metadata: Metadata::Message(Box::new(metadata)),
+            metadata: CallMetadata::Message(Box::new(metadata)),
         }
     }
 }
@@ -98,15 +98,15 @@ impl CallBody {
 /// Secret in a response; hidden in debug output.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
-pub struct Secret(pub String);
+pub struct SecretText(pub String);
 
-opaque_debug!(Secret);
+opaque_debug!(SecretText);
 
 /// `POST /a2h/agents/{id}/webhook-secret:rotate`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SecretView {
     /// Signing secret of calls from now on; shown only once.
-    pub webhook_secret: Secret,
+    pub webhook_secret: SecretText,
 }
 
 /// `GET /a2h/agents/{id}/deliveries`.
@@ -126,7 +126,7 @@ pub struct DeliveryView {
     pub seq: u64,
     /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
     pub delivery_id: String,
-    /// The `type` of its body.
+    /// The `type` of the webhook body.
     #[serde(rename = "type")]
     pub kind: String,
     pub at: Timestamp,
@@ -141,14 +141,14 @@ pub struct WebhookView {
     pub state: WebhookState,
     /// Since when every call failed; `null` after a success.
     pub failing_since: Option<Timestamp>,
-    /// Time of the next probe; `null` unless it is unreachable.
+    /// Time of the next probe; `null` unless the webhook is unreachable.
     pub probe_at: Option<Timestamp>,
     /// Oldest waiting delivery; `null` without one.
-    pub waiting: Option<WaitingView>,
+    pub waiting: Option<WaitingDeliveryView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct WaitingView {
+pub struct WaitingDeliveryView {
     /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
     pub delivery_id: String,
     pub created_at: Timestamp,
@@ -162,8 +162,8 @@ mod tests {
     use std::sync::Arc;
 
     use nuncio_core::conversation::NewMessage;
-    use nuncio_core::happening::Notification;
     use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+    use nuncio_core::notification::Notification;
     use serde_json::json;
 
     use super::*;
@@ -172,7 +172,7 @@ mod tests {
         Recipient::Agent(AgentId::parse("agt_1").unwrap())
     }
 
-    fn told(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<CallBody> {
+    fn told(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<WebhookBody> {
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let at = Timestamp::from_millis(1_794_740_400_000);
         let post = NewMessage {
@@ -184,8 +184,8 @@ mod tests {
             envelope: Arc::from(*b"??>"),
         };
         let posted = ConversationMessage { conversation: conversation.clone(), seq: 3, at, post };
-        let mailed = QueuedNotification { seq: 9, at, happening: Notification::Message { conversation, seq: 3 } };
-        CallBody::of(&agent(), mailed, Some(posted))
+        let mailed = QueuedNotification { seq: 9, at, notification: Notification::Message { conversation, seq: 3 } };
+        WebhookBody::of(&agent(), mailed, Some(posted))
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
             },
         });
         assert_eq!(serde_json::to_value(&body).unwrap(), written);
-        assert_eq!(serde_json::from_value::<CallBody>(written).unwrap(), body);
+        assert_eq!(serde_json::from_value::<WebhookBody>(written).unwrap(), body);
         let plain = serde_json::to_value(told(ContentType::Text, None).unwrap()).unwrap();
         assert_eq!(plain["type"], "message.new");
         assert_eq!(plain["metadata"].get("msg_subtype"), None);
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn webhook_body_of_other_events_has_their_fields() {
-        let happening = Notification::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
-        let mailed = QueuedNotification { seq: 4, at: Timestamp::from_millis(0), happening };
-        let body = serde_json::to_value(CallBody::of(&agent(), mailed, None).unwrap()).unwrap();
+        let notification = Notification::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
+        let mailed = QueuedNotification { seq: 4, at: Timestamp::from_millis(0), notification };
+        let body = serde_json::to_value(WebhookBody::of(&agent(), mailed, None).unwrap()).unwrap();
         let event_id = body["metadata"]["event_id"].clone();
         assert_eq!(
             body,
@@ -231,14 +231,14 @@ mod tests {
         let forgotten = QueuedNotification {
             seq: 5,
             at: Timestamp::from_millis(0),
-            happening: Notification::Message { conversation, seq: 1 },
+            notification: Notification::Message { conversation, seq: 1 },
         };
-        assert_eq!(CallBody::of(&agent(), forgotten, None), None);
+        assert_eq!(WebhookBody::of(&agent(), forgotten, None), None);
     }
 
     #[test]
     fn webhook_secret_is_serialised_but_hidden_in_debug_output() {
-        let view = SecretView { webhook_secret: Secret("whsec_abc".to_owned()) };
+        let view = SecretView { webhook_secret: SecretText("whsec_abc".to_owned()) };
         assert_eq!(serde_json::to_value(&view).unwrap(), json!({"webhook_secret": "whsec_abc"}));
         assert!(!format!("{view:?}").contains("abc"));
     }

@@ -23,7 +23,7 @@ mod exchange;
 mod fold;
 mod reconcile;
 
-pub use exchange::Exchange;
+pub use exchange::TurnExchange;
 
 /// Time to wait for the recorded events of a running turn when joining it.
 const AT_ONCE: Duration = Duration::from_millis(500);
@@ -55,7 +55,7 @@ pub struct UnansweredCall {
 
 /// Event of a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Update {
+pub enum TurnUpdate {
     Text(String),
     Thinking(String),
     Call(ToolCall),
@@ -79,14 +79,14 @@ pub enum Update {
 pub struct TurnEnd {
     pub stop: TurnStop,
     /// How the end was received.
-    pub received: Received,
+    pub received: TurnReception,
     /// Calls that now wait for this client.
     pub pending: Vec<UnansweredCall>,
 }
 
 /// How completely a turn was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
+pub enum TurnReception {
     /// Received up to its `turn_stop`.
     Whole,
     /// Received up to its `turn_stop`, over several connections.
@@ -101,20 +101,7 @@ impl AapConversation {
     /// Creates a session with an agent.
     pub async fn begin(client: Client, agent: AgentInfo, new: NewSession) -> Result<Self, ClientError> {
         let session = client.create_session(&new).await?;
-        let enabled_tools = new.agent.tools.unwrap_or_default();
-        let mut conversation = Self {
-            client,
-            session,
-            agent,
-            own_tools: new.tools,
-            enabled_tools,
-            enabled_tools_changed: false,
-            own_tools_changed: false,
-            messages: new.messages,
-            pending: Vec::new(),
-        };
-        conversation.pending = conversation.unresolved();
-        Ok(conversation)
+        Ok(Self::new(client, session, agent, new))
     }
 
     /// Loads an existing session with its unanswered calls.
@@ -126,21 +113,24 @@ impl AapConversation {
             Some(kind) => client.history(session, kind).await?,
             None => Vec::new(),
         };
-        let enabled_tools = info.agent.tools.unwrap_or_default();
-        let session = session.to_owned();
+        let state = NewSession { agent: info.agent, messages, tools: info.tools };
+        Ok(Self::new(client, session.to_owned(), agent, state))
+    }
+
+    fn new(client: Client, session: String, agent: AgentInfo, state: NewSession) -> Self {
         let mut conversation = Self {
             client,
             session,
             agent,
-            own_tools: info.tools,
-            enabled_tools,
+            own_tools: state.tools,
+            enabled_tools: state.agent.tools.unwrap_or_default(),
             enabled_tools_changed: false,
             own_tools_changed: false,
-            messages,
+            messages: state.messages,
             pending: Vec::new(),
         };
         conversation.pending = conversation.unresolved();
-        Ok(conversation)
+        conversation
     }
 
     #[must_use]
@@ -199,7 +189,7 @@ impl AapConversation {
 
     /// Starts a turn with this input and returns its updates. Nothing is sent until the stream is polled. Dropping the
     /// stream does not stop the turn on servers that allow this.
-    pub fn send(&mut self, input: TurnInput) -> Exchange<'_> {
+    pub fn send(&mut self, input: TurnInput) -> TurnExchange<'_> {
         let mut body = TurnBody::new(&input, self.mode());
         if std::mem::take(&mut self.enabled_tools_changed) {
             body.agent = Some(AgentOverride { tools: Some(self.enabled_tools.clone()), ..AgentOverride::default() });
@@ -207,12 +197,12 @@ impl AapConversation {
         if std::mem::take(&mut self.own_tools_changed) {
             body.tools = Some(self.own_tools.clone());
         }
-        Exchange::new(self, input, body)
+        TurnExchange::new(self, input, body)
     }
 
     /// Joins the running turn from its beginning, if there is one. Messages of this turn that came from the history
     /// are removed, because the stream repeats them.
-    pub async fn join(&mut self) -> Result<Option<Exchange<'_>>, ClientError> {
+    pub async fn join(&mut self) -> Result<Option<TurnExchange<'_>>, ClientError> {
         let mut stream = match self.client.running(&self.session).await {
             Ok(stream) => stream,
             // No turn runs, or the server lacks the extension.
@@ -230,7 +220,7 @@ impl AapConversation {
             }
         });
         let first = first.await.ok().flatten();
-        Ok(Some(Exchange::joined(self, stream, first)))
+        Ok(Some(TurnExchange::joined(self, stream, first)))
     }
 
     /// Removes messages of the turn that starts with this event.

@@ -10,10 +10,10 @@ const MAX_MESSAGE: usize = 500;
 /// Failure of a request to an AAP server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The connection failed.
+    /// The server could not be reached.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The response ended early.
+    /// The response ended before it was complete.
     #[error("the answer broke off: {0}")]
     Broken(String),
     /// The server answered with an error status.
@@ -57,21 +57,22 @@ impl ClientError {
 
     /// Parses an error response, which is JSON with `error` from Nuncio and often plain text from other servers.
     pub(super) fn refused(status: u16, body: &[u8]) -> Self {
-        let (words, code) = match serde_json::from_slice::<Value>(body) {
+        let (text_found, code) = match serde_json::from_slice::<Value>(body) {
             Ok(Value::Object(mut fields)) => {
                 let code = fields.get("code").and_then(Value::as_str).map(str::to_owned);
-                let words = ["error", "message", "detail"].iter().find_map(|key| match fields.remove(*key)? {
+                let text_found = ["error", "message", "detail"].iter().find_map(|key| match fields.remove(*key)? {
                     Value::String(text) => Some(text),
                     Value::Object(inner) => inner.get("message").and_then(Value::as_str).map(str::to_owned),
                     _ => None,
                 });
-                (words.unwrap_or_default(), code)
+                (text_found.unwrap_or_default(), code)
             }
             Ok(Value::String(text)) => (text, None),
             _ => (String::from_utf8_lossy(body).into_owned(), None),
         };
-        let words: String = words.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_MESSAGE).collect();
-        let message = if words.is_empty() { "it does not say why".to_owned() } else { words };
+        let text_found: String =
+            text_found.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_MESSAGE).collect();
+        let message = if text_found.is_empty() { "it does not say why".to_owned() } else { text_found };
         Self::Refused { status, message, code }
     }
 }

@@ -60,7 +60,7 @@ impl TurnStop {
 
     /// Parses the data of `turn_stop`, or the response of a turn without streaming.
     pub(super) fn read(data: &Value) -> Option<Self> {
-        let word = data["stopReason"].as_str()?;
+        let reason_text = data["stopReason"].as_str()?;
         let error = match &data["error"] {
             Value::String(message) => Some(StopError { code: None, message: message.clone() }),
             Value::Object(fields) => Some(StopError {
@@ -70,10 +70,10 @@ impl TurnStop {
             _ => None,
         };
         Some(Self {
-            reason: StopReason::parse(word).unwrap_or(StopReason::EndTurn),
+            reason: StopReason::parse(reason_text).unwrap_or(StopReason::EndTurn),
             usage: Usage::deserialize(&data["usage"]).ok(),
             error,
-            cancelled: data["cancelled"] == true || matches!(word, "cancelled" | "canceled"),
+            cancelled: data["cancelled"] == true || matches!(reason_text, "cancelled" | "canceled"),
         })
     }
 }
@@ -87,19 +87,19 @@ impl TurnEvent {
 
     fn known(event: &str, data: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Delta {
+        struct DeltaData {
             delta: String,
         }
         #[derive(Deserialize)]
-        struct Text {
+        struct TextData {
             text: String,
         }
         #[derive(Deserialize)]
-        struct Thinking {
+        struct ThinkingData {
             thinking: String,
         }
         #[derive(Deserialize)]
-        struct Result {
+        struct ResultData {
             #[serde(rename = "toolCallId")]
             call: CallId,
             content: Content,
@@ -109,13 +109,13 @@ impl TurnEvent {
         }
         Some(match event {
             "turn_start" => Self::TurnStart,
-            "text_delta" => Self::TextDelta(json::<Delta>(data)?.delta),
-            "thinking_delta" => Self::ThinkingDelta(json::<Delta>(data)?.delta),
-            "text" => Self::Text(json::<Text>(data)?.text),
-            "thinking" => Self::Thinking(json::<Thinking>(data)?.thinking),
+            "text_delta" => Self::TextDelta(json::<DeltaData>(data)?.delta),
+            "thinking_delta" => Self::ThinkingDelta(json::<DeltaData>(data)?.delta),
+            "text" => Self::Text(json::<TextData>(data)?.text),
+            "thinking" => Self::Thinking(json::<ThinkingData>(data)?.thinking),
             "tool_call" => Self::ToolCall(json(data)?),
             "tool_result" => {
-                let Result { call, content } = json(data)?;
+                let ResultData { call, content } = json(data)?;
                 Self::ToolResult { call, content }
             }
             "turn_stop" => Self::TurnStop(TurnStop::read(&json(data)?)?),

@@ -4,14 +4,14 @@ use axum::extract::Request;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_engine::EngineError;
-use nuncio_engine::converse::Idempotency;
+use nuncio_engine::converse::IdempotencyKey;
 use nuncio_http::{CredentialLocation, idempotency_key, is_json};
 use serde_json::Value;
 
 use super::Aap;
 
 /// Returns the JSON body, and the request's idempotency key with the digest of the body.
-pub(super) async fn read(aap: &Aap, request: Request) -> Result<(Value, Option<Idempotency>), EngineError> {
+pub(super) async fn read(aap: &Aap, request: Request) -> Result<(Value, Option<IdempotencyKey>), EngineError> {
     let (parts, body) = request.into_parts();
     is_json(&parts.headers)?;
     let key = idempotency_key(&parts.headers)?;
@@ -19,6 +19,6 @@ pub(super) async fn read(aap: &Aap, request: Request) -> Result<(Value, Option<I
     // The parser limits nesting to 128 levels.
     let value = serde_json::from_slice(&bytes)
         .map_err(|error| EngineError::new(Code::BadJson, format!("the body is not JSON: {error}")))?;
-    let idempotency = key.map(|key| Idempotency { key: key.to_owned(), body: Digest::of_bytes(&bytes) });
+    let idempotency = key.map(|key| IdempotencyKey { key: key.to_owned(), body: Digest::of_bytes(&bytes) });
     Ok((value, idempotency))
 }

@@ -3,7 +3,9 @@ use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::PermissionPrompts;
-use nuncio_http::front::{DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, SignatureRule, TokenKind, title};
+use nuncio_http::front::{
+    DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, SignatureRule, TokenKind, title,
+};
 use serde_json::json;
 
 use crate::project;
@@ -35,8 +37,8 @@ impl Front for AapFront {
         "AAP v3"
     }
 
-    fn entry_point(&self) -> EntryPoint {
-        EntryPoint { label: "AAP", document: "/aap/meta", json: ("aap", BASE), shows: |_| true }
+    fn entry_point(&self) -> ProtocolEntryPoint {
+        ProtocolEntryPoint { label: "AAP", document: "/aap/meta", json: ("aap", BASE), shows: |_| true }
     }
 
     fn paths(&self) -> &'static [PathRules] {

@@ -19,12 +19,12 @@ use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::Clock;
 
 /// Interval of comments that keep a silent connection open.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// Approximate size limit of a chunk, in bytes.
-const PIECE: usize = 16 * 1024;
+const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Typical size of an event, in bytes, for preallocation.
-const TYPICAL: usize = 64;
+const TYPICAL_EVENT_BYTES: usize = 64;
 
 /// Streams the events of a turn from number `from` until the turn ends.
 pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engine: &Engine) -> Response {
@@ -53,8 +53,8 @@ struct EventReader {
 
 impl EventReader {
     fn new(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, clock: Arc<dyn Clock>) -> Self {
-        let heartbeat = clock.sleep_until(clock.now().after(HEARTBEAT));
-        let next = turn.read(|log| log.place(from));
+        let heartbeat = clock.sleep_until(clock.now().after(HEARTBEAT_INTERVAL));
+        let next = turn.read(|log| log.index_of(from));
         Self { turn, mode, next, clock, heartbeat }
     }
 
@@ -68,11 +68,11 @@ impl EventReader {
                     self.next = log.len() - 1;
                 }
                 let waiting = log.len().saturating_sub(self.next);
-                piece.reserve((waiting * TYPICAL).min(PIECE + PIECE / 4));
-                for (place, event) in log.from(self.next) {
-                    encode(&mut piece, self.mode, self.turn.number, log.number(place), event);
-                    self.next = place + 1;
-                    if piece.len() >= PIECE {
+                piece.reserve((waiting * TYPICAL_EVENT_BYTES).min(CHUNK_BYTES + CHUNK_BYTES / 4));
+                for (index, event) in log.from(self.next) {
+                    encode(&mut piece, self.mode, self.turn.number, log.number(index), event);
+                    self.next = index + 1;
+                    if piece.len() >= CHUNK_BYTES {
                         break;
                     }
                 }
@@ -87,7 +87,7 @@ impl EventReader {
             tokio::select! {
                 () = self.turn.wait_for(self.next) => {}
                 () = &mut self.heartbeat => {
-                    self.heartbeat = self.clock.sleep_until(self.clock.now().after(HEARTBEAT));
+                    self.heartbeat = self.clock.sleep_until(self.clock.now().after(HEARTBEAT_INTERVAL));
                     return Some(Bytes::from_static(b": still here\n\n"));
                 }
             }
@@ -100,7 +100,7 @@ impl EventReader {
 fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: Event<'_>) {
     let by_piece = mode != StreamMode::Message;
     let (head, data, tail): (&[u8], _, &[u8]) = match event {
-        Event::Started => (b"\nevent: turn_start\ndata: ", EventData::Json("{}"), END),
+        Event::Started => (b"\nevent: turn_start\ndata: ", EventData::Json("{}"), EVENT_END),
         Event::Delta(OutputKind::Text, text) if by_piece => {
             (b"\nevent: text_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
         }
@@ -114,14 +114,14 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
             (b"\nevent: thinking\ndata: {\"thinking\":", EventData::Text(text), END_OF_OBJECT)
         }
         Event::Delta(..) | Event::Block(..) => return,
-        Event::ToolCall(json) => (b"\nevent: tool_call\ndata: ", EventData::Json(json), END),
-        Event::ToolResult(json) => (b"\nevent: tool_result\ndata: ", EventData::Json(json), END),
-        Event::Stopped(json) => (b"\nevent: turn_stop\ndata: ", EventData::Json(json), END),
+        Event::ToolCall(json) => (b"\nevent: tool_call\ndata: ", EventData::Json(json), EVENT_END),
+        Event::ToolResult(json) => (b"\nevent: tool_result\ndata: ", EventData::Json(json), EVENT_END),
+        Event::Stopped(json) => (b"\nevent: turn_stop\ndata: ", EventData::Json(json), EVENT_END),
     };
     out.put_slice(b"id: ");
-    put_number(out, turn);
+    out.put_slice(itoa::Buffer::new().format(turn).as_bytes());
     out.put_u8(b'.');
-    put_number(out, number as u64);
+    out.put_slice(itoa::Buffer::new().format(number).as_bytes());
     out.put_slice(head);
     match data {
         EventData::Json(json) => out.put_slice(json.as_bytes()),
@@ -130,26 +130,12 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
     out.put_slice(tail);
 }
 
-const END: &[u8] = b"\n\n";
+const EVENT_END: &[u8] = b"\n\n";
 const END_OF_OBJECT: &[u8] = b"}\n\n";
 
 enum EventData<'a> {
     Json(&'a str),
     Text(&'a str),
-}
-
-fn put_number(out: &mut BytesMut, mut number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(number % 10).expect("a digit");
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.put_slice(&digits[start..]);
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ impl Meta {
     }
 }
 
-/// `AgentInfo`.
+/// `AgentInfo`: an agent as `GET /meta` lists it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentInfo {
     pub name: String,
@@ -73,11 +73,11 @@ pub struct ToolSpec {
     pub extra: Map<String, Value>,
 }
 
-/// `AgentOption`.
+/// `AgentOption`: an option of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OptionInfo {
     pub name: String,
-    /// `text`, `secret` or `select`.
+    /// Type of the option: `text`, `secret` or `select`.
     #[serde(rename = "type")]
     pub kind: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ pub struct OptionInfo {
     /// Allowed values of a `select`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Default value.
+    /// Default value of the option.
     #[serde(default)]
     pub default: String,
 }

@@ -13,7 +13,7 @@ use super::meta::ToolSpec;
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct NewSession {
     pub agent: AgentConfig,
-    /// Initial history.
+    /// Messages that the session begins with.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
     /// Tools that the client provides.
@@ -39,7 +39,7 @@ pub struct CreatedSession {
     pub session_id: String,
 }
 
-/// `SessionInfo`.
+/// `SessionInfo`: a session with its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionInfo {

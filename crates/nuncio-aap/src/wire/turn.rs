@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nuncio_core::message::Message;
 use nuncio_core::session::ToolRef;
-use nuncio_core::turn::{CallAnswer, Stop, StreamMode, TurnInput};
+use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput, TurnOutcome};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl TurnBody {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnResponse {
     #[serde(flatten)]
-    pub stop: Option<Stop>,
+    pub stop: Option<TurnOutcome>,
     pub messages: Vec<Message>,
 }
 

@@ -50,13 +50,13 @@ run = {{ command = ["echo", "right here"] }}
     )
 }
 
-struct Pair {
+struct GatewayPair {
     far: Gateway,
     near: Gateway,
     aap: AapClient,
 }
 
-impl Pair {
+impl GatewayPair {
     async fn start() -> Self {
         let far = Gateway::builder().agent("far", FAR).start().await;
         let near = Gateway::builder().agent("near", &near(&far, "")).start().await;
@@ -85,7 +85,7 @@ fn last_text(answer: &Value) -> String {
 
 #[tokio::test]
 async fn remote_text_is_forwarded_and_remote_session_is_deleted() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let events =
         pair.aap.stream(&session, "delta", json!([[{"thinking": "hm "}, {"text": "Grüß dich"}]])).await.rest().await;
@@ -97,7 +97,7 @@ async fn remote_text_is_forwarded_and_remote_session_is_deleted() {
 
 #[tokio::test]
 async fn complete_history_is_sent_to_remote_agent() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.say(&session, "first").await;
     let answer = pair.aap.play(&session, json!([[{"echo": "roles"}]])).await;
@@ -106,7 +106,7 @@ async fn complete_history_is_sent_to_remote_agent() {
 
 #[tokio::test]
 async fn remote_stop_reasons_and_failures_are_forwarded() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     for reason in ["max_tokens", "refusal"] {
         let answer = pair.aap.play(&session, json!([[{"text": "a"}, {"stop": reason}]])).await;
@@ -121,7 +121,7 @@ async fn remote_stop_reasons_and_failures_are_forwarded() {
 
 #[tokio::test]
 async fn remote_agent_calls_local_tools_through_local_policy() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[("near_tool", true)]).await;
     let script = json!([[call("c1", "near_tool")], [call("c1", "near_tool")], [{"echo": "results"}]]);
     let answer = pair.aap.play(&session, script).await;
@@ -134,7 +134,7 @@ async fn remote_agent_calls_local_tools_through_local_policy() {
 
 #[tokio::test]
 async fn remote_tool_runs_after_local_client_grants_permission() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let asked =
         pair.aap.play(&session, json!([[{"text": "let me"}, call("c1", "far_tool")], [{"echo": "results"}]])).await;
@@ -154,7 +154,7 @@ async fn remote_tool_runs_after_local_client_grants_permission() {
 
 #[tokio::test]
 async fn denial_is_forwarded_with_its_reason() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
     let no = json!([{"role": "tool_permission", "toolCallId": "c1", "granted": false, "reason": "not today"}]);
@@ -166,7 +166,7 @@ async fn denial_is_forwarded_with_its_reason() {
 
 #[tokio::test]
 async fn local_remote_and_client_calls_of_one_step_are_answered_together() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let tools = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
     let request = json!({"agent": {"name": "near", "tools": [{"name": "near_tool", "trust": true}]}, "tools": tools});
     let session = pair.aap.session_with(request).await;
@@ -185,7 +185,7 @@ async fn local_remote_and_client_calls_of_one_step_are_answered_together() {
 
 #[tokio::test]
 async fn new_message_abandons_pending_remote_call() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")]])).await;
     let answer = pair.aap.say(&session, "never mind").await;
@@ -196,7 +196,7 @@ async fn new_message_abandons_pending_remote_call() {
 
 #[tokio::test]
 async fn permission_given_after_gateway_restart_does_not_run_the_remote_tool() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
     let data = pair.near.stop().await;
@@ -211,7 +211,7 @@ async fn permission_given_after_gateway_restart_does_not_run_the_remote_tool() {
 
 #[tokio::test]
 async fn cancelling_local_turn_cancels_remote_turn() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let mut stream = pair.aap.stream(&session, "delta", json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
     stream.up_to("text_delta").await;
@@ -221,7 +221,7 @@ async fn cancelling_local_turn_cancels_remote_turn() {
 
 #[tokio::test]
 async fn unreachable_remote_server_fails_turn_and_is_named() {
-    let pair = Pair::start().await;
+    let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.far.stop().await;
     let answer = pair.aap.say(&session, "anyone?").await;

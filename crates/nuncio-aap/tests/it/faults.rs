@@ -1,14 +1,14 @@
 //! Recovery from known faults of other servers, one test per fault.
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{ClientError, Received, Update};
+use nuncio_aap::client::{ClientError, TurnReception, TurnUpdate};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 use serde_json::{Value, json};
 
-use crate::scripted::{Answer, Scripted, created, events, numbered, say, send};
+use crate::scripted::{ScriptedAnswer, ScriptedServer, created, events, numbered, say, send};
 
 const TURNS: &str = "POST /api/sessions/s1/turns";
 const HISTORY: &str = "GET /api/sessions/s1/history";
@@ -42,17 +42,17 @@ fn result(id: &str, content: &str) -> (&'static str, Value) {
     ("tool_result", json!({"toolCallId": id, "content": content}))
 }
 
-fn history(messages: &Value) -> Answer {
-    Answer::json(HISTORY, 200, &json!({"history": {"full": messages}}))
+fn history(messages: &Value) -> ScriptedAnswer {
+    ScriptedAnswer::json(HISTORY, 200, &json!({"history": {"full": messages}}))
 }
 
 fn grant(id: &str) -> TurnInput {
     TurnInput::Answers(vec![CallAnswer::Permission { call: CallId::parse(id).unwrap(), granted: true, reason: None }])
 }
 
-fn received_text(updates: &[Update]) -> String {
-    let text = |update: &Update| match update {
-        Update::Text(text) => Some(text.clone()),
+fn received_text(updates: &[TurnUpdate]) -> String {
+    let text = |update: &TurnUpdate| match update {
+        TurnUpdate::Text(text) => Some(text.clone()),
         _ => None,
     };
     updates.iter().filter_map(text).collect()
@@ -60,32 +60,36 @@ fn received_text(updates: &[Update]) -> String {
 
 #[tokio::test]
 async fn missing_turn_stop_is_recovered_from_history() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start(), delta("It is ")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), delta("It is ")])),
         history(&json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "It is 3."}]}])),
     ])
     .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(updates, [Update::Text("It is ".into()), Update::Interrupted, Update::Text("3.".into())]);
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, Received::FromHistory));
+    assert_eq!(updates, [TurnUpdate::Text("It is ".into()), TurnUpdate::Interrupted, TurnUpdate::Text("3.".into())]);
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnReception::FromHistory));
     assert_eq!(conversation.messages(), [Message::user("hi"), Message::assistant(vec![Block::text("It is 3.")])]);
 }
 
 #[tokio::test]
 async fn missing_turn_stop_without_history_keeps_received_text() {
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), delta("It is 3.")]))]).await;
+    let server =
+        ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start(), delta("It is 3.")]))])
+            .await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "It is 3.");
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, Received::Incomplete));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnReception::Incomplete));
     assert_eq!(conversation.messages().len(), 2);
 }
 
 #[tokio::test]
 async fn missing_turn_stop_after_client_call_leaves_call_pending() {
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), call("c1", "mine")]))]).await;
+    let server =
+        ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "mine")]))])
+            .await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
     assert_eq!(ended.stop.reason, StopReason::ToolUse);
@@ -94,27 +98,30 @@ async fn missing_turn_stop_after_client_call_leaves_call_pending() {
 
 #[tokio::test]
 async fn duplicate_turn_stop_ends_turn_once() {
-    let server =
-        Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), stop("error"), stop("error")]))]).await;
+    let server = ScriptedServer::start(vec![
+        created(),
+        ScriptedAnswer::stream(TURNS, events(&[start(), stop("error"), stop("error")])),
+    ])
+    .await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert!(updates.is_empty(), "{updates:?}");
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Whole));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnReception::Whole));
 }
 
 #[tokio::test]
 async fn granted_call_whose_result_is_not_streamed_is_no_longer_pending() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
-        Answer::stream(TURNS, events(&[start(), delta("done"), stop("end_turn")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), delta("done"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
     assert_eq!(ended.pending[0].awaits, AwaitedAnswer::Permission);
     let (updates, ended) = send(&mut conversation, grant("c1")).await;
-    assert_eq!(updates, [Update::Text("done".into())]);
+    assert_eq!(updates, [TurnUpdate::Text("done".into())]);
     assert!(ended.pending.is_empty() && conversation.pending().is_empty());
     let sent = &server.asked("/turns")[1].body;
     assert_eq!(sent["messages"], json!([{"role": "tool_permission", "toolCallId": "c1", "granted": true}]));
@@ -122,10 +129,10 @@ async fn granted_call_whose_result_is_not_streamed_is_no_longer_pending() {
 
 #[tokio::test]
 async fn denial_is_added_to_messages_when_the_server_does_not_stream_it() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
-        Answer::stream(TURNS, events(&[start(), delta("then not"), stop("end_turn")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), delta("then not"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
@@ -137,9 +144,9 @@ async fn denial_is_added_to_messages_when_the_server_does_not_stream_it() {
 
 #[tokio::test]
 async fn duplicate_tool_results_count_once() {
-    let told =
+    let updates =
         events(&[start(), call("c1", "add"), result("c1", "3"), result("c1", "3"), delta("3"), stop("end_turn")]);
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, _) = say(&mut conversation, "hi").await;
     assert_eq!(updates.len(), 3, "{updates:?}");
@@ -156,7 +163,9 @@ async fn duplicate_tool_results_in_history_count_once() {
         {"role": "tool", "toolCallId": "c1", "content": "3"},
         {"role": "assistant", "content": "3"},
     ]);
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start()])), history(&messages)]).await;
+    let server =
+        ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start()])), history(&messages)])
+            .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(conversation.messages().len(), 4);
@@ -166,19 +175,19 @@ async fn duplicate_tool_results_in_history_count_once() {
 
 #[tokio::test]
 async fn broken_stream_is_resumed_after_last_event() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
-        Answer::text(STREAM, 503, "starting"),
-        Answer::stream(STREAM, numbered(2, &[delta("two ")])).cut(),
-        Answer::stream(STREAM, numbered(3, &[delta("three"), stop("end_turn")])),
+        ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
+        ScriptedAnswer::text(STREAM, 503, "starting"),
+        ScriptedAnswer::stream(STREAM, numbered(2, &[delta("two ")])).cut(),
+        ScriptedAnswer::stream(STREAM, numbered(3, &[delta("three"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "count").await;
     assert_eq!(received_text(&updates), "one two three");
-    assert_eq!(updates.iter().filter(|update| **update == Update::Interrupted).count(), 1);
-    assert_eq!(ended.received, Received::Continued);
+    assert_eq!(updates.iter().filter(|update| **update == TurnUpdate::Interrupted).count(), 1);
+    assert_eq!(ended.received, TurnReception::Continued);
     let behind: Vec<_> =
         server.asked("/stream").iter().map(|asked| asked.head.contains("last-event-id: 1.1")).collect();
     assert_eq!(behind, [true, true, false]);
@@ -187,35 +196,35 @@ async fn broken_stream_is_resumed_after_last_event() {
 
 #[tokio::test]
 async fn turn_without_turn_stop_after_every_resume_is_incomplete() {
-    let empty = || Answer::stream(STREAM, numbered(2, &[]));
-    let cut = Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
+    let empty = || ScriptedAnswer::stream(STREAM, numbered(2, &[]));
+    let cut = ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
     let answers = [created(), cut].into_iter().chain(std::iter::repeat_with(empty).take(6));
-    let server = Scripted::start(answers.collect()).await;
+    let server = ScriptedServer::start(answers.collect()).await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "count").await;
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Incomplete));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnReception::Incomplete));
 }
 
 #[tokio::test]
 async fn stream_that_cannot_be_resumed_falls_back_to_history() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
+        ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
         history(&json!([{"role": "user", "content": "count"}, {"role": "assistant", "content": "one two"}])),
     ])
     .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "count").await;
     assert_eq!(received_text(&updates), "one two");
-    assert_eq!(ended.received, Received::FromHistory);
+    assert_eq!(ended.received, TurnReception::FromHistory);
 }
 
 #[tokio::test]
 async fn history_is_polled_while_turn_runs() {
     let call = json!({"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "hidden", "input": {}}]});
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start()])).cut(),
+        ScriptedAnswer::stream(TURNS, events(&[start()])).cut(),
         history(&json!([{"role": "user", "content": "hi"}])),
         history(&json!([{"role": "user", "content": "hi"}, call])),
         history(&json!([{"role": "user", "content": "hi"}, call, {"role": "tool", "toolCallId": "c1", "content": "3"}, {"role": "assistant", "content": "3"}])),
@@ -230,10 +239,10 @@ async fn history_is_polled_while_turn_runs() {
 #[tokio::test]
 async fn history_answer_to_an_earlier_equal_text_is_not_taken_as_the_new_answer() {
     let first = json!([{"role": "user", "content": "again"}, {"role": "assistant", "content": "first"}]);
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start(), delta("first"), stop("end_turn")])),
-        Answer::stream(TURNS, events(&[start()])).cut(),
+        ScriptedAnswer::stream(TURNS, events(&[start(), delta("first"), stop("end_turn")])),
+        ScriptedAnswer::stream(TURNS, events(&[start()])).cut(),
         history(&first),
     ])
     .await;
@@ -241,13 +250,16 @@ async fn history_answer_to_an_earlier_equal_text_is_not_taken_as_the_new_answer(
     say(&mut conversation, "again").await;
     let (updates, ended) = say(&mut conversation, "again").await;
     assert_eq!(received_text(&updates), "");
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Incomplete));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnReception::Incomplete));
 }
 
 #[tokio::test]
 async fn deleted_session_is_an_error_in_stream_mode() {
-    let server =
-        Scripted::start(vec![created(), Answer::json(TURNS, 404, &json!({"error": "Session not found"}))]).await;
+    let server = ScriptedServer::start(vec![
+        created(),
+        ScriptedAnswer::json(TURNS, 404, &json!({"error": "Session not found"})),
+    ])
+    .await;
     let mut conversation = server.conversation(&streams()).await;
     let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
     let refused = ClientError::Refused { status: 404, message: "Session not found".into(), code: None };
@@ -257,7 +269,8 @@ async fn deleted_session_is_an_error_in_stream_mode() {
 
 #[tokio::test]
 async fn plain_text_error_is_reported_verbatim() {
-    let server = Scripted::start(vec![created(), Answer::text(TURNS, 500, "Internal Server Error")]).await;
+    let server =
+        ScriptedServer::start(vec![created(), ScriptedAnswer::text(TURNS, 500, "Internal Server Error")]).await;
     let mut conversation = server.conversation(&streams()).await;
     let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
     assert!(
@@ -270,7 +283,7 @@ async fn json_response_to_stream_request_is_accepted() {
     let answer = json!({"stopReason": "tool_use", "messages": [
         {"role": "assistant", "content": [{"type": "text", "text": "let me"}, {"type": "tool_use", "toolCallId": "c1", "name": "mine", "input": {"a": 1}}]},
     ]});
-    let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "let me");
@@ -280,7 +293,7 @@ async fn json_response_to_stream_request_is_accepted() {
 #[tokio::test]
 async fn unexpected_json_response_is_an_error() {
     for answer in [json!({"ok": true}), json!("ok"), json!(["ok"])] {
-        let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
+        let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
         let mut conversation = server.conversation(&streams()).await;
         let (_, ended) = say(&mut conversation, "hi").await;
         assert_eq!(ended.stop.reason, StopReason::Error);
@@ -291,7 +304,7 @@ async fn unexpected_json_response_is_an_error() {
 #[tokio::test]
 async fn agent_without_stream_capability_gets_mode_none() {
     let answer = json!({"stopReason": "end_turn", "messages": [{"role": "assistant", "content": "plain"}]});
-    let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&json!({})).await;
     let (updates, _) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "plain");
@@ -300,8 +313,9 @@ async fn agent_without_stream_capability_gets_mode_none() {
 
 #[tokio::test]
 async fn keeps_order_of_text_and_thinking_blocks() {
-    let told = events(&[start(), delta("a"), ("thinking_delta", json!({"delta": "hm"})), delta("b"), stop("end_turn")]);
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let updates =
+        events(&[start(), delta("a"), ("thinking_delta", json!({"delta": "hm"})), delta("b"), stop("end_turn")]);
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     say(&mut conversation, "hi").await;
     let blocks = vec![Block::text("a"), Block::thinking("hm"), Block::text("b")];
@@ -310,21 +324,21 @@ async fn keeps_order_of_text_and_thinking_blocks() {
 
 #[tokio::test]
 async fn blocks_keep_streamed_order_when_history_orders_them_differently() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
         history(&json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "hm"}]}])),
     ])
     .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(ended.received, Received::FromHistory);
+    assert_eq!(ended.received, TurnReception::FromHistory);
     assert_eq!(conversation.messages()[1], Message::assistant(vec![Block::thinking("hm"), Block::text("a")]));
 }
 
 #[tokio::test]
 async fn unknown_events_fields_and_plain_text_data_are_tolerated() {
-    let told = format!(
+    let updates = format!(
         ": hello\n\nevent: error\ndata: oh no\n\nevent: empty\ndata:\n\n{}",
         events(&[
             ("turn_start", json!({"x": 1})),
@@ -333,28 +347,28 @@ async fn unknown_events_fields_and_plain_text_data_are_tolerated() {
             stop("end_turn")
         ])
     );
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "a");
-    assert_eq!(updates.iter().filter(|update| matches!(update, Update::Unknown { .. })).count(), 3);
-    assert_eq!(ended.received, Received::Whole);
+    assert_eq!(updates.iter().filter(|update| matches!(update, TurnUpdate::Unknown { .. })).count(), 3);
+    assert_eq!(ended.received, TurnReception::Whole);
 }
 
 #[tokio::test]
 async fn last_event_without_blank_line_is_parsed() {
-    let told = events(&[start(), delta("a"), stop("end_turn")]);
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told.trim_end())]).await;
+    let updates = events(&[start(), delta("a"), stop("end_turn")]);
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates.trim_end())]).await;
     let mut conversation = server.conversation(&streams()).await;
-    assert_eq!(say(&mut conversation, "hi").await.1.received, Received::Whole);
+    assert_eq!(say(&mut conversation, "hi").await.1.received, TurnReception::Whole);
 }
 
 #[tokio::test]
 async fn only_client_tool_calls_and_permission_requests_are_pending() {
     // c1 ran on the server, which did not report it; c2 is a client tool; c3 requires permission.
-    let told =
+    let updates =
         events(&[start(), call("c1", "hidden"), delta("so"), call("c2", "mine"), call("c3", "add"), stop("tool_use")]);
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
     let waiting: Vec<_> = ended.pending.iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
@@ -363,17 +377,17 @@ async fn only_client_tool_calls_and_permission_requests_are_pending() {
 
 #[tokio::test]
 async fn block_sent_as_deltas_and_whole_is_reported_once() {
-    let told = events(&[start(), delta("a "), delta("b"), ("text", json!({"text": "a b"})), stop("end_turn")]);
-    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let updates = events(&[start(), delta("a "), delta("b"), ("text", json!({"text": "a b"})), stop("end_turn")]);
+    let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
     let mut conversation = server.conversation(&streams()).await;
     assert_eq!(received_text(&say(&mut conversation, "hi").await.0), "a b");
 }
 
 #[tokio::test]
 async fn resumed_session_has_unanswered_calls_pending() {
-    let server = Scripted::start(vec![
-        Answer::json("GET /api/sessions/s1 ", 200, &json!({"sessionId": "s1", "agent": {"name": "other"}, "tools": [{"name": "mine", "description": "", "parameters": {}}]})),
-        Answer::json("GET /api/meta", 200, &json!({"version": 3, "agents": [{"name": "other", "version": "1.0.0", "capabilities": streams_and_remembers()}]})),
+    let server = ScriptedServer::start(vec![
+        ScriptedAnswer::json("GET /api/sessions/s1 ", 200, &json!({"sessionId": "s1", "agent": {"name": "other"}, "tools": [{"name": "mine", "description": "", "parameters": {}}]})),
+        ScriptedAnswer::json("GET /api/meta", 200, &json!({"version": 3, "agents": [{"name": "other", "version": "1.0.0", "capabilities": streams_and_remembers()}]})),
         history(&json!([
             {"role": "user", "content": "hi"},
             {"role": "assistant", "content": [
@@ -393,10 +407,10 @@ async fn resumed_session_has_unanswered_calls_pending() {
 
 #[tokio::test]
 async fn result_of_a_client_tool_is_added_to_the_messages() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),
-        Answer::stream(TURNS, events(&[start(), delta("thanks"), stop("end_turn")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),
+        ScriptedAnswer::stream(TURNS, events(&[start(), delta("thanks"), stop("end_turn")])),
     ])
     .await;
     let mut conversation = server.conversation(&streams()).await;

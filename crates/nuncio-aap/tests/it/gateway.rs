@@ -1,7 +1,7 @@
 //! The client against a real gateway.
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{AapConversation, HistoryKind, NewSession, Received, TurnEvent, Update};
+use nuncio_aap::client::{AapConversation, HistoryKind, NewSession, TurnEvent, TurnReception, TurnUpdate};
 use nuncio_core::message::Message;
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, StreamMode, TurnInput};
@@ -61,8 +61,8 @@ async fn client_and_server_histories_agree_after_calls() {
         }
     });
     let (updates, ended) = send(&mut conversation, TurnInput::Answers(answers.collect())).await;
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, Received::Whole));
-    assert!(updates.iter().any(|update| matches!(update, Update::Result { call, .. } if call.as_str() == "c1")));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnReception::Whole));
+    assert!(updates.iter().any(|update| matches!(update, TurnUpdate::Result { call, .. } if call.as_str() == "c1")));
     let theirs = conversation.client().history(conversation.session(), HistoryKind::Full).await.unwrap();
     let sorted = |messages: &[Message]| {
         let mut texts: Vec<_> = messages.iter().map(|message| format!("{message:?}")).collect();
@@ -79,9 +79,9 @@ async fn turn_can_be_cancelled_and_session_deleted() {
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
     let mut exchange =
         conversation.send(TurnInput::User(Message::user(play(&json!([[{"text": "so far "}, {"sleep": 600_000}]])))));
-    assert_eq!(exchange.next().await, Some(Ok(Update::Text("so ".into()))));
+    assert_eq!(exchange.next().await, Some(Ok(TurnUpdate::Text("so ".into()))));
     client.cancel(&session).await.unwrap();
-    let Some(Ok(Update::Ended(ended))) = exchange.collect::<Vec<_>>().await.pop() else { panic!() };
+    let Some(Ok(TurnUpdate::Ended(ended))) = exchange.collect::<Vec<_>>().await.pop() else { panic!() };
     assert!(ended.stop.cancelled);
     conversation.delete().await.unwrap();
     assert!(client.session(&session).await.unwrap_err().is_not_found());
@@ -120,7 +120,7 @@ async fn every_stream_mode_yields_same_messages() {
         let body =
             nuncio_aap::client::TurnBody::new(&TurnInput::User(Message::user(play(&json!([[{"text": "a b"}]])))), mode);
         let stream = conversation.client().turn(conversation.session(), &body).await.unwrap();
-        let events: Vec<_> = stream.map(|told| told.unwrap().event).collect().await;
+        let events: Vec<_> = stream.map(|updates| updates.unwrap().event).collect().await;
         let text: String = events
             .iter()
             .filter_map(|event| match event {

@@ -3,12 +3,14 @@
 use nuncio_aap::client::{ApiKey, Client, ClientError, HistoryKind};
 use serde_json::json;
 
-use crate::scripted::{Answer, Scripted, client, created};
+use crate::scripted::{ScriptedAnswer, ScriptedServer, client, created};
 
 #[tokio::test]
 async fn key_is_sent_with_every_request_and_ids_are_escaped() {
-    let server = Scripted::start(vec![Answer::text("GET /", 404, "404 Not Found")]).await;
-    let http = nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::Allow::default(), false, None).unwrap();
+    let server = ScriptedServer::start(vec![ScriptedAnswer::text("GET /", 404, "404 Not Found")]).await;
+    let http =
+        nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::AllowedAddresses::default(), false, None)
+            .unwrap();
     let base = format!("{}/", server.url).parse().unwrap();
     let client = Client::new(base, ApiKey::parse("nk_1"), http.client_for_configured());
     assert!(client.session("../../meta?x=/y").await.unwrap_err().is_not_found());
@@ -20,9 +22,9 @@ async fn key_is_sent_with_every_request_and_ids_are_escaped() {
 
 #[tokio::test]
 async fn other_protocol_version_and_non_aap_response_are_refused() {
-    let server = Scripted::start(vec![
-        Answer::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
-        Answer::text("GET /api/meta", 200, "<html>"),
+    let server = ScriptedServer::start(vec![
+        ScriptedAnswer::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
+        ScriptedAnswer::text("GET /api/meta", 200, "<html>"),
     ])
     .await;
     for _ in 0..2 {
@@ -32,7 +34,7 @@ async fn other_protocol_version_and_non_aap_response_are_refused() {
 
 #[tokio::test]
 async fn redirect_is_not_followed() {
-    let server = Scripted::start(vec![Answer::text("GET /api/meta", 302, "elsewhere")]).await;
+    let server = ScriptedServer::start(vec![ScriptedAnswer::text("GET /api/meta", 302, "elsewhere")]).await;
     assert!(matches!(server.client().meta().await, Err(ClientError::Refused { status: 302, .. })));
 }
 
@@ -43,9 +45,9 @@ async fn session_list_follows_server_cursor() {
         if let Some(next) = next {
             page["next"] = next.into();
         }
-        Answer::json("GET /api/sessions", 200, &page)
+        ScriptedAnswer::json("GET /api/sessions", 200, &page)
     };
-    let server = Scripted::start(vec![page(Some("a&b=c")), page(None)]).await;
+    let server = ScriptedServer::start(vec![page(Some("a&b=c")), page(None)]).await;
     let first = server.client().sessions(None).await.unwrap();
     let second = server.client().sessions(first.next.as_deref()).await.unwrap();
     assert_eq!(second.next, None);
@@ -54,14 +56,15 @@ async fn session_list_follows_server_cursor() {
 
 #[tokio::test]
 async fn history_response_without_the_requested_kind_is_an_error() {
-    let server = Scripted::start(vec![
+    let server = ScriptedServer::start(vec![
         created(),
-        Answer::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),
+        ScriptedAnswer::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),
     ])
     .await;
     assert!(server.client().history("s1", HistoryKind::Full).await.unwrap().is_empty());
     assert!(matches!(server.client().history("s1", HistoryKind::Compacted).await, Err(ClientError::NotAap(_))));
-    let server = Scripted::start(vec![Answer::json("GET /api/sessions/s1/history", 200, &json!("none"))]).await;
+    let server =
+        ScriptedServer::start(vec![ScriptedAnswer::json("GET /api/sessions/s1/history", 200, &json!("none"))]).await;
     assert!(matches!(server.client().history("s1", HistoryKind::Full).await, Err(ClientError::NotAap(_))));
 }
 

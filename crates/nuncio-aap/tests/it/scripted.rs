@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{AapConversation, Client, NewSession, TurnEnd, Update};
+use nuncio_aap::client::{AapConversation, Client, NewSession, TurnEnd, TurnUpdate};
 use nuncio_core::message::Message;
 use nuncio_core::turn::TurnInput;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Scripted response. Responses for the same method and path are sent in order; the last one repeats.
 #[derive(Clone)]
-pub(crate) struct Answer {
+pub(crate) struct ScriptedAnswer {
     on: &'static str,
     status: u16,
     kind: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Answer {
     cut: bool,
 }
 
-impl Answer {
+impl ScriptedAnswer {
     pub(crate) fn json(on: &'static str, status: u16, body: &Value) -> Self {
         Self { on, status, kind: "application/json", body: body.to_string(), cut: false }
     }
@@ -61,13 +61,13 @@ pub(crate) struct ReceivedRequest {
     pub(crate) body: Value,
 }
 
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedServer {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Scripted {
-    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+impl ScriptedServer {
+    pub(crate) async fn start(answers: Vec<ScriptedAnswer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/api", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -102,29 +102,35 @@ impl Scripted {
 }
 
 pub(crate) fn client(url: &str) -> Client {
-    let http = nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::Allow::default(), false, None).unwrap();
+    let http =
+        nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::AllowedAddresses::default(), false, None)
+            .unwrap();
     Client::new(url.parse().unwrap(), None, http.client_for_configured())
 }
 
 /// Scripted response to `POST /sessions`.
-pub(crate) fn created() -> Answer {
-    Answer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
+pub(crate) fn created() -> ScriptedAnswer {
+    ScriptedAnswer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
 }
 
 /// Sends an input and collects the updates.
-pub(crate) async fn send(conversation: &mut AapConversation, input: TurnInput) -> (Vec<Update>, TurnEnd) {
-    let mut updates: Vec<Update> = conversation.send(input).map(Result::unwrap).collect().await;
+pub(crate) async fn send(conversation: &mut AapConversation, input: TurnInput) -> (Vec<TurnUpdate>, TurnEnd) {
+    let mut updates: Vec<TurnUpdate> = conversation.send(input).map(Result::unwrap).collect().await;
     match updates.pop() {
-        Some(Update::Ended(ended)) => (updates, ended),
+        Some(TurnUpdate::Ended(ended)) => (updates, ended),
         other => panic!("{other:?} after {updates:?}"),
     }
 }
 
-pub(crate) async fn say(conversation: &mut AapConversation, text: &str) -> (Vec<Update>, TurnEnd) {
+pub(crate) async fn say(conversation: &mut AapConversation, text: &str) -> (Vec<TurnUpdate>, TurnEnd) {
     send(conversation, TurnInput::User(Message::user(text))).await
 }
 
-async fn serve(mut stream: TcpStream, queue: Arc<Mutex<VecDeque<Answer>>>, seen: Arc<Mutex<Vec<ReceivedRequest>>>) {
+async fn serve(
+    mut stream: TcpStream,
+    queue: Arc<Mutex<VecDeque<ScriptedAnswer>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
+) {
     let Some(asked) = read(&mut stream).await else { return };
     seen.lock().unwrap().push(asked.clone());
     let answer = {
@@ -135,7 +141,7 @@ async fn serve(mut stream: TcpStream, queue: Arc<Mutex<VecDeque<Answer>>>, seen:
                 queue.remove(at).unwrap()
             }
             Some(at) => queue[at].clone(),
-            None => Answer::text("", 404, "404 Not Found"),
+            None => ScriptedAnswer::text("", 404, "404 Not Found"),
         }
     };
     let length = if answer.cut { format!("content-length: {}\r\n", answer.body.len() + 100) } else { String::new() };

@@ -25,7 +25,7 @@ impl MessageService {
     }
 
     #[must_use]
-    pub fn speaks(&self, profile: &str) -> bool {
+    pub fn supports_profile(&self, profile: &str) -> bool {
         self.capabilities.supported_profiles.iter().any(|it| it == profile)
     }
 }
@@ -40,8 +40,10 @@ impl AnpClient {
         let text = match (service, hint) {
             (Some(service), hint) => {
                 if hint.is_some_and(|hint| hint != service.endpoint) {
-                    let (said, own) = (plain(hint.unwrap_or_default()), plain(&service.endpoint));
-                    notes.push(format!("the description negotiates at {said}, the DID document at {own}; it counts"));
+                    let (described, own) = (plain(hint.unwrap_or_default()), plain(&service.endpoint));
+                    notes.push(format!(
+                        "the description negotiates at {described}, the DID document at {own}; it counts"
+                    ));
                 }
                 service.endpoint.as_str()
             }
@@ -58,7 +60,7 @@ impl AnpClient {
             let message = format!("{} negotiates at {:?}: {why}", shown(&agent.url), plain(text));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
-        if !agent.is_at_home(&url) {
+        if !agent.is_on_own_host(&url) {
             notes.push(format!("it negotiates on another host: {}", shown(&url)));
         }
         Ok((url, notes))
@@ -82,12 +84,12 @@ impl AnpClient {
                     "profile": profile::CORE_BINDING,
                     "security_profile": "transport-protected",
                     "operation_id": random_name(&*self.entropy, "op-"),
-                    "created_at": nuncio_identity::rfc3339::write(self.clock.now()),
+                    "created_at": nuncio_identity::rfc3339::write(self.http.clock.now()),
                 },
                 "body": {},
             },
         });
-        let result = self.post(endpoint, &agent.named, &request, AuthTiming::WhenAsked, None).await?;
+        let result = self.http.post(endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} does not say what it can do: {why}", shown(endpoint));
             ClientError::new(Reason::InvalidDocument, message)

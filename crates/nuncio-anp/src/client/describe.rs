@@ -15,13 +15,13 @@ use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
 
 /// A fetched description: the raw JSON, the parsed form, and notes about deviations.
 struct FetchedDescription {
-    whole: Map<String, Value>,
+    raw: Map<String, Value>,
     description: AgentDescription,
     notes: Vec<String>,
 }
 
 /// Number of validation errors listed in the notes.
-const TOLD: usize = 5;
+const LISTED_FAULTS: usize = 5;
 
 /// An agent description with the results of its verification.
 #[derive(Debug, Clone)]
@@ -31,13 +31,13 @@ pub struct VerifiedDescription {
     /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
     /// The description as raw JSON.
-    pub whole: Map<String, Value>,
+    pub raw: Map<String, Value>,
     /// The verified DID document of the described agent.
     pub document: Option<Arc<BoundDocument>>,
     pub checks: DescriptionChecks,
     /// Deviations and warnings, for people.
     pub notes: Vec<String>,
-    pub(super) named: NamedHost,
+    pub(super) named_host: NamedHost,
 }
 
 impl VerifiedDescription {
@@ -50,30 +50,34 @@ impl VerifiedDescription {
     /// Returns whether a URL is on one of the agent's own hosts: the one the user named, the one that served the
     /// description, or the one of its DID.
     #[must_use]
-    pub fn is_at_home(&self, url: &Url) -> bool {
+    pub fn is_on_own_host(&self, url: &Url) -> bool {
         let of_did = self.did().is_some_and(|did| Some(did.host()) == url.host_str());
-        self.named.is_host_of(url) || self.url.host() == url.host() || of_did
+        self.named_host.is_host_of(url) || self.url.host() == url.host() || of_did
     }
 }
 
 impl AnpClient {
     /// Fetches and verifies an agent description. Failed checks do not make this fail; callers must ask
-    /// [`DescriptionChecks::trusted`] before they call the agent.
+    /// [`DescriptionChecks::ensure_trusted`] before they call the agent.
     pub async fn describe(&self, target: &AgentTarget) -> Result<VerifiedDescription, ClientError> {
-        let named = target.named(self.options.local)?;
+        let named_host = target.named_host(self.options.local)?;
         match target {
-            AgentTarget::Did(did) => self.describe_did(did, named).await,
-            AgentTarget::Description(url) => self.describe_at(url, named).await,
+            AgentTarget::Did(did) => self.describe_did(did, named_host).await,
+            AgentTarget::Description(url) => self.describe_at(url, named_host).await,
             AgentTarget::Host(host) => {
                 let url = self.only_agent(host).await?;
-                self.describe_at(&url, named).await
+                self.describe_at(&url, named_host).await
             }
         }
     }
 
-    pub(super) async fn describe_did(&self, did: &Did, named: NamedHost) -> Result<VerifiedDescription, ClientError> {
+    pub(super) async fn describe_did(
+        &self,
+        did: &Did,
+        named_host: NamedHost,
+    ) -> Result<VerifiedDescription, ClientError> {
         let mut notes = Vec::new();
-        let bound = self.current(did, &named, &mut notes).await?;
+        let bound = self.current(did, &named_host, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {
             let message = format!("the document of {} names no description", bound.did());
             return Err(ClientError::new(Reason::BadDid, message).advice("name the address of its description"));
@@ -82,58 +86,64 @@ impl AnpClient {
             let message = format!("the description of {did} is at {:?}: {why}", plain(&service.endpoint));
             ClientError::new(Reason::BadDid, message)
         })?;
-        let mut read = self.read_description(&url, &named).await?;
+        let mut read = self.read_description(&url, &named_host).await?;
         notes.append(&mut read.notes);
         read.notes = notes;
-        let lookup = match read.whole.get("did").and_then(Value::as_str) {
-            Some(said) if said == bound.did().as_str() => DidLookup::Found(Arc::clone(&bound)),
-            Some(said) => DidLookup::Wrong(format!("{} leads to the description of {}", bound.did(), plain(said))),
+        let lookup = match read.raw.get("did").and_then(Value::as_str) {
+            Some(claimed_did) if claimed_did == bound.did().as_str() => DidLookup::Found(Arc::clone(&bound)),
+            Some(claimed_did) => {
+                DidLookup::Wrong(format!("{} leads to the description of {}", bound.did(), plain(claimed_did)))
+            }
             None => DidLookup::None,
         };
-        Ok(self.described(url, named, read, &lookup))
+        Ok(self.described(url, named_host, read, &lookup))
     }
 
-    pub(super) async fn describe_at(&self, url: &Url, named: NamedHost) -> Result<VerifiedDescription, ClientError> {
-        let read = self.read_description(url, &named).await?;
-        let lookup = self.look_up(read.description.did.as_deref(), &named).await;
-        Ok(self.described(url.clone(), named, read, &lookup))
+    pub(super) async fn describe_at(
+        &self,
+        url: &Url,
+        named_host: NamedHost,
+    ) -> Result<VerifiedDescription, ClientError> {
+        let read = self.read_description(url, &named_host).await?;
+        let lookup = self.look_up(read.description.did.as_deref(), &named_host).await;
+        Ok(self.described(url.clone(), named_host, read, &lookup))
     }
 
     fn described(
         &self,
         url: Url,
-        named: NamedHost,
+        named_host: NamedHost,
         read: FetchedDescription,
         lookup: &DidLookup,
     ) -> VerifiedDescription {
-        let FetchedDescription { whole, description, mut notes } = read;
+        let FetchedDescription { raw, description, mut notes } = read;
         let challenge = self.options.challenge.as_deref();
-        let checks = checks(&ClaimedDescription { whole: &whole, url: &url, challenge }, lookup, self.clock.now());
+        let checks = checks(&ClaimedDescription { raw: &raw, url: &url, challenge }, lookup, self.http.clock.now());
         let document = match lookup {
             DidLookup::Found(document) if !document.document().deactivated() => Some(Arc::clone(document)),
             _ => None,
         };
-        if !named.is_host_of(&url) {
+        if !named_host.is_host_of(&url) {
             notes.push(format!("the description is on another host: {}", authority(&url)));
         }
-        VerifiedDescription { url, description, whole, document, checks, notes, named }
+        VerifiedDescription { url, description, raw, document, checks, notes, named_host }
     }
 
-    async fn look_up(&self, did: Option<&str>, named: &NamedHost) -> DidLookup {
+    async fn look_up(&self, did: Option<&str>, named_host: &NamedHost) -> DidLookup {
         let Some(text) = did else { return DidLookup::None };
         let did = match Did::parse(text) {
             Ok(did) => did,
             Err(why) => return DidLookup::Unknown(format!("{:?} cannot be looked up: {why}", plain(text))),
         };
-        match self.resolve(&did, named).await {
+        match self.resolve(&did, named_host).await {
             Ok(document) => DidLookup::Found(document),
             Err(error) if error.reason == Reason::BadDid => DidLookup::Wrong(error.message.clone()),
             Err(error) => DidLookup::Unknown(format!("the document of {did} cannot be had: {}", error.message)),
         }
     }
 
-    async fn read_description(&self, url: &Url, named: &NamedHost) -> Result<FetchedDescription, ClientError> {
-        let value = self.document(url, named, AnpDocumentType::AgentDescription.max_bytes()).await?;
+    async fn read_description(&self, url: &Url, named_host: &NamedHost) -> Result<FetchedDescription, ClientError> {
+        let value = self.http.document(url, named_host, AnpDocumentType::AgentDescription.max_bytes()).await?;
         tolerate(url, value)
     }
 }
@@ -141,26 +151,28 @@ impl AnpClient {
 /// Parses a description leniently: known deviations of other software are accepted and listed in the notes.
 fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> {
     let report = validate::check(AnpDocumentType::AgentDescription, &value);
-    let Value::Object(whole) = value else { return Err(ClientError::invalid(url, &report)) };
+    let Value::Object(raw) = value else { return Err(ClientError::invalid(url, &report)) };
     if report.valid
-        && let Ok(description) = serde_json::from_value(Value::Object(whole.clone()))
+        && let Ok(description) = serde_json::from_value(Value::Object(raw.clone()))
     {
-        return Ok(FetchedDescription { whole, description, notes: Vec::new() });
+        return Ok(FetchedDescription { raw, description, notes: Vec::new() });
     }
-    let is_some_agent = whole.get("name").is_some_and(Value::is_string) && whole.get("interfaces").is_some();
-    let Some(description) = completed(&whole).filter(|_| is_some_agent) else {
+    let is_some_agent = raw.get("name").is_some_and(Value::is_string) && raw.get("interfaces").is_some();
+    let Some(description) = completed(&raw).filter(|_| is_some_agent) else {
         return Err(ClientError::invalid(url, &report));
     };
-    let reported = report.errors.iter().take(TOLD).map(|fault| plain(&fault.to_string()));
+    let reported = report.errors.iter().take(LISTED_FAULTS).map(|fault| plain(&fault.to_string()));
     let mut notes = vec![format!("{} breaks the specification", shown(url))];
     notes.extend(reported);
-    notes.extend(report.errors.get(TOLD).map(|_| format!("and {} more faults", report.errors.len() - TOLD)));
-    Ok(FetchedDescription { whole, description, notes })
+    notes.extend(
+        report.errors.get(LISTED_FAULTS).map(|_| format!("and {} more faults", report.errors.len() - LISTED_FAULTS)),
+    );
+    Ok(FetchedDescription { raw, description, notes })
 }
 
 /// Adds defaults for members that some software omits. No default is security-relevant.
-fn completed(whole: &Map<String, Value>) -> Option<AgentDescription> {
-    let mut filled = whole.clone();
+fn completed(raw: &Map<String, Value>) -> Option<AgentDescription> {
+    let mut filled = raw.clone();
     let mut usual = |name: &str, value: Value| {
         filled.entry(name.to_owned()).or_insert(value);
     };
@@ -168,9 +180,9 @@ fn completed(whole: &Map<String, Value>) -> Option<AgentDescription> {
     usual("protocolVersion", json!(PROTOCOL_VERSION));
     usual("securityDefinitions", json!({}));
     usual("security", json!([]));
-    if whole.get("type").and_then(Value::as_str) == Some(Product::TYPE) {
-        let said = whole.get("identifier").filter(|id| id.as_str().is_some_and(|id| id.starts_with("did:")));
-        said.into_iter().for_each(|did| usual("did", did.clone()));
+    if raw.get("type").and_then(Value::as_str) == Some(Product::TYPE) {
+        let claimed_did = raw.get("identifier").filter(|id| id.as_str().is_some_and(|id| id.starts_with("did:")));
+        claimed_did.into_iter().for_each(|did| usual("did", did.clone()));
     }
     filled.insert("type".to_owned(), json!(AgentDescription::TYPE));
     let read = |filled: &Map<String, Value>| serde_json::from_value(Value::Object(filled.clone())).ok();

@@ -1,17 +1,21 @@
 //! Sends one HTTP request of the ANP client and authenticates it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::json;
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse};
+use nuncio_engine::ports::{Clock, Fetch};
 use nuncio_identity::challenge::{self, AccessGrant, Challenge};
-use serde_json::{Value, json};
+use serde_json::Value;
 use url::Url;
 
-use super::AnpClient;
+use super::Bearer;
 use super::error::{ClientError, Reason, plain, shown};
+use super::sign::RequestSigner;
 use super::target::NamedHost;
+use super::tokens::TokenCache;
 
 /// When the client sends its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,62 +28,74 @@ pub(super) enum AuthTiming {
 #[derive(Debug)]
 pub(super) struct ClientRequest<'a> {
     pub(super) url: &'a Url,
-    pub(super) named: &'a NamedHost,
+    pub(super) named_host: &'a NamedHost,
     /// `None` sends GET, a body sends POST with JSON.
     pub(super) body: Option<Bytes>,
-    pub(super) introduction: AuthTiming,
+    pub(super) auth_timing: AuthTiming,
     pub(super) max_bytes: usize,
     pub(super) timeout: Duration,
 }
 
-impl AnpClient {
+/// Sends requests with the credentials of the client. Clones share the tokens that servers granted.
+#[derive(Debug, Clone)]
+pub(super) struct HttpExchange {
+    pub(super) fetch: Arc<dyn Fetch>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) signer: Option<Arc<dyn RequestSigner>>,
+    pub(super) bearer: Option<Bearer>,
+    pub(super) tokens: Arc<TokenCache>,
+    /// Time limit for one request with its response, unless a caller names another.
+    pub(super) timeout: Duration,
+}
+
+impl HttpExchange {
     /// Sends a request, and repeats it once with a signature if the server asks for one. A redirect is an error; the
     /// caller judges any other status.
-    pub(super) async fn exchange(&self, ask: &ClientRequest<'_>) -> Result<FetchResponse, ClientError> {
-        let request = self.request(ask)?;
-        let kept = |name: &str| matches!(name, "authorization" | "signature");
-        let first = self.with_credentials(request.clone(), ask, ask.introduction)?;
+    pub(super) async fn exchange(&self, outgoing: &ClientRequest<'_>) -> Result<FetchResponse, ClientError> {
+        let request = self.request(outgoing)?;
+        let is_credential = |name: &str| matches!(name, "authorization" | "signature");
+        let first = self.with_credentials(request.clone(), outgoing, outgoing.auth_timing)?;
         let by_token = first.headers.iter().any(|(name, _)| name == "authorization");
-        let said = first.headers.iter().any(|(name, _)| kept(&name.to_ascii_lowercase()));
+        let has_credentials = first.headers.iter().any(|(name, _)| is_credential(&name.to_ascii_lowercase()));
         let answer = self.send(first).await?;
         if answer.status != 401 {
             return Ok(answer);
         }
         let Some(signer) = &self.signer else { return Ok(answer) };
         if by_token && self.bearer.is_none() {
-            self.tokens.forget(ask.url, &signer.did());
+            self.tokens.forget(outgoing.url, &signer.did());
         }
-        let asked = answer.header("www-authenticate").and_then(Challenge::read);
+        let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);
         // After a refused signature, another attempt is made only if the challenge allows it.
-        if said && !by_token && !asked.as_ref().is_some_and(Challenge::is_retryable) {
+        if has_credentials && !by_token && !challenge_sent.as_ref().is_some_and(Challenge::is_retryable) {
             return Ok(answer);
         }
-        let wanted = answer.header("accept-signature").map(challenge::accepted_components).unwrap_or_default();
-        let nonce = asked.and_then(|asked| asked.nonce);
+        let components = answer.header("accept-signature").map(challenge::accepted_components).unwrap_or_default();
+        let nonce = challenge_sent.and_then(|challenge_sent| challenge_sent.nonce);
         let mut again = request;
-        signer.sign(&mut again, nonce.as_deref(), &wanted).map_err(|why| cannot_sign(ask.url, &why))?;
+        signer.sign(&mut again, nonce.as_deref(), &components).map_err(|why| cannot_sign(outgoing.url, &why))?;
         self.send(again).await
     }
 
-    fn request(&self, ask: &ClientRequest<'_>) -> Result<FetchRequest, ClientError> {
-        let mut url = ask.url.clone();
+    fn request(&self, outgoing: &ClientRequest<'_>) -> Result<FetchRequest, ClientError> {
+        let mut url = outgoing.url.clone();
         url.set_fragment(None);
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
             return Err(ClientError::new(Reason::Refused, message));
         }
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
-        if ask.body.is_some() {
+        if outgoing.body.is_some() {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
         Ok(FetchRequest {
-            method: if ask.body.is_some() { "POST" } else { "GET" },
-            trust: ask.named.trust(&url),
+            method: if outgoing.body.is_some() { "POST" } else { "GET" },
+            trust: outgoing.named_host.trust(&url),
             url,
             headers,
-            body: ask.body.clone(),
-            timeout: ask.timeout,
-            max_bytes: ask.max_bytes,
+            body: outgoing.body.clone(),
+            timeout: outgoing.timeout,
+            max_bytes: outgoing.max_bytes,
         })
     }
 
@@ -87,31 +103,27 @@ impl AnpClient {
     fn with_credentials(
         &self,
         mut request: FetchRequest,
-        ask: &ClientRequest<'_>,
+        outgoing: &ClientRequest<'_>,
         when: AuthTiming,
     ) -> Result<FetchRequest, ClientError> {
         let bearer = |token: &str| ("authorization".to_owned(), format!("Bearer {token}"));
-        if let Some(token) = self.bearer.as_ref().filter(|_| ask.named.is_origin_of(ask.url)) {
+        if let Some(token) = self.bearer.as_ref().filter(|_| outgoing.named_host.is_origin_of(outgoing.url)) {
             request.headers.push(bearer(&token.0));
             return Ok(request);
         }
         let Some(signer) = self.signer.as_ref().filter(|_| when == AuthTiming::AtOnce) else { return Ok(request) };
-        match self.tokens.get(ask.url, &signer.did(), self.clock.now()) {
+        match self.tokens.get(outgoing.url, &signer.did(), self.clock.now()) {
             Some(token) => request.headers.push(bearer(&token)),
-            None => signer.sign(&mut request, None, &[]).map_err(|why| cannot_sign(ask.url, &why))?,
+            None => signer.sign(&mut request, None, &[]).map_err(|why| cannot_sign(outgoing.url, &why))?,
         }
         Ok(request)
     }
 
     async fn send(&self, request: FetchRequest) -> Result<FetchResponse, ClientError> {
         let url = request.url.clone();
-        let answer = self.fetch.fetch(request).await.map_err(|error| ClientError::unfetched(&url, error))?;
+        let answer = self.fetch.fetch(request).await.map_err(|error| ClientError::unfetched(&error))?;
         if (300..400).contains(&answer.status) {
-            let location = answer.header("location").map(plain).unwrap_or_default();
-            let message = format!("{} answered {}: it says it is at {location:?}", shown(&url), answer.status);
-            let details = json!({"url": shown(&url), "status": answer.status, "location": location});
-            let error = ClientError::new(Reason::Redirected, message).details(details);
-            return Err(error.advice("redirects are not followed; name the final address if you trust it"));
+            return Err(ClientError::redirected(&url, &answer));
         }
         if let (Some(signer), Some(grant)) =
             (&self.signer, answer.header("authentication-info").and_then(AccessGrant::read))
@@ -123,10 +135,16 @@ impl AnpClient {
     }
 
     /// Fetches a JSON document, with limits on size and depth.
-    pub(super) async fn document(&self, url: &Url, named: &NamedHost, max_bytes: usize) -> Result<Value, ClientError> {
-        let timeout = self.options.exchange;
-        let introduction = AuthTiming::WhenAsked;
-        let answer = self.exchange(&ClientRequest { url, named, body: None, introduction, max_bytes, timeout }).await?;
+    pub(super) async fn document(
+        &self,
+        url: &Url,
+        named_host: &NamedHost,
+        max_bytes: usize,
+    ) -> Result<Value, ClientError> {
+        let timeout = self.timeout;
+        let auth_timing = AuthTiming::WhenAsked;
+        let answer =
+            self.exchange(&ClientRequest { url, named_host, body: None, auth_timing, max_bytes, timeout }).await?;
         let body = json_body(url, &answer, self.signer.is_some())?;
         json::read(body, max_bytes).map_err(|unreadable| {
             let message = format!("{} is no document: it {}", shown(url), plain(&unreadable.to_string()));
@@ -140,44 +158,38 @@ pub(super) fn json_body<'a>(url: &Url, answer: &'a FetchResponse, signed: bool) 
     if answer.status != 200 {
         return Err(status_error(url, answer, signed));
     }
-    let kind = answer.header("content-type").unwrap_or_default();
-    if !json::is_json(kind) {
-        let essence = json::essence(kind);
-        let said = if essence.is_empty() { "no type".to_owned() } else { plain(essence) };
-        let message = format!("{} answered with {said}, where it must be application/json", shown(url));
-        return Err(ClientError::new(Reason::WrongType, message).details(json!({"content_type": said})));
-    }
+    ClientError::check_json_type(url, answer, "it must be")?;
     Ok(&answer.body)
 }
 
 /// The error for a status other than 200.
 pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> ClientError {
-    let (place, status) = (shown(url), answer.status);
-    let asked = answer.header("www-authenticate").and_then(Challenge::read);
-    let why = asked.and_then(|asked| asked.description.or(asked.error));
+    let (address, status) = (shown(url), answer.status);
+    let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);
+    let why = challenge_sent.and_then(|challenge_sent| challenge_sent.description.or(challenge_sent.error));
     let why = why.map(|why| format!(": {}", plain(&why))).unwrap_or_default();
     match status {
         401 => {
             let advice = if signed { "it does not take our signature" } else { "it wants a signature by a DID" };
-            ClientError::new(Reason::IdentityNeeded, format!("{place} wants to know who asks{why}")).advice(advice)
+            ClientError::new(Reason::IdentityNeeded, format!("{address} wants to know who asks{why}")).advice(advice)
         }
-        403 => ClientError::new(Reason::Forbidden, format!("{place} does not let us{why}")),
-        409 => superseded(&place, &answer.body),
-        _ => ClientError::new(Reason::Answered, format!("{place} answered {status}{why}")),
+        403 => ClientError::new(Reason::Forbidden, format!("{address} does not let us{why}")),
+        409 => superseded(&address, &answer.body),
+        _ => ClientError::new(Reason::Answered, format!("{address} answered {status}{why}")),
     }
     .answered(status)
 }
 
 /// Error for a response that says that the client's own DID was superseded.
-fn superseded(place: &str, body: &[u8]) -> ClientError {
-    let said: Value = serde_json::from_slice(body).unwrap_or_default();
-    let text = |name: &str| said.get(name).and_then(Value::as_str).map(plain);
+fn superseded(address: &str, body: &[u8]) -> ClientError {
+    let response: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |name: &str| response.get(name).and_then(Value::as_str).map(plain);
     match (text("code").as_deref(), text("requestedDid"), text("currentDid")) {
         (Some("did_superseded"), Some(requested), Some(current)) => {
-            let message = format!("{place} says that {requested} has given way to {current}");
-            ClientError::new(Reason::Superseded, message).details(said)
+            let message = format!("{address} says that {requested} has given way to {current}");
+            ClientError::new(Reason::Superseded, message).details(response)
         }
-        _ => ClientError::new(Reason::Answered, format!("{place} answered 409")),
+        _ => ClientError::new(Reason::Answered, format!("{address} answered 409")),
     }
 }
 

@@ -16,22 +16,22 @@ use super::target::AgentTarget;
 use crate::negotiation::ExecutionMode;
 
 /// How long a cached description is used without fetching it again.
-const FRESH: Duration = Duration::from_secs(60);
+const MAX_AGE: Duration = Duration::from_secs(60);
 /// Maximum number of cached descriptions.
-const KEPT: usize = 256;
+const MAX_CACHED: usize = 256;
 
 /// How the method to call is chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MethodChoice {
     Method(String),
-    /// By negotiating with the agent.
+    /// The method is found by negotiating with the agent.
     Negotiate(NegotiationRequest),
 }
 
 #[derive(Debug, Clone)]
 pub struct Invocation {
     pub target: AgentTarget,
-    pub way: MethodChoice,
+    pub method: MethodChoice,
     pub arguments: Map<String, Value>,
     pub timeout: Option<Duration>,
 }
@@ -42,7 +42,7 @@ pub(super) struct DescriptionCache(BoundedCache<String, Arc<VerifiedDescription>
 
 impl Default for DescriptionCache {
     fn default() -> Self {
-        Self(BoundedCache::new(KEPT))
+        Self(BoundedCache::new(MAX_CACHED))
     }
 }
 
@@ -50,39 +50,39 @@ impl AnpClient {
     /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the description is fetched
     /// and negotiated again, once.
     pub async fn invoke(&self, invocation: &Invocation) -> Result<Value, ClientError> {
-        let Invocation { target, way, arguments, timeout } = invocation;
-        let (agent, read_now) = self.known_agent(target).await?;
-        let stale = match self.attempt(&agent, way, arguments, *timeout).await {
+        let Invocation { target, method, arguments, timeout } = invocation;
+        let (agent, read_now) = self.described_agent(target).await?;
+        let stale = match self.attempt(&agent, method, arguments, *timeout).await {
             Err(error) if error.is_stale() => error,
             outcome => {
                 // The caller's permissions changed, and the agreement depends on them (ANP-06 §10.1).
                 if let Err(error) = &outcome
                     && matches!(error.reason, Reason::Forbidden | Reason::IdentityNeeded)
                 {
-                    self.disagree(&agent);
+                    self.forget_agreements(&agent);
                 }
                 return outcome;
             }
         };
-        let agreed = matches!(way, MethodChoice::Negotiate(_));
+        let agreed = matches!(method, MethodChoice::Negotiate(_));
         if read_now && !agreed {
             return Err(stale);
         }
-        self.disagree(&agent);
+        self.forget_agreements(&agent);
         self.forget_agent(target);
-        let (agent, _) = self.known_agent(target).await?;
-        self.attempt(&agent, way, arguments, *timeout).await
+        let (agent, _) = self.described_agent(target).await?;
+        self.attempt(&agent, method, arguments, *timeout).await
     }
 
     async fn attempt(
         &self,
         agent: &VerifiedDescription,
-        way: &MethodChoice,
+        method: &MethodChoice,
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
         let (operation, _) =
-            self.prepare(agent, way, &arguments.keys().map(String::as_str).collect::<Vec<_>>()).await?;
+            self.prepare(agent, method, &arguments.keys().map(String::as_str).collect::<Vec<_>>()).await?;
         self.call(agent, &operation, arguments, timeout).await
     }
 
@@ -90,14 +90,14 @@ impl AnpClient {
     pub async fn prepare(
         &self,
         agent: &VerifiedDescription,
-        way: &MethodChoice,
+        method: &MethodChoice,
         names: &[&str],
     ) -> Result<(Operation, Option<Agreement>), ClientError> {
-        agent.checks.trusted()?;
-        match way {
+        agent.checks.ensure_trusted()?;
+        match method {
             MethodChoice::Method(name) => Ok((self.operation(agent, name).await?, None)),
-            MethodChoice::Negotiate(wish) => {
-                let agreement = self.agree(agent, wish).await?;
+            MethodChoice::Negotiate(needs) => {
+                let agreement = self.agree(agent, needs).await?;
                 let operation = self.agreed_operation(agent, &agreement, names).await?;
                 Ok((operation, Some(agreement)))
             }
@@ -127,24 +127,24 @@ impl AnpClient {
     }
 
     /// Returns the description of a target, and whether it was fetched just now.
-    async fn known_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
-        let now = self.clock.now();
-        let key = self.known_key(target);
-        if let Some(agent) = self.known.0.get(&key, now) {
+    async fn described_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
+        let now = self.http.clock.now();
+        let key = self.cache_key(target);
+        if let Some(agent) = self.descriptions.0.get(&key, now) {
             return Ok((agent, false));
         }
         let agent = Arc::new(self.describe(target).await?);
-        self.known.0.put(key, Arc::clone(&agent), now.after(FRESH));
+        self.descriptions.0.put(key, Arc::clone(&agent), now.after(MAX_AGE));
         Ok((agent, true))
     }
 
     fn forget_agent(&self, target: &AgentTarget) {
-        self.known.0.remove(&self.known_key(target));
+        self.descriptions.0.remove(&self.cache_key(target));
     }
 
     /// The cache key includes the caller, because a description may differ by caller.
-    fn known_key(&self, target: &AgentTarget) -> String {
-        let who = self.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
+    fn cache_key(&self, target: &AgentTarget) -> String {
+        let who = self.http.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
         format!("{who} {target}")
     }
 }
@@ -159,14 +159,14 @@ fn chosen(agreement: &Agreement, all: &[Operation], names: &[&str]) -> Result<Op
     let capability = result.selected.as_ref().and_then(|it| it.capability.as_deref());
     let of_capability = capability.and_then(|id| id.rsplit('.').next());
     let takes = |it: &&Operation| {
-        let known = it.input["properties"].as_object();
+        let properties = it.input["properties"].as_object();
         let needed = it.input["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        names.iter().all(|name| known.is_some_and(|known| known.contains_key(*name)))
+        names.iter().all(|name| properties.is_some_and(|properties| properties.contains_key(*name)))
             && needed.into_iter().all(|name| names.contains(&name))
     };
     let only = |mut some: Vec<&Operation>| if some.len() == 1 { some.pop().cloned() } else { None };
-    let named = of_schema.and_then(of_name).or_else(|| of_capability.and_then(of_name)).cloned();
-    let found = named.or_else(|| only(all.iter().collect())).or_else(|| only(all.iter().filter(takes).collect()));
+    let by_name = of_schema.and_then(of_name).or_else(|| of_capability.and_then(of_name)).cloned();
+    let found = by_name.or_else(|| only(all.iter().collect())).or_else(|| only(all.iter().filter(takes).collect()));
     found.ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
         let message = format!(

@@ -38,16 +38,16 @@ impl AnpClient {
     /// # Errors
     /// The list is unavailable or invalid, leads to another host, or has too many pages.
     pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
-        let named = NamedHost::by(host);
+        let named_host = NamedHost::by(host);
         let mut url = host.clone();
         url.set_path(WELL_KNOWN);
         let mut listing = HostListing { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
-        let (mut seen, mut known) = (HashSet::from([url.clone()]), HashSet::new());
+        let (mut seen, mut listed) = (HashSet::from([url.clone()]), HashSet::new());
         let mut next = Some(url.clone());
         while let Some(here) = next.take() {
-            let page = self.page(&here, &named).await?;
+            let page = self.page(&here, &named_host).await?;
             for item in page.items {
-                listing.take(&here, &item, &mut known);
+                listing.take(&here, &item, &mut listed);
             }
             if listing.agents.len() > MAX_AGENTS {
                 return Err(unusable(format!("{} lists more than {MAX_AGENTS} agents", shown(&url))));
@@ -68,8 +68,8 @@ impl AnpClient {
         Ok(listing)
     }
 
-    async fn page(&self, url: &Url, named: &NamedHost) -> Result<CollectionPage, ClientError> {
-        let value = self.document(url, named, AnpDocumentType::CollectionPage.max_bytes()).await?;
+    async fn page(&self, url: &Url, named_host: &NamedHost) -> Result<CollectionPage, ClientError> {
+        let value = self.http.document(url, named_host, AnpDocumentType::CollectionPage.max_bytes()).await?;
         let report = validate::check(AnpDocumentType::CollectionPage, &value);
         if !report.valid {
             return Err(ClientError::invalid(url, &report));
@@ -99,20 +99,20 @@ impl AnpClient {
 }
 
 impl HostListing {
-    fn take(&mut self, page: &Url, item: &CollectionItem, known: &mut HashSet<Url>) {
-        let place = plain(&item.id);
+    fn take(&mut self, page: &Url, item: &CollectionItem, listed: &mut HashSet<Url>) {
+        let id = plain(&item.id);
         match page.join(&item.id) {
             Ok(url) if !matches!(url.scheme(), "http" | "https") => {
-                self.notes.push(format!("{place:?} is not an http: or https: address, and left out"));
+                self.notes.push(format!("{id:?} is not an http: or https: address, and left out"));
             }
-            Ok(url) if !known.insert(url.clone()) => self.notes.push(format!("{place} is listed twice")),
+            Ok(url) if !listed.insert(url.clone()) => self.notes.push(format!("{id} is listed twice")),
             Ok(url) => {
                 if url.origin() != page.origin() {
-                    self.notes.push(format!("{place} is on another host"));
+                    self.notes.push(format!("{id} is on another host"));
                 }
                 self.agents.push(HostAgent { name: item.name.as_deref().map(plain), url });
             }
-            Err(_) => self.notes.push(format!("{place:?} is no address, and left out")),
+            Err(_) => self.notes.push(format!("{id:?} is no address, and left out")),
         }
     }
 }

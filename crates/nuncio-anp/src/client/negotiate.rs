@@ -8,7 +8,7 @@ mod local_choice;
 
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::origin_proof::OriginRequest;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
@@ -22,8 +22,7 @@ use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::AuthTiming;
 use crate::wire::{
-    CallerCapabilities, CandidateProtocol, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError,
-    method, profile,
+    CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError, method, profile,
 };
 
 /// What a caller needs from an interface. The request contains nothing of the data that will be sent later.
@@ -45,7 +44,7 @@ pub struct NegotiationRequest {
     /// Whether a new protocol may be drafted if no structured interface matches.
     pub draft: bool,
     /// The caller's decision on an earlier protocol draft.
-    pub word: Option<DraftDecision>,
+    pub draft_decision: Option<DraftDecision>,
 }
 
 /// Result of a negotiation. The agreement grants no permission: the following call is authorised on its own.
@@ -65,7 +64,7 @@ pub struct Agreement {
 pub enum ChosenBy {
     /// The agent chose the interface, at its negotiation endpoint.
     Agent(Box<MessageService>),
-    /// This client, from the description alone.
+    /// The client chose the interface, from the description alone.
     Client {
         /// Why the client chose the interface itself.
         why: String,
@@ -84,7 +83,7 @@ impl NegotiationRequest {
 
     /// Returns whether the request concerns a protocol draft.
     fn drafts(&self) -> bool {
-        self.draft || self.word.is_some()
+        self.draft || self.draft_decision.is_some()
     }
 
     /// The security profiles we support, plus the requested one, so that any can be requested.
@@ -94,40 +93,31 @@ impl NegotiationRequest {
     }
 
     fn body(&self, negotiation_id: String) -> NegotiateBody {
-        let texts = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let texts =
+            |list: &[&str]| Some(list.iter().map(|draft_decision| (*draft_decision).to_owned()).collect::<Vec<_>>());
         let securities: Vec<_> = self.securities().iter().map(|it| it.as_str()).collect();
         let modes = self.calls_only.then_some([ExecutionMode::DirectStructuredCall.as_str()]);
         NegotiateBody {
             negotiation_id: Some(negotiation_id),
             mode: self.drafts().then(|| NegotiationMode::Drafting.as_str().to_owned()),
-            intent: Intent {
-                name: None,
-                description: self.intent.clone(),
-                intent_tags: self.tags.clone(),
-                input_summary: None,
-                extra: Map::new(),
-            },
+            intent: Intent { description: self.intent.clone(), intent_tags: self.tags.clone(), ..Intent::default() },
             required_capabilities: self.required.clone(),
             caller_capabilities: Some(CallerCapabilities {
                 supported_profiles: texts(&self.profiles()),
                 supported_security_profiles: texts(&securities),
                 supported_content_types: texts(&Self::CONTENT_TYPES),
                 supported_execution_modes: modes.and_then(|modes| texts(&modes)),
-                limits: None,
-                extra: Map::new(),
+                ..CallerCapabilities::default()
             }),
             constraints: Some(Constraints {
-                preferred_interface_types: Vec::new(),
                 requires_human_authorization: self.human_authorization,
                 max_latency_ms: self.max_latency_ms,
                 allow_natural_language_fallback: Some(!self.calls_only),
                 required_security_profile: self.security.map(|it| it.as_str().to_owned()),
-                preferred_content_types: Vec::new(),
-                extra: Map::new(),
+                ..Constraints::default()
             }),
-            candidate_interface_refs: Vec::new(),
-            candidate_protocols: self.word.iter().filter_map(draft_candidate).collect(),
-            extra: Map::new(),
+            candidate_protocols: self.draft_decision.iter().map(DraftDecision::candidate).collect(),
+            ..NegotiateBody::default()
         }
     }
 }
@@ -137,15 +127,15 @@ impl AnpClient {
     pub async fn agree(
         &self,
         agent: &VerifiedDescription,
-        wish: &NegotiationRequest,
+        needs: &NegotiationRequest,
     ) -> Result<Agreement, ClientError> {
-        agent.checks.trusted()?;
-        match self.agreements.get(self, agent, wish) {
-            Some(kept) => {
-                log_agreement(&kept);
-                Ok(kept)
+        agent.checks.ensure_trusted()?;
+        match self.agreements.get(self, agent, needs) {
+            Some(cached) => {
+                log_agreement(&cached);
+                Ok(cached)
             }
-            None => self.negotiate(agent, wish).await,
+            None => self.negotiate(agent, needs).await,
         }
     }
 
@@ -153,24 +143,26 @@ impl AnpClient {
     pub async fn negotiate(
         &self,
         agent: &VerifiedDescription,
-        wish: &NegotiationRequest,
+        needs: &NegotiationRequest,
     ) -> Result<Agreement, ClientError> {
-        agent.checks.trusted()?;
-        self.agreements.forget(agent, wish, self);
-        let agreement = match self.partner(agent).await? {
-            Partner::Nobody(why) => local_choice::choose(self, agent, wish, why)?,
-            Partner::Service(runtime, notes) => self.negotiate_with_agent(agent, wish, runtime, notes).await?,
+        agent.checks.ensure_trusted()?;
+        self.agreements.forget(agent, needs, self);
+        let agreement = match self.find_partner(agent).await? {
+            NegotiationPartner::Nobody(why) => local_choice::choose(self, agent, needs, why)?,
+            NegotiationPartner::Service(runtime, notes) => {
+                self.negotiate_with_agent(agent, needs, runtime, notes).await?
+            }
         };
         log_agreement(&agreement);
         // Drafts change with each negotiation, so they are not cached.
-        if !wish.drafts() {
-            self.agreements.put(self, agent, wish, &agreement);
+        if !needs.drafts() {
+            self.agreements.put(self, agent, needs, &agreement);
         }
         Ok(agreement)
     }
 
     /// Removes all cached agreements with an agent.
-    pub fn disagree(&self, agent: &VerifiedDescription) {
+    pub fn forget_agreements(&self, agent: &VerifiedDescription) {
         self.agreements.forget_all(agent);
     }
 
@@ -183,45 +175,47 @@ impl AnpClient {
     }
 
     /// Finds the negotiation partner; none if the description or the capabilities exclude negotiation (ANP-06 §6.3).
-    async fn partner(&self, agent: &VerifiedDescription) -> Result<Partner, ClientError> {
+    async fn find_partner(&self, agent: &VerifiedDescription) -> Result<NegotiationPartner, ClientError> {
         if agent.description.negotiation().is_none() {
-            return Ok(Partner::Nobody("it declares no MetaProtocolInterface".to_owned()));
+            return Ok(NegotiationPartner::Nobody("it declares no MetaProtocolInterface".to_owned()));
         }
         if agent.did().is_none() {
-            return Ok(Partner::Nobody("no DID that holds could be addressed".to_owned()));
+            return Ok(NegotiationPartner::Nobody("no DID that holds could be addressed".to_owned()));
         }
         let (endpoint, notes) = self.endpoint(agent)?;
         let runtime = match self.runtime(agent, &endpoint).await {
             Ok(runtime) => runtime,
-            Err(error) if error.said.as_ref().and_then(RpcError::known) == Some(ErrorCode::MethodNotFound) => {
-                return Ok(Partner::Nobody("its service does not say what it can do".to_owned()));
+            Err(error)
+                if error.rpc_error.as_ref().and_then(RpcError::known_code) == Some(ErrorCode::MethodNotFound) =>
+            {
+                return Ok(NegotiationPartner::Nobody("its service does not say what it can do".to_owned()));
             }
             Err(error) => return Err(error),
         };
         self.agreements.compare(agent, &runtime);
-        if !runtime.speaks(profile::NEGOTIATION) {
-            return Ok(Partner::Nobody("its service does not negotiate at this moment".to_owned()));
+        if !runtime.supports_profile(profile::NEGOTIATION) {
+            return Ok(NegotiationPartner::Nobody("its service does not negotiate at this moment".to_owned()));
         }
-        Ok(Partner::Service(Box::new(runtime), notes))
+        Ok(NegotiationPartner::Service(Box::new(runtime), notes))
     }
 
     async fn negotiate_with_agent(
         &self,
         agent: &VerifiedDescription,
-        wish: &NegotiationRequest,
+        needs: &NegotiationRequest,
         runtime: Box<MessageService>,
         mut notes: Vec<String>,
     ) -> Result<Agreement, ClientError> {
         let id = random_name(&*self.entropy, "neg-");
-        let request = self.negotiate_request(agent, wish, &id)?;
+        let request = self.negotiate_request(agent, needs, &id)?;
         let endpoint = runtime.endpoint.clone();
-        let asked = self.post(&endpoint, &agent.named, &request, AuthTiming::WhenAsked, None).await;
-        let result = asked?;
+        let response = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await;
+        let result = response?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} answered with no result of a negotiation: {why}", shown(&endpoint));
             ClientError::new(Reason::BadAgreement, message)
         })?;
-        notes.extend(check::check(&result, &id, wish, agent.did(), self.clock.now())?);
+        notes.extend(check::check(&result, &id, needs, agent.did(), self.http.clock.now())?);
         notes.extend(self.known_interface(agent, &result).await?);
         Ok(Agreement { result, decided: ChosenBy::Agent(runtime), notes, reused: false })
     }
@@ -230,7 +224,7 @@ impl AnpClient {
     fn negotiate_request(
         &self,
         agent: &VerifiedDescription,
-        wish: &NegotiationRequest,
+        needs: &NegotiationRequest,
         id: &str,
     ) -> Result<Value, ClientError> {
         let mut meta = json!({
@@ -238,12 +232,12 @@ impl AnpClient {
             "security_profile": SecurityProfile::TransportProtected.as_str(),
             "target": {"kind": "agent", "did": agent.did().map(nuncio_identity::Did::as_str)},
             "operation_id": random_name(&*self.entropy, "op-"),
-            "created_at": nuncio_identity::rfc3339::write(self.clock.now()),
+            "created_at": nuncio_identity::rfc3339::write(self.http.clock.now()),
             "content_type": "application/json",
         });
-        let body = json!(wish.body(id.to_owned()));
+        let body = json!(needs.body(id.to_owned()));
         let mut params = json!({});
-        if let Some(signer) = &self.signer {
+        if let Some(signer) = &self.http.signer {
             meta["sender_did"] = json!(signer.did().as_str());
             let request = OriginRequest { method: method::NEGOTIATE, meta: &meta, body: &body };
             let proof = signer.prove(&request).map_err(|why| {
@@ -269,8 +263,8 @@ impl AnpClient {
         if let Some(id) = selected.interface.as_deref()
             && agent.description.interface(id).is_none()
         {
-            let now = self.describe_at(&agent.url, agent.named.clone()).await?;
-            now.checks.trusted()?;
+            let now = self.describe_at(&agent.url, agent.named_host.clone()).await?;
+            now.checks.ensure_trusted()?;
             if now.description.interface(id).is_none() {
                 if selected.url.is_none() {
                     let message = format!("the interface {:?} was chosen, which nobody describes", plain(id));
@@ -284,7 +278,7 @@ impl AnpClient {
                 let message = format!("what was chosen is at {:?}: {why}", plain(text));
                 ClientError::new(Reason::BadAgreement, message)
             })?;
-            if !agent.is_at_home(&url) {
+            if !agent.is_on_own_host(&url) {
                 notes.push(format!("what was chosen is on another host: {}", shown(&url)));
             }
         }
@@ -292,14 +286,7 @@ impl AnpClient {
     }
 }
 
-fn draft_candidate(word: &DraftDecision) -> Option<CandidateProtocol> {
-    match word.candidate() {
-        Value::Object(fields) => Some(CandidateProtocol::Described(fields)),
-        _ => None,
-    }
-}
-
-enum Partner {
+enum NegotiationPartner {
     Service(Box<MessageService>, Vec<String>),
     Nobody(String),
 }

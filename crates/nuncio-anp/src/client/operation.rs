@@ -38,8 +38,8 @@ impl Operation {
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ClientError> {
         let Ok(schema) = Schema::compile(self.input.clone()) else { return Ok(()) };
         schema.check(&Value::Object(arguments.clone())).map_err(|faults| {
-            let said: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
-            let message = format!("the arguments do not fit {:?}: {}", plain(&self.name), said.join("; "));
+            let messages: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
+            let message = format!("the arguments do not fit {:?}: {}", plain(&self.name), messages.join("; "));
             ClientError::new(Reason::BadArguments, message).advice("nothing was called")
         })
     }
@@ -72,20 +72,17 @@ impl AnpClient {
         let (mut found, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         let mut fetched = 0;
         for interface in agent.description.interfaces.iter().flatten().filter(|it| is_openrpc(it)) {
-            let read = match inline(interface) {
-                Some(document) => Ok((document, agent.url.clone())),
-                None if fetched >= MAX_DOCUMENTS => continue,
-                None => {
-                    fetched += 1;
-                    self.interface_document(agent, interface).await
+            if inline(interface).is_none() {
+                if fetched >= MAX_DOCUMENTS {
+                    continue;
                 }
-            };
-            let read = read.and_then(|(document, base)| methods(interface, &document, &base));
-            match read {
+                fetched += 1;
+            }
+            match self.interface_operations(agent, interface).await {
                 Ok(methods) => {
                     for operation in methods {
-                        let known = |it: &Operation| it.name == operation.name && it.server == operation.server;
-                        if found.len() < MAX_METHODS && !found.iter().any(known) {
+                        let is_listed = |it: &Operation| it.name == operation.name && it.server == operation.server;
+                        if found.len() < MAX_METHODS && !found.iter().any(is_listed) {
                             found.push(operation);
                         }
                     }
@@ -96,7 +93,7 @@ impl AnpClient {
                 }
             }
         }
-        for operation in found.iter().filter(|it| !agent.is_at_home(&it.server)) {
+        for operation in found.iter().filter(|it| !agent.is_on_own_host(&it.server)) {
             let note =
                 format!("{} is called on another host: {}", plain(&operation.name), authority(&operation.server));
             if !notes.contains(&note) {
@@ -122,11 +119,7 @@ impl AnpClient {
     ) -> Result<Vec<Operation>, ClientError> {
         let declared = id.and_then(|id| agent.description.interface(id));
         if let Some(interface) = declared {
-            let (document, base) = match inline(interface) {
-                Some(document) => (document, agent.url.clone()),
-                None => self.interface_document(agent, interface).await?,
-            };
-            return methods(interface, &document, &base);
+            return self.interface_operations(agent, interface).await;
         }
         let Some(url) = url else {
             let message = format!("{} has no interface {:?}", shown(&agent.url), plain(id.unwrap_or_default()));
@@ -138,21 +131,24 @@ impl AnpClient {
         methods(&interface, &document, url)
     }
 
-    async fn interface_document(
+    async fn interface_operations(
         &self,
         agent: &VerifiedDescription,
         interface: &Interface,
-    ) -> Result<(OpenRpc, Url), ClientError> {
+    ) -> Result<Vec<Operation>, ClientError> {
+        if let Some(document) = inline(interface) {
+            return methods(interface, &document, &agent.url);
+        }
         let text = interface.url.as_deref().unwrap_or_default();
         let url = agent.url.join(text).map_err(|why| {
             let message = format!("an interface of {} is at {:?}: {why}", shown(&agent.url), plain(text));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
-        Ok((self.openrpc(agent, &url).await?, url))
+        methods(interface, &self.openrpc(agent, &url).await?, &url)
     }
 
     async fn openrpc(&self, agent: &VerifiedDescription, url: &Url) -> Result<OpenRpc, ClientError> {
-        let value = self.document(url, &agent.named, AnpDocumentType::OpenRpc.max_bytes()).await?;
+        let value = self.http.document(url, &agent.named_host, AnpDocumentType::OpenRpc.max_bytes()).await?;
         serde_json::from_value(value.clone()).map_err(|_| {
             let report = crate::validate::check(AnpDocumentType::OpenRpc, &value);
             ClientError::invalid(url, &report)
@@ -163,18 +159,18 @@ impl AnpClient {
 /// The error for an unknown method; lists the existing ones.
 fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[Operation]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
-    let place = shown(&agent.url);
+    let address = shown(&agent.url);
     let message = match names.as_slice() {
-        [] => format!("{place} has no method that could be called"),
-        names => format!("{place} has no method {:?}; it has {}", plain(name), names.join(", ")),
+        [] => format!("{address} has no method that could be called"),
+        names => format!("{address} has no method {:?}; it has {}", plain(name), names.join(", ")),
     };
     ClientError::new(Reason::WhichMethod, message).details(json!({"methods": names}))
 }
 
 fn is_openrpc(interface: &Interface) -> bool {
-    let says = interface.protocol.as_deref().is_some_and(|word| word.eq_ignore_ascii_case("openrpc"));
+    let is_declared = interface.protocol.as_deref().is_some_and(|word| word.eq_ignore_ascii_case("openrpc"));
     // Some software writes inline documents this way.
-    says || interface.r#type == "InlineOpenRPC"
+    is_declared || interface.r#type == "InlineOpenRPC"
 }
 
 fn inline(interface: &Interface) -> Option<OpenRpc> {
@@ -235,8 +231,8 @@ fn repair_references(schema: Value, components: Option<&Value>) -> Value {
                 let there = |pointer: &str| components.and_then(|it| it.pointer(pointer));
                 if there(pointer).is_none() {
                     let (folder, name) = pointer.rsplit_once('/').unwrap_or_default();
-                    let known = there(folder).and_then(Value::as_object).into_iter().flat_map(Map::keys);
-                    let meant: Vec<_> = known.filter(|known| known.eq_ignore_ascii_case(name)).collect();
+                    let existing = there(folder).and_then(Value::as_object).into_iter().flat_map(Map::keys);
+                    let meant: Vec<_> = existing.filter(|existing| existing.eq_ignore_ascii_case(name)).collect();
                     let [meant] = meant.as_slice() else { return json!({}) };
                     object.insert("$ref".to_owned(), json!(format!("#/components{folder}/{meant}")));
                 }

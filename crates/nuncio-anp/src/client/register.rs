@@ -32,37 +32,38 @@ impl AnpClient {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))
                 .advice("name a directory by its host name")
         })?;
-        let named = NamedHost::by(directory);
-        let described = self.describe_did(&did, named).await?;
-        described.checks.trusted()?;
+        let named_host = NamedHost::by(directory);
+        let described = self.describe_did(&did, named_host).await?;
+        described.checks.ensure_trusted()?;
         let offers = described.description.interfaces.iter().flatten();
         let offers = offers.filter(|it| it.profile.as_deref() == Some(PROFILE));
         let endpoint = offers.filter_map(|it| it.extra.get("endpoint").and_then(Value::as_str)).next();
-        let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_at_home(url)) else {
+        let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_on_own_host(url))
+        else {
             let message = format!("{} names no place to register agents", shown(&described.url));
             return Err(ClientError::new(Reason::CannotUse, message).advice("it takes no registrations"));
         };
         let registration = Registration { url: Some(description.to_string()), did: None };
-        let ask = ClientRequest {
+        let request = ClientRequest {
             url: &at,
-            named: &described.named,
+            named_host: &described.named_host,
             body: serde_json::to_vec(&registration).ok().map(Bytes::from),
-            introduction: AuthTiming::AtOnce,
+            auth_timing: AuthTiming::AtOnce,
             max_bytes: MAX_BYTES,
-            timeout: self.options.exchange,
+            timeout: self.http.timeout,
         };
-        let answer = self.exchange(&ask).await?;
-        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let answer = self.http.exchange(&request).await?;
+        let response: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if !matches!(answer.status, 200 | 201) {
-            let why = said["error"]["message"].as_str();
+            let why = response["error"]["message"].as_str();
             return Err(match why {
                 Some(why) if answer.status != 401 => {
                     let message = format!("{} does not list {}: {}", shown(&at), shown(description), plain(why));
                     ClientError::new(Reason::Forbidden, message).answered(answer.status)
                 }
-                _ => status_error(&at, &answer, self.signer.is_some()),
+                _ => status_error(&at, &answer, self.http.signer.is_some()),
             });
         }
-        Ok(RegistrationReceipt { id: said["id"].as_str().map(plain), at })
+        Ok(RegistrationReceipt { id: response["id"].as_str().map(plain), at })
     }
 }

@@ -15,17 +15,17 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_HOPS: usize = 8;
 
 impl AnpClient {
-    pub(super) async fn resolve(&self, did: &Did, named: &NamedHost) -> Result<Arc<BoundDocument>, ClientError> {
+    pub(super) async fn resolve(&self, did: &Did, named_host: &NamedHost) -> Result<Arc<BoundDocument>, ClientError> {
         // If the user named a local http URL, local DIDs are resolved over http too.
-        let by_http = self.options.local.is_http() || named.is_local_http();
+        let by_http = self.options.local.is_http() || named_host.is_local_http();
         let url = did_url(did, by_http)?;
-        let value = self.document(&url, named, MAX_BYTES).await?;
+        let value = self.http.document(&url, named_host, MAX_BYTES).await?;
         let not_its_own = |why: String| {
             let message = format!("{} is not the document of {did}: {}", shown(&url), plain(&why));
             ClientError::new(Reason::BadDid, message).advice("do not call the agent; ask its operator")
         };
         let document = DidDocument::from_json(value).map_err(|fault| not_its_own(fault.to_string()))?;
-        let bound = document.bind(did, self.clock.now(), K1ProofRule::Optional);
+        let bound = document.bind(did, self.http.clock.now(), K1ProofRule::Optional);
         bound.map(Arc::new).map_err(|fault| not_its_own(fault.to_string()))
     }
 
@@ -34,10 +34,10 @@ impl AnpClient {
     pub(super) async fn current(
         &self,
         did: &Did,
-        named: &NamedHost,
+        named_host: &NamedHost,
         notes: &mut Vec<String>,
     ) -> Result<Arc<BoundDocument>, ClientError> {
-        let mut bound = self.resolve(did, named).await?;
+        let mut bound = self.resolve(did, named_host).await?;
         for _ in 0..MAX_HOPS {
             if !bound.document().deactivated() {
                 return Ok(bound);
@@ -55,7 +55,7 @@ impl AnpClient {
                 return Err(error.advice("ask its operator, and name the new DID yourself if you trust it"));
             }
             notes.push(format!("{old} has given way to {next}"));
-            bound = self.resolve(&next.clone(), named).await?;
+            bound = self.resolve(&next.clone(), named_host).await?;
         }
         Err(ClientError::new(Reason::Superseded, format!("{did} has given way more than {MAX_HOPS} times")))
     }

@@ -10,13 +10,13 @@ use url::Url;
 use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
-use super::exchange::{AuthTiming, ClientRequest, json_body};
+use super::exchange::{AuthTiming, ClientRequest, HttpExchange, json_body};
 use super::operation::Operation;
 use super::target::NamedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
 /// Maximum size of a JSON-RPC response, in bytes.
-const MAX_ANSWER: usize = 4 << 20;
+const MAX_RESPONSE: usize = 4 << 20;
 
 impl AnpClient {
     /// Calls a method. Fails before sending if a check of the agent failed or the arguments are invalid.
@@ -27,19 +27,22 @@ impl AnpClient {
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
-        agent.checks.trusted()?;
+        agent.checks.ensure_trusted()?;
         operation.check(arguments)?;
         let id = random_name(&*self.entropy, "");
         let request = json!({"jsonrpc": "2.0", "id": id, "method": operation.name, "params": arguments});
-        self.post(&operation.server, &agent.named, &request, AuthTiming::AtOnce, timeout).await
+        self.http.post(&operation.server, &agent.named_host, &request, AuthTiming::AtOnce, timeout).await
     }
+}
 
+impl HttpExchange {
+    /// Sends a JSON-RPC request and returns its result.
     pub(super) async fn post(
         &self,
         url: &Url,
-        named: &NamedHost,
+        named_host: &NamedHost,
         request: &Value,
-        introduction: AuthTiming,
+        auth_timing: AuthTiming,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
         let body = Bytes::from(request.to_string());
@@ -47,20 +50,21 @@ impl AnpClient {
             let message = format!("the request has more than {MAX_REQUEST_BYTES} bytes");
             return Err(ClientError::new(Reason::BadArguments, message));
         }
-        let timeout = timeout.unwrap_or(self.options.exchange);
-        let ask = ClientRequest { url, named, body: Some(body), introduction, max_bytes: MAX_ANSWER, timeout };
-        let answer = self.exchange(&ask).await?;
+        let timeout = timeout.unwrap_or(self.timeout);
+        let outgoing =
+            ClientRequest { url, named_host, body: Some(body), auth_timing, max_bytes: MAX_RESPONSE, timeout };
+        let answer = self.exchange(&outgoing).await?;
         let id = &request["id"];
         // Some software sends a JSON-RPC error with an HTTP error status.
         if answer.status >= 400
-            && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_ANSWER, id)
+            && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_RESPONSE, id)
         {
-            return Err(ClientError::said(url, error).answered(answer.status));
+            return Err(ClientError::rpc_failure(url, error).answered(answer.status));
         }
         let body = json_body(url, &answer, self.signer.is_some())?;
-        match Response::read(body, MAX_ANSWER, id) {
+        match Response::read(body, MAX_RESPONSE, id) {
             Ok(Response::Result { result, .. }) => Ok(result),
-            Ok(Response::Error { error, .. }) => Err(ClientError::said(url, error)),
+            Ok(Response::Error { error, .. }) => Err(ClientError::rpc_failure(url, error)),
             Err(why) => Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", shown(url), plain(&why)))),
         }
     }

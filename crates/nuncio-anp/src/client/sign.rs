@@ -14,7 +14,7 @@ use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
 
 /// How long a request signature is valid.
-const LIFETIME: Duration = Duration::from_secs(300);
+const SIGNATURE_LIFETIME: Duration = Duration::from_secs(300);
 /// Header fields that a signature sets, replacing existing ones.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
 
@@ -72,7 +72,7 @@ impl RequestSigner for KeySigner {
         let options = SignatureParameters {
             key_id: &self.key_id,
             created: now,
-            expires: Some(now.after(LIFETIME)),
+            expires: Some(now.after(SIGNATURE_LIFETIME)),
             nonce: nonce.unwrap_or(&made),
         };
         let body = outgoing.body.as_deref().unwrap_or_default();
@@ -92,7 +92,7 @@ impl RequestSigner for KeySigner {
         let options = SignatureParameters {
             key_id: &self.key_id,
             created: now,
-            expires: Some(now.after(LIFETIME)),
+            expires: Some(now.after(SIGNATURE_LIFETIME)),
             nonce: &nonce,
         };
         request.sign(&self.key, &options).map_err(|error| error.to_string())

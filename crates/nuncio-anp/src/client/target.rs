@@ -41,7 +41,7 @@ impl AgentTarget {
     }
 
     /// The host that the user named and therefore trusts.
-    pub(super) fn named(&self, local: LocalDids) -> Result<NamedHost, ClientError> {
+    pub(super) fn named_host(&self, local: LocalDids) -> Result<NamedHost, ClientError> {
         match self {
             Self::Description(url) | Self::Host(url) => Ok(NamedHost::by(url)),
             Self::Did(did) => Ok(NamedHost::by(&did_url(did, local.is_http())?)),
@@ -73,6 +73,11 @@ impl LocalDids {
     }
 }
 
+/// Host and port of a DID.
+pub(crate) fn did_authority(did: &Did) -> String {
+    did.port().map_or_else(|| did.host().to_owned(), |port| format!("{}:{port}", did.host()))
+}
+
 /// URL of a DID document.
 pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError> {
     let text = match (did.host(), did.port()) {
@@ -85,7 +90,7 @@ pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError
 
 #[cfg(test)]
 mod tests {
-    use nuncio_engine::ports::fetch::Trust;
+    use nuncio_engine::ports::fetch::AddressTrust;
 
     use super::*;
 
@@ -114,15 +119,15 @@ mod tests {
     #[test]
     fn only_https_urls_on_the_host_of_the_target_are_trusted() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let named = AgentTarget::parse("did:wba:example.com:a").unwrap().named(LocalDids::Https).unwrap();
+        let named_host = AgentTarget::parse("did:wba:example.com:a").unwrap().named_host(LocalDids::Https).unwrap();
         for (text, trust) in [
-            ("https://example.com/x", Trust::Configured),
-            ("http://example.com/x", Trust::Stranger),
-            ("https://example.com.evil.example/", Trust::Stranger),
-            ("https://examp1e.com/", Trust::Stranger),
-            ("http://127.0.0.1/", Trust::Stranger),
+            ("https://example.com/x", AddressTrust::Configured),
+            ("http://example.com/x", AddressTrust::Stranger),
+            ("https://example.com.evil.example/", AddressTrust::Stranger),
+            ("https://examp1e.com/", AddressTrust::Stranger),
+            ("http://127.0.0.1/", AddressTrust::Stranger),
         ] {
-            assert_eq!(named.trust(&url(text)), trust, "{text}");
+            assert_eq!(named_host.trust(&url(text)), trust, "{text}");
         }
     }
 

@@ -9,41 +9,45 @@ use nuncio_identity::challenge::AccessGrant;
 use url::Url;
 
 /// Maximum number of tokens.
-const KEPT: usize = 1024;
+const MAX_CACHED: usize = 1024;
 /// Lifetime of a token whose server names none, and the maximum.
-const USUAL: Duration = Duration::from_secs(3600);
-const LONGEST: Duration = Duration::from_secs(86_400);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(3600);
+const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
 /// A token is not used any more this long before it expires.
-const MARGIN: Duration = Duration::from_secs(10);
+const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(super) struct TokenCache(BoundedCache<Holder, String>);
+pub(super) struct TokenCache(BoundedCache<TokenKey, String>);
 
 impl Default for TokenCache {
     fn default() -> Self {
-        Self(BoundedCache::new(KEPT))
+        Self(BoundedCache::new(MAX_CACHED))
     }
 }
 
 /// The origin that issued the token, and the DID it was issued to.
-type Holder = (String, Did);
+type TokenKey = (String, Did);
 
 impl TokenCache {
     pub(super) fn get(&self, url: &Url, did: &Did, now: Timestamp) -> Option<String> {
-        self.0.get(&holder(url, did), now)
+        self.0.get(&token_key(url, did), now)
     }
 
     pub(super) fn put(&self, url: &Url, did: &Did, grant: AccessGrant, now: Timestamp) {
-        let span = grant.expires_in.map_or(USUAL, Duration::from_secs).min(LONGEST).saturating_sub(MARGIN);
-        self.0.put(holder(url, did), grant.access_token, now.after(span));
+        let span = grant
+            .expires_in
+            .map_or(DEFAULT_LIFETIME, Duration::from_secs)
+            .min(MAX_LIFETIME)
+            .saturating_sub(EXPIRY_MARGIN);
+        self.0.put(token_key(url, did), grant.access_token, now.after(span));
     }
 
     pub(super) fn forget(&self, url: &Url, did: &Did) {
-        self.0.remove(&holder(url, did));
+        self.0.remove(&token_key(url, did));
     }
 }
 
-fn holder(url: &Url, did: &Did) -> Holder {
+fn token_key(url: &Url, did: &Did) -> TokenKey {
     (url.origin().ascii_serialization(), did.clone())
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::authority;
+use super::target::{authority, did_authority};
 
 /// Results of all checks, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -47,7 +47,7 @@ string_enum! {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CheckOutcome {
     Verified {
-        /// The evidence.
+        /// Evidence for the verified statement.
         how: String,
     },
     /// The check could not be made.
@@ -67,13 +67,8 @@ impl DescriptionChecks {
         self.0.iter().find(|check| check.subject == subject).map(|check| &check.outcome)
     }
 
-    #[must_use]
-    pub fn is_verified(&self, subject: CheckSubject) -> bool {
-        matches!(self.of(subject), Some(CheckOutcome::Verified { .. }))
-    }
-
     /// Fails if any check failed. Checks that could not be made are tolerated.
-    pub fn trusted(&self) -> Result<(), ClientError> {
+    pub fn ensure_trusted(&self) -> Result<(), ClientError> {
         let refuted = self.0.iter().find_map(|check| match &check.outcome {
             CheckOutcome::Refuted { why } => Some((check.subject, why)),
             _ => None,
@@ -103,14 +98,14 @@ impl DescriptionChecks {
 
 /// A description and its origin.
 pub(super) struct ClaimedDescription<'a> {
-    pub(super) whole: &'a Map<String, Value>,
+    pub(super) raw: &'a Map<String, Value>,
     pub(super) url: &'a Url,
     pub(super) challenge: Option<&'a str>,
 }
 
 /// Result of resolving the DID that a description names.
 pub(super) enum DidLookup {
-    /// It names none.
+    /// The description names no DID.
     None,
     /// The DID could not be resolved.
     Unknown(String),
@@ -122,24 +117,15 @@ pub(super) enum DidLookup {
 /// Makes all checks of a description.
 pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: Timestamp) -> DescriptionChecks {
     let mut checks = DescriptionChecks::default();
-    let found = match lookup {
+    match lookup {
         DidLookup::None => {
             checks.unverified(CheckSubject::Did, "it names no DID, so that anyone could have written it");
-            None
         }
-        DidLookup::Unknown(why) => {
-            checks.unverified(CheckSubject::Did, why.clone());
-            None
-        }
-        DidLookup::Wrong(why) => {
-            checks.refuted(CheckSubject::Did, why.clone());
-            None
-        }
-        DidLookup::Found(document) => {
-            did(&mut checks, document);
-            Some(document)
-        }
-    };
+        DidLookup::Unknown(why) => checks.unverified(CheckSubject::Did, why.clone()),
+        DidLookup::Wrong(why) => checks.refuted(CheckSubject::Did, why.clone()),
+        DidLookup::Found(document) => did(&mut checks, document),
+    }
+    let found = if let DidLookup::Found(document) = lookup { Some(document) } else { None };
     service(&mut checks, claimed, found);
     let signed = proof(&mut checks, claimed, found, now);
     domain(&mut checks, claimed, found, signed);
@@ -190,7 +176,7 @@ fn proof(
     found: Option<&Arc<BoundDocument>>,
     now: Timestamp,
 ) -> bool {
-    if !claimed.whole.contains_key("proof") {
+    if !claimed.raw.contains_key("proof") {
         checks.unverified(CheckSubject::Proof, "it carries no proof, so that its host could have changed it");
         return false;
     }
@@ -199,31 +185,16 @@ fn proof(
         return false;
     };
     let host = authority(claimed.url);
-    let rules = DescriptionRules {
-        now,
-        host: Some(&host),
-        challenge: claimed.challenge,
-        signer: AllowedSigner::Subject,
-        literal: false,
-    };
-    match verify_description(claimed.whole, bound, &rules) {
-        Ok(key) => {
-            checks.verified(CheckSubject::Proof, format!("signed by {key}"));
-            true
-        }
-        Err(fault @ ProofError::Type(_)) => {
-            checks.unverified(CheckSubject::Proof, plain(&fault.to_string()));
-            false
-        }
-        Err(fault @ ProofError::Audience(_)) => {
-            checks.refuted(CheckSubject::Domain, plain(&fault.to_string()));
-            false
-        }
-        Err(fault) => {
-            checks.refuted(CheckSubject::Proof, plain(&fault.to_string()));
-            false
-        }
+    let rules =
+        DescriptionRules { now, host: Some(&host), challenge: claimed.challenge, signer: AllowedSigner::Subject };
+    let result = verify_description(claimed.raw, bound, &rules);
+    match &result {
+        Ok(key) => checks.verified(CheckSubject::Proof, format!("signed by {key}")),
+        Err(fault @ ProofError::Type(_)) => checks.unverified(CheckSubject::Proof, plain(&fault.to_string())),
+        Err(fault @ ProofError::Audience(_)) => checks.refuted(CheckSubject::Domain, plain(&fault.to_string())),
+        Err(fault) => checks.refuted(CheckSubject::Proof, plain(&fault.to_string())),
     }
+    result.is_ok()
 }
 
 fn domain(
@@ -235,8 +206,8 @@ fn domain(
     if checks.of(CheckSubject::Domain).is_some() {
         return;
     }
-    let said = |name: &str| claimed.whole.get("proof").and_then(|proof| proof.get(name)).and_then(Value::as_str);
-    if signed && let Some(domain) = said("domain") {
+    let claim = |name: &str| claimed.raw.get("proof").and_then(|proof| proof.get(name)).and_then(Value::as_str);
+    if signed && let Some(domain) = claim("domain") {
         checks.verified(CheckSubject::Domain, format!("its proof is for {}", plain(domain)));
         match claimed.challenge {
             Some(_) => checks.verified(CheckSubject::Challenge, "its proof shows what was asked for"),
@@ -248,7 +219,7 @@ fn domain(
         return;
     }
     let Some(bound) = found else { return };
-    let own = authority_of(bound);
+    let own = did_authority(bound.did());
     let here = authority(claimed.url);
     if own == here {
         checks.verified(CheckSubject::Domain, format!("its DID is of {here}, where it came from"));
@@ -257,18 +228,13 @@ fn domain(
     }
 }
 
-fn authority_of(bound: &BoundDocument) -> String {
-    let did = bound.did();
-    did.port().map_or_else(|| did.host().to_owned(), |port| format!("{}:{port}", did.host()))
-}
-
 fn address(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>) {
-    let Some(said) = claimed.whole.get("url").and_then(Value::as_str) else { return };
-    match Url::parse(said) {
+    let Some(claim) = claimed.raw.get("url").and_then(Value::as_str) else { return };
+    match Url::parse(claim) {
         Ok(url) if same(&url, claimed.url) => checks.verified(CheckSubject::Address, "it is where it says it is"),
         _ => checks.unverified(
             CheckSubject::Address,
-            format!("it says it is at {}, and came from {}", plain(said), shown(claimed.url)),
+            format!("it says it is at {}, and came from {}", plain(claim), shown(claimed.url)),
         ),
     }
 }

@@ -10,9 +10,9 @@ use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::crawl::{CrawlTargets, Crawler, STALE};
+use nuncio_engine::crawl::{CrawlTargets, Crawler, STALE_AFTER};
 use nuncio_engine::directory::{DirectoryLimits, DirectoryListing, ListingId, not_registered};
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Entropy, Fetch};
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
@@ -21,14 +21,14 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::verification::{ListingRefusal, RefusalKind, VerifiedAgent, verify};
-use super::{AgentCatalogue, DirectoryRow, ListedAgent, OwnRows, SearchPage, SearchQuery};
-use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDids, authority};
+use super::{AgentCatalogue, DirectoryRow, ListedAgent, OwnRows, SearchPage, SearchQuery, own_row};
+use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDids, authority, did_authority};
 use crate::project::Host;
 
 /// Time limit for one request of a verification.
-const EXCHANGE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of concurrent registrations.
-const REGISTRATIONS: usize = 8;
+const MAX_CONCURRENT_REGISTRATIONS: usize = 8;
 /// Delay before a stale entry is verified again. It doubles each time, up to the normal interval.
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
@@ -60,7 +60,7 @@ pub struct DirectoryOptions {
 pub struct RegisteredAgent {
     pub entry: DirectoryListing,
     pub listed: ListedAgent,
-    /// Whether it was not listed before.
+    /// Whether the agent was not listed before this registration.
     pub is_new: bool,
 }
 
@@ -88,7 +88,8 @@ impl DirectoryIndex {
     #[must_use]
     pub fn new(engine: Engine, fetch: Arc<dyn Fetch>, entropy: &Arc<dyn Entropy>, options: DirectoryOptions) -> Self {
         let client = |fetch| {
-            let read = AnpClientOptions { exchange: EXCHANGE, local: options.local, ..AnpClientOptions::default() };
+            let read =
+                AnpClientOptions { exchange: REQUEST_TIMEOUT, local: options.local, ..AnpClientOptions::default() };
             AnpClient::new(fetch, Arc::clone(engine.clock()), Arc::clone(entropy), read)
         };
         let strangers = client(Arc::new(UntrustedFetch(Arc::clone(&fetch))) as Arc<dyn Fetch>);
@@ -100,7 +101,7 @@ impl DirectoryIndex {
             options,
             catalogue: AgentCatalogue::default(),
             own: OwnRows::default(),
-            registration_slots: Semaphore::new(REGISTRATIONS),
+            registration_slots: Semaphore::new(MAX_CONCURRENT_REGISTRATIONS),
             writing: tokio::sync::Mutex::default(),
         };
         Self { crawler: Crawler::new(agents, clock) }
@@ -145,18 +146,18 @@ impl DirectoryIndex {
         let verified = inner.check(target, by).await.map_err(|fault| fault.error)?;
         inner.may_list(&verified, by)?;
         let _order = inner.writing.lock().await;
-        let known = inner.listing(&verified.url);
-        if known.is_none() {
+        let listed_before = inner.listing(&verified.url);
+        if listed_before.is_none() {
             let entries = inner.listings();
             inner.options.limits.room(verified.url.host_str().unwrap_or_default(), entries.iter())?;
         }
         let now = inner.engine.now();
-        let is_new = known.is_none();
-        let by_whom = match known.as_ref().map(|known| &known.by) {
+        let is_new = listed_before.is_none();
+        let by_whom = match listed_before.as_ref().map(|listed_before| &listed_before.by) {
             None | Some(Principal::Anonymous) => by.clone(),
             Some(first) => first.clone(),
         };
-        let since = known.map_or(now, |known| known.since);
+        let since = listed_before.map_or(now, |listed_before| listed_before.since);
         let registered = inner.put(verified, by_whom, since).await?;
         if is_new {
             tracing::info!(url = %registered.entry.url, did = registered.entry.did, by = %registered.entry.by, "listed an agent of another host");
@@ -202,8 +203,11 @@ impl DirectoryIndex {
         // The edition is read before the agents, so that a concurrent change invalidates the cached rows.
         let edition = engine.agents().agents_edition();
         let agents = engine.agents().list();
-        let dids = agents.iter().map(|agent| did_of(&agent.name)).collect();
-        let own = own.of(edition, host, &agents, dids);
+        let dids: Vec<_> = agents.iter().map(|agent| did_of(&agent.name)).collect();
+        let own = own.get_or_put((edition, dids.clone()), (), || {
+            let with_dids = agents.iter().zip(&dids);
+            with_dids.filter_map(|(agent, did)| own_row(host, agent, did.as_deref())).collect()
+        });
         wanted.find(catalogue, &own)
     }
 
@@ -230,8 +234,8 @@ impl ListedAgents {
     /// Checks whether the caller may register the target, before anything is fetched.
     fn may_register(&self, target: &AgentTarget, by: &Principal) -> Result<(), EngineError> {
         let refused = |message: String| Err(EngineError::new(Code::RegistrationRefused, message));
-        if self.options.here.as_ref().and_then(|here| Url::parse(here).ok()).is_some_and(|here| is_local(target, &here))
-        {
+        let here = self.options.here.as_ref().and_then(|here| Url::parse(here).ok());
+        if here.is_some_and(|here| target_authority(target) == Some(authority(&here))) {
             return refused("the agents of this host are listed without being registered".to_owned());
         }
         match (self.options.accept, by) {
@@ -256,13 +260,11 @@ impl ListedAgents {
         let own = Did::parse(text).is_ok_and(|caller| {
             caller == verified.did || (caller.is_bare() && did_authority(&caller) == did_authority(&verified.did))
         });
-        match own {
-            true => Ok(()),
-            false => {
-                let message = format!("{text} may register itself, and {} is another", verified.did);
-                Err(EngineError::new(Code::RegistrationRefused, message))
-            }
+        if own {
+            return Ok(());
         }
+        let message = format!("{text} may register itself, and {} is another", verified.did);
+        Err(EngineError::new(Code::RegistrationRefused, message))
     }
 
     async fn check(&self, target: &AgentTarget, by: &Principal) -> Result<VerifiedAgent, ListingRefusal> {
@@ -296,7 +298,7 @@ impl ListedAgents {
 
     async fn record_failure(&self, entry: DirectoryListing, fault: ListingRefusal) -> Result<(), EngineError> {
         let (now, why) = (self.engine.now(), fault.error.message);
-        let is_over = entry.verified.after(STALE) <= now;
+        let is_over = entry.verified.after(STALE_AFTER) <= now;
         if fault.kind == RefusalKind::Untrue || is_over {
             tracing::info!(url = %entry.url, why, "an agent of another host is listed no more");
             return self.drop_entry(&entry).await;
@@ -360,16 +362,6 @@ fn target_authority(target: &AgentTarget) -> Option<String> {
     }
 }
 
-/// Host and port of a DID.
-fn did_authority(did: &Did) -> String {
-    did.port().map_or_else(|| did.host().to_owned(), |port| format!("{}:{port}", did.host()))
-}
-
-/// Returns whether the target is on this server.
-fn is_local(target: &AgentTarget, here: &Url) -> bool {
-    target_authority(target) == Some(authority(here))
-}
-
 /// Marks every request as untrusted, so that only public addresses are fetched.
 #[derive(Debug)]
 struct UntrustedFetch(Arc<dyn Fetch>);
@@ -377,6 +369,6 @@ struct UntrustedFetch(Arc<dyn Fetch>);
 #[async_trait]
 impl Fetch for UntrustedFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
-        self.0.fetch(FetchRequest { trust: Trust::Stranger, ..request }).await
+        self.0.fetch(FetchRequest { trust: AddressTrust::Stranger, ..request }).await
     }
 }

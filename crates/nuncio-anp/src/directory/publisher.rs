@@ -13,14 +13,14 @@ use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
 use nuncio_engine::follow::Domain;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::client::{AgentSigners, AnpClient};
 use crate::project::Host;
 use crate::wire::canonical;
 
-/// How often changes are looked for.
+/// Interval at which changed descriptions are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval after which a registration is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -28,32 +28,37 @@ const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(30), Duration::from_secs(6 * 60 * 60));
 
 /// State of an agent's registration with one directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistrationStatus {
     pub agent: AgentName,
     pub directory: Domain,
-    /// Last successful registration.
+    /// Time of the last successful registration.
     pub registered: Option<Timestamp>,
     /// The id that the directory assigned.
     pub id: Option<String>,
-    /// Next attempt.
+    /// Time of the next attempt.
     pub next: Timestamp,
     /// Consecutive failed attempts.
     pub failures: u32,
-    /// The last error.
+    /// Error of the last attempt, if it failed.
     pub problem: Option<String>,
     /// Digest of the description that was registered.
-    #[serde(skip)]
+    #[serde(skip, default = "unregistered")]
     description: Digest,
+}
+
+/// The digest before the first registration.
+fn unregistered() -> Digest {
+    Digest::ZERO
 }
 
 /// Registers local agents with remote directories. Clones are cheap and share their state.
 #[derive(Clone)]
 pub struct DirectoryPublisher {
-    inner: Arc<Inner>,
+    state: Arc<PublisherState>,
 }
 
-struct Inner {
+struct PublisherState {
     engine: Engine,
     client: AnpClient,
     signers: Arc<dyn AgentSigners>,
@@ -71,27 +76,29 @@ impl DirectoryPublisher {
         host: Host,
         directories: Vec<Domain>,
     ) -> Self {
-        Self { inner: Arc::new(Inner { engine, client, signers, host, directories, statuses: Mutex::default() }) }
+        Self {
+            state: Arc::new(PublisherState { engine, client, signers, host, directories, statuses: Mutex::default() }),
+        }
     }
 
     #[must_use]
     pub fn statuses(&self) -> Vec<RegistrationStatus> {
-        self.inner.statuses().values().cloned().collect()
+        self.state.statuses().values().cloned().collect()
     }
 
-    /// Runs until `stop` completes.
+    /// Registers local agents until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        if self.inner.directories.is_empty() {
+        if self.state.directories.is_empty() {
             return;
         }
         tokio::select! {
             () = stop => {}
-            () = self.inner.run_registrations() => {}
+            () = self.state.run_registrations() => {}
         }
     }
 }
 
-impl Inner {
+impl PublisherState {
     async fn run_registrations(&self) {
         loop {
             for status in self.due() {
@@ -118,11 +125,11 @@ impl Inner {
         let mut due = Vec::new();
         for agent in agents {
             let did = self.signers.signer(&agent.name).map(|signer| signer.did().to_string());
-            let said = canonical(&self.host.description(agent, did.as_deref()));
-            let description = Digest::of_bytes(&said);
+            let document = canonical(&self.host.description(agent, did.as_deref()));
+            let description = Digest::of_bytes(&document);
             for directory in &self.directories {
                 let key = (agent.name.clone(), directory.clone());
-                let known = status.entry(key).or_insert_with(|| RegistrationStatus {
+                let status_entry = status.entry(key).or_insert_with(|| RegistrationStatus {
                     agent: agent.name.clone(),
                     directory: directory.clone(),
                     registered: None,
@@ -132,11 +139,11 @@ impl Inner {
                     problem: None,
                     description,
                 });
-                if known.description != description {
-                    *known = RegistrationStatus { description, next: now, failures: 0, ..known.clone() };
+                if status_entry.description != description {
+                    *status_entry = RegistrationStatus { description, next: now, failures: 0, ..status_entry.clone() };
                 }
-                if known.next <= now {
-                    due.push(known.clone());
+                if status_entry.next <= now {
+                    due.push(status_entry.clone());
                 }
             }
         }
@@ -181,6 +188,6 @@ impl Inner {
 
 impl fmt::Debug for DirectoryPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectoryPublisher").field("directories", &self.inner.directories).finish_non_exhaustive()
+        f.debug_struct("DirectoryPublisher").field("directories", &self.state.directories).finish_non_exhaustive()
     }
 }

@@ -52,11 +52,11 @@ impl From<ClientError> for ListingRefusal {
 
 pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, ListingRefusal> {
     let checks = &described.checks;
-    if let Err(refuted) = checks.trusted() {
+    if let Err(refuted) = checks.ensure_trusted() {
         return Err(refuted.into());
     }
     let fault = |code, message| ListingRefusal { kind: RefusalKind::Unknown, error: EngineError::new(code, message) };
-    let report = validate::check(AnpDocumentType::AgentDescription, &Value::Object(described.whole.clone()));
+    let report = validate::check(AnpDocumentType::AgentDescription, &Value::Object(described.raw.clone()));
     if let Some(first) = report.errors.first() {
         let more = report.errors.len() - 1;
         let more = if more > 0 { format!(", and {more} more faults") } else { String::new() };

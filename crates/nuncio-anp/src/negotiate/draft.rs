@@ -27,23 +27,23 @@ pub struct CallerDecision {
 }
 
 /// The draft that a drafting request is about; `None` if the request asks for a new one.
-pub fn named(body: &NegotiateBody) -> Result<Option<CallerDecision>, RpcError> {
+pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, RpcError> {
     let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
         CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
         _ => None,
     });
     let Some(fields) = described else { return Ok(None) };
-    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidParams).saying(message);
+    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidParams).with_message(message);
     let id = fields.get("protocol_id").and_then(Value::as_str);
     let id = id.ok_or_else(|| wrong("candidateProtocols.protocol_id must be a text"))?.to_owned();
     let Some(digest) = fields.get("digest").and_then(Value::as_str) else {
         let missing = json!({"missing": ["candidateProtocols.digest"]});
         let message = "Which document is meant is told by its digest";
-        return Err(RpcError::new(ErrorCode::MoreInformationRequired).saying(message).with_details(missing));
+        return Err(RpcError::new(ErrorCode::MoreInformationRequired).with_message(message).with_details(missing));
     };
     let digest =
         read_digest(digest).ok_or_else(|| wrong("candidateProtocols.digest must be sha-256: and base64url"))?;
-    let accepts = match fields.get("decision").map(|word| word.as_str().unwrap_or_default()) {
+    let accepts = match fields.get("decision").map(|decision| decision.as_str().unwrap_or_default()) {
         None | Some("accept") => true,
         Some("reject") => false,
         Some(_) => return Err(wrong("candidateProtocols.decision must be accept or reject")),
@@ -96,7 +96,7 @@ pub struct DraftLocations {
 /// The agent's side rejected the draft, or the draft expired.
 pub fn result(
     draft: &ProtocolDraft,
-    places: DraftLocations,
+    locations: DraftLocations,
     alternatives: Vec<Alternative>,
     negotiation_id: String,
     valid_until: Timestamp,
@@ -108,10 +108,10 @@ pub fn result(
         DraftState::Accepted { .. } => (true, true),
         DraftState::Expired { .. } => {
             let message = "Not both sides accepted the draft in time";
-            return Err(RpcError::new(ErrorCode::NegotiationExpired).saying(message));
+            return Err(RpcError::new(ErrorCode::NegotiationExpired).with_message(message));
         }
         DraftState::Rejected { side: DraftSide::Us, .. } => {
-            return Err(RpcError::new(ErrorCode::NegotiationRejected).saying("The draft was not accepted here"));
+            return Err(RpcError::new(ErrorCode::NegotiationRejected).with_message("The draft was not accepted here"));
         }
         DraftState::Rejected { side: DraftSide::Them, .. } => (false, false),
     };
@@ -139,12 +139,12 @@ pub fn result(
     });
     let selected = Selected {
         capability: None,
-        interface: Some(places.interface),
+        interface: Some(locations.interface),
         protocol: Some(if usable { "openrpc" } else { "ANP" }.to_owned()),
         profile: Some(if usable { profile::RPC } else { profile::NEGOTIATION }.to_owned()),
         security_profile: Some(SecurityProfile::TransportProtected.as_str().to_owned()),
         content_type: Some("application/json".to_owned()),
-        url: Some(if usable { places.used } else { places.negotiated }),
+        url: Some(if usable { locations.used } else { locations.negotiated }),
         protocol_artifact: Some(artifact),
         extra: Map::new(),
     };

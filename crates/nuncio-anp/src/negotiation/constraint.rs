@@ -11,31 +11,31 @@ string_enum! {
     #[derive(PartialOrd, Ord)]
     #[repr(u16)]
     pub enum Constraint {
-        /// Is one of the named interfaces.
+        /// The interface is one of the named interfaces.
         CandidateInterfaces = "candidateInterfaceRefs",
-        /// Has one of the named profiles or protocols.
+        /// The interface has one of the named profiles or protocols.
         CandidateProtocols = "candidateProtocols",
-        /// Has a profile that the caller supports.
+        /// The interface has a profile that the caller supports.
         SupportedProfiles = "supportedProfiles",
-        /// Offers the required security profile.
+        /// The interface offers the required security profile.
         RequiredSecurityProfile = "requiredSecurityProfile",
-        /// Offers a security profile that the caller supports.
+        /// The interface offers a security profile that the caller supports.
         SupportedSecurityProfiles = "supportedSecurityProfiles",
-        /// Offers at least the protection of the request itself.
+        /// The interface offers at least the protection of the request itself.
         OwnSecurityProfile = "security_profile",
-        /// Accepts a content type that the caller supports.
+        /// The interface accepts a content type that the caller supports.
         SupportedContentTypes = "supportedContentTypes",
-        /// Offers an execution mode that the caller supports.
+        /// The interface offers an execution mode that the caller supports.
         SupportedExecutionModes = "supportedExecutionModes",
-        /// Has all required capabilities.
+        /// The interface has all required capabilities.
         RequiredCapabilities = "requiredCapabilities",
-        /// Needs a person's approval, or needs none, as the caller asks.
+        /// The interface needs a person's approval, or needs none, as the caller asks.
         HumanAuthorization = "requiresHumanAuthorization",
-        /// Answers within the time limit.
+        /// The measured latency of the interface is within the limit; an unmeasured interface passes.
         MaxLatency = "maxLatencyMs",
-        /// Is not a natural-language interface, if the caller refuses those.
+        /// The interface is not a natural-language interface, if the caller refuses those.
         NaturalLanguage = "allowNaturalLanguageFallback",
-        /// Is related to the intent.
+        /// The interface is related to the intent.
         Intent = "intent",
     }
 }
@@ -85,12 +85,12 @@ impl Constraints {
         self.0 & 1 << constraint as u16 != 0
     }
 
-    /// In a fixed order.
+    /// The constraints of the set, in the order of their declaration.
     pub fn iter(self) -> impl Iterator<Item = Constraint> {
         Constraint::ALL.into_iter().filter(move |constraint| self.has(*constraint))
     }
 
-    /// The request fields that ask for them.
+    /// Names of the request fields that ask for these constraints.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         self.iter().map(Constraint::as_str).collect()
@@ -106,15 +106,15 @@ pub(super) fn check(
     score: &Score,
 ) -> Constraints {
     let request = wanted.request;
-    let wishes = &request.wishes;
+    let wanted_constraints = &request.constraints;
     let mut lacks = Constraints::default();
     let mut must = |constraint, holds: bool| {
         if !holds {
             lacks.add(constraint);
         }
     };
-    let named = &request.candidate_interfaces;
-    must(Constraint::CandidateInterfaces, named.is_empty() || named.contains(&offer.id));
+    let candidates = &request.candidate_interfaces;
+    must(Constraint::CandidateInterfaces, candidates.is_empty() || candidates.contains(&offer.id));
     must(Constraint::CandidateProtocols, wanted.is_candidate_protocol(offer));
     let profiles = request.caller.supported_profiles.as_ref();
     let speaks = |profile: &String| profiles.is_none_or(|profiles| profiles.contains(profile));
@@ -124,30 +124,33 @@ pub(super) fn check(
     let can = |needed: &String| offer.abilities.iter().any(|it| is_below(it.capability.id.as_str(), needed));
     must(Constraint::RequiredCapabilities, request.required_capabilities.iter().all(can));
     let asks = offer.human_authorization;
-    must(Constraint::HumanAuthorization, wishes.requires_human_authorization.is_none_or(|wanted| wanted == asks));
-    let (takes, may_take) = (offer.latency_of(ability), wishes.max_latency_ms);
+    must(
+        Constraint::HumanAuthorization,
+        wanted_constraints.requires_human_authorization.is_none_or(|wanted| wanted == asks),
+    );
+    let (takes, may_take) = (offer.latency_of(ability), wanted_constraints.max_latency_ms);
     must(Constraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
     must(Constraint::NaturalLanguage, wanted.takes_type(offer.kind));
     // Natural language accepts any intent, and a named capability is more specific than words.
     let is_about_it = score.intent > 0 || !request.required_capabilities.is_empty();
     must(Constraint::Intent, is_about_it || offer.kind == InterfaceType::NaturalLanguage);
     if security.is_none() {
-        blame_security(offer, wanted, &mut lacks);
+        report_security(offer, wanted, &mut lacks);
     }
     lacks
 }
 
 /// Decides which of the three security constraints to report.
-fn blame_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut Constraints) {
+fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut Constraints) {
     let has = |rule: &dyn Fn(SecurityProfile) -> bool| offer.security_profiles.iter().any(|profile| rule(*profile));
-    let required = wanted.request.wishes.required_security_profile.as_deref();
-    let known = wanted.request.caller.supported_security_profiles.as_deref();
+    let required = wanted.request.constraints.required_security_profile.as_deref();
+    let supported = wanted.request.caller.supported_security_profiles.as_deref();
     let least = wanted.request.security_profile;
     let before = *lacks;
     if required.is_some_and(|required| !has(&|profile| profile.as_str() == required)) {
         lacks.add(Constraint::RequiredSecurityProfile);
     }
-    if known.is_some_and(|known| !has(&|profile| known.iter().any(|it| it == profile.as_str()))) {
+    if supported.is_some_and(|supported| !has(&|profile| supported.iter().any(|it| it == profile.as_str()))) {
         lacks.add(Constraint::SupportedSecurityProfiles);
     }
     if least.is_some_and(|least| !has(&|profile| profile >= least)) {
@@ -157,7 +160,7 @@ fn blame_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &
         // Each constraint holds for some profile, but no profile satisfies all: the strictest is reported.
         lacks.add(if required.is_some() {
             Constraint::RequiredSecurityProfile
-        } else if known.is_some() {
+        } else if supported.is_some() {
             Constraint::SupportedSecurityProfiles
         } else {
             Constraint::OwnSecurityProfile
@@ -166,6 +169,6 @@ fn blame_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &
 }
 
 /// Whether a capability is the named one or below it: `cap.hotel.booking.create` is below `cap.hotel.booking`.
-pub(super) fn is_below(id: &str, named: &str) -> bool {
-    id.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+pub(super) fn is_below(id: &str, candidates: &str) -> bool {
+    id.strip_prefix(candidates).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

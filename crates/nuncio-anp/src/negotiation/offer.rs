@@ -5,25 +5,25 @@ use std::sync::Arc;
 use nuncio_core::agent::Capability;
 use nuncio_core::string_enum;
 
-use super::term_match::{Tag, WordSet};
+use super::term_match::{IntentTag, WordSet};
 
 /// An interface as it is currently available.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceOffer {
-    /// Id in the agent description.
+    /// Id of the interface in the agent description.
     pub id: String,
     pub kind: InterfaceType,
-    /// For example `openrpc`.
+    /// Protocol of the interface, such as `openrpc`.
     pub protocol: String,
-    /// `None` can be used by any caller.
+    /// Profile that callers must support; any caller can use an interface without one.
     pub profile: Option<String>,
     /// Offered security profiles.
     pub security_profiles: Vec<SecurityProfile>,
     /// Accepted content types, preferred first; empty accepts all.
     pub content_types: Vec<String>,
-    /// Preferred first.
+    /// Execution modes of the interface, preferred first.
     pub execution_modes: Vec<ExecutionMode>,
-    /// The capabilities it offers.
+    /// Capabilities that the interface offers.
     pub abilities: Vec<Ability>,
     /// Whether each use needs a person's approval.
     pub human_authorization: bool,
@@ -34,7 +34,7 @@ pub struct InterfaceOffer {
     /// URL of the interface or of its description.
     pub url: String,
     pub description: String,
-    /// Whether this caller may use it. Interfaces that must stay hidden from the caller are not offered at all.
+    /// Whether this caller may use the interface. Interfaces that must stay hidden from the caller are not offered at all.
     pub granted: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct InterfaceOffer {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ability {
     pub capability: Arc<Capability>,
-    /// Measured latency.
+    /// Measured latency of the capability.
     pub latency_ms: Option<u64>,
-    /// Time limit of one use.
+    /// Time limit of one use of the capability.
     pub timeout_ms: Option<u64>,
     /// URL of the request schema.
     pub request_schema: Option<String>,
@@ -75,9 +75,9 @@ impl InterfaceOffer {
 string_enum! {
     #[derive(PartialOrd, Ord)]
     pub enum InterfaceType {
-        /// Called with arguments.
+        /// An interface that is called with arguments.
         Structured = "StructuredInterface",
-        /// Used by conversation.
+        /// An interface that is used by conversation.
         NaturalLanguage = "NaturalLanguageInterface",
     }
 }
@@ -104,7 +104,7 @@ string_enum! {
         GroupMessage = "group_message",
         /// Work that is requested now and completed later.
         AsyncTask = "async_task",
-        /// An answer in pieces.
+        /// The answer is streamed in pieces.
         Stream = "stream",
         NaturalLanguage = "natural_language",
         /// Drafting of a new protocol by both sides.
@@ -116,22 +116,22 @@ string_enum! {
 #[derive(Debug, Clone)]
 pub(super) struct PreparedOffer {
     pub(super) offer: InterfaceOffer,
-    pub(super) subjects: Vec<AbilityTerms>,
+    pub(super) subjects: Vec<CapabilityTerms>,
 }
 
 /// Tags and words of one ability; without tags for an offer without abilities.
 #[derive(Debug, Clone)]
-pub(super) struct AbilityTerms {
-    pub(super) tags: Vec<Tag>,
+pub(super) struct CapabilityTerms {
+    pub(super) tags: Vec<IntentTag>,
 }
 
 impl PreparedOffer {
     pub(super) fn new(offer: InterfaceOffer) -> Self {
         let tags =
-            |ability: &Ability| ability.capability.intent_tags.iter().filter_map(|tag| Tag::parse(tag)).collect();
-        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| AbilityTerms { tags: tags(it) }).collect();
+            |ability: &Ability| ability.capability.intent_tags.iter().filter_map(|tag| IntentTag::parse(tag)).collect();
+        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| CapabilityTerms { tags: tags(it) }).collect();
         if subjects.is_empty() {
-            subjects.push(AbilityTerms { tags: Vec::new() });
+            subjects.push(CapabilityTerms { tags: Vec::new() });
         }
         Self { offer, subjects }
     }

@@ -5,26 +5,26 @@ use nuncio_core::time::Timestamp;
 
 use super::constraint::{Constraint, Constraints};
 use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
-use super::term_match::{Tag, WordSet};
+use super::term_match::{IntentTag, WordSet};
 use crate::wire::{self, CallerCapabilities, Intent};
 
 /// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Request {
-    /// Defaults to `structured_selection`.
+    /// Negotiation mode; an absent one means `structured_selection`.
     pub mode: Option<String>,
     pub intent: Intent,
     /// Capabilities that the interface must have, all of them.
     pub required_capabilities: Vec<String>,
     pub caller: CallerCapabilities,
-    pub wishes: wire::Constraints,
+    pub constraints: wire::Constraints,
     /// Interfaces to choose from; empty for all.
     pub candidate_interfaces: Vec<String>,
     /// Profiles or protocols to choose from; empty for all.
     pub candidate_protocols: Vec<String>,
     /// Protection of the request itself, the minimum for the result.
     pub security_profile: Option<SecurityProfile>,
-    /// By the caller's clock.
+    /// Time of the request by the caller's clock.
     pub created_at: Option<Timestamp>,
 }
 
@@ -43,7 +43,7 @@ impl Request {
     pub fn mode(&self) -> Option<NegotiationMode> {
         match self.mode.as_deref() {
             None => Some(NegotiationMode::StructuredSelection),
-            Some(word) => NegotiationMode::parse(word),
+            Some(name) => NegotiationMode::parse(name),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Request {
 /// A request with precomputed tags and words, shared by all offers.
 pub(super) struct PreparedRequest<'a> {
     pub(super) request: &'a Request,
-    pub(super) tags: Vec<Tag>,
+    pub(super) tags: Vec<IntentTag>,
     pub(super) words: WordSet,
 }
 
@@ -60,22 +60,26 @@ impl<'a> PreparedRequest<'a> {
         let intent = &request.intent;
         let tags = intent.intent_tags.iter().map(String::as_str);
         let texts = intent.name.iter().chain(&intent.description).map(String::as_str);
-        Self { request, tags: tags.clone().filter_map(Tag::parse).collect(), words: WordSet::of(texts.chain(tags)) }
+        Self {
+            request,
+            tags: tags.clone().filter_map(IntentTag::parse).collect(),
+            words: WordSet::of(texts.chain(tags)),
+        }
     }
 
     /// Whether the request has neither intent nor capabilities to compare.
-    pub(super) fn says_nothing(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.tags.is_empty() && self.words.is_empty() && self.request.required_capabilities.is_empty()
     }
 
     /// The strongest profile that both sides support. A required profile must match exactly, and the request's own
     /// protection is the minimum.
     pub(super) fn security(&self, offer: &InterfaceOffer) -> Option<SecurityProfile> {
-        let required = self.request.wishes.required_security_profile.as_deref();
-        let known = self.request.caller.supported_security_profiles.as_deref();
+        let required = self.request.constraints.required_security_profile.as_deref();
+        let supported = self.request.caller.supported_security_profiles.as_deref();
         let allowed = |profile: &SecurityProfile| {
             required.is_none_or(|required| required == profile.as_str())
-                && known.is_none_or(|known| known.iter().any(|it| it == profile.as_str()))
+                && supported.is_none_or(|supported| supported.iter().any(|it| it == profile.as_str()))
                 && self.request.security_profile.is_none_or(|least| *profile >= least)
         };
         offer.security_profiles.iter().copied().filter(allowed).max()
@@ -83,12 +87,12 @@ impl<'a> PreparedRequest<'a> {
 
     /// The content type to send: the caller's preferred one of those that both support.
     pub(super) fn content_type<'o>(&self, offer: &'o InterfaceOffer) -> Option<&'o str> {
-        let known = self.request.caller.supported_content_types.as_deref();
+        let supported = self.request.caller.supported_content_types.as_deref();
         let mut common = offer
             .content_types
             .iter()
             .map(String::as_str)
-            .filter(|it| known.is_none_or(|known| known.iter().any(|range| covers(range, it))));
+            .filter(|it| supported.is_none_or(|supported| supported.iter().any(|range| covers(range, it))));
         let liked = |it: &str| self.liked_content(it).unwrap_or(usize::MAX);
         let first = common.next()?;
         Some(common.fold(first, |best, it| if liked(it) < liked(best) { it } else { best }))
@@ -96,7 +100,7 @@ impl<'a> PreparedRequest<'a> {
 
     /// Rank of a content type in the caller's preferences; 0 is best.
     pub(super) fn liked_content(&self, content_type: &str) -> Option<usize> {
-        self.request.wishes.preferred_content_types.iter().position(|range| covers(range, content_type))
+        self.request.constraints.preferred_content_types.iter().position(|range| covers(range, content_type))
     }
 
     /// The execution mode: the offer's preferred one of those that the caller supports.
@@ -106,43 +110,44 @@ impl<'a> PreparedRequest<'a> {
     }
 
     pub(super) fn takes_mode(&self, mode: ExecutionMode) -> bool {
-        let known = self.request.caller.supported_execution_modes.as_deref();
-        known.is_none_or(|known| known.iter().any(|it| it == mode.as_str()))
+        let supported = self.request.caller.supported_execution_modes.as_deref();
+        supported.is_none_or(|supported| supported.iter().any(|it| it == mode.as_str()))
     }
 
     /// Whether the caller accepts the interface type.
     pub(super) fn takes_type(&self, kind: InterfaceType) -> bool {
-        kind != InterfaceType::NaturalLanguage || self.request.wishes.allow_natural_language_fallback != Some(false)
+        kind != InterfaceType::NaturalLanguage
+            || self.request.constraints.allow_natural_language_fallback != Some(false)
     }
 
     /// Whether the offer's profile or protocol is among the candidates.
     pub(super) fn is_candidate_protocol(&self, offer: &InterfaceOffer) -> bool {
         let candidates = &self.request.candidate_protocols;
         let is_it =
-            |word: &String| Some(word) == offer.profile.as_ref() || *word == offer.protocol || *word == offer.url;
+            |name: &String| Some(name) == offer.profile.as_ref() || *name == offer.protocol || *name == offer.url;
         candidates.is_empty() || candidates.iter().any(is_it)
     }
 
     /// The constraints that the request contains.
-    pub(super) fn asked(&self) -> Constraints {
-        let Request { caller, wishes, .. } = self.request;
-        let mut asked = Constraints::default();
-        let said = [
+    pub(super) fn requested(&self) -> Constraints {
+        let Request { caller, constraints, .. } = self.request;
+        let mut requested = Constraints::default();
+        let present = [
             (Constraint::CandidateInterfaces, !self.request.candidate_interfaces.is_empty()),
             (Constraint::CandidateProtocols, !self.request.candidate_protocols.is_empty()),
             (Constraint::SupportedProfiles, caller.supported_profiles.is_some()),
-            (Constraint::RequiredSecurityProfile, wishes.required_security_profile.is_some()),
+            (Constraint::RequiredSecurityProfile, constraints.required_security_profile.is_some()),
             (Constraint::SupportedSecurityProfiles, caller.supported_security_profiles.is_some()),
             (Constraint::OwnSecurityProfile, self.request.security_profile.is_some()),
             (Constraint::SupportedContentTypes, caller.supported_content_types.is_some()),
             (Constraint::SupportedExecutionModes, caller.supported_execution_modes.is_some()),
             (Constraint::RequiredCapabilities, !self.request.required_capabilities.is_empty()),
-            (Constraint::HumanAuthorization, wishes.requires_human_authorization.is_some()),
-            (Constraint::MaxLatency, wishes.max_latency_ms.is_some()),
-            (Constraint::NaturalLanguage, wishes.allow_natural_language_fallback == Some(false)),
+            (Constraint::HumanAuthorization, constraints.requires_human_authorization.is_some()),
+            (Constraint::MaxLatency, constraints.max_latency_ms.is_some()),
+            (Constraint::NaturalLanguage, constraints.allow_natural_language_fallback == Some(false)),
         ];
-        said.into_iter().filter(|(_, said)| *said).for_each(|(constraint, _)| asked.add(constraint));
-        asked
+        present.into_iter().filter(|(_, present)| *present).for_each(|(constraint, _)| requested.add(constraint));
+        requested
     }
 }
 

@@ -14,7 +14,7 @@
 use nuncio_core::string_enum;
 
 use super::constraint::is_below;
-use super::offer::{AbilityTerms, InterfaceType, PreparedOffer};
+use super::offer::{CapabilityTerms, InterfaceType, PreparedOffer};
 use super::request::PreparedRequest;
 
 const INTERFACE_TYPE: usize = 300;
@@ -23,14 +23,14 @@ const LEAST_WORDS: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Score {
-    /// Match with the intent: up to 1000.
+    /// Points for the match with the intent: up to 1000.
     pub intent: u32,
-    pub intent_by: IntentBy,
-    /// The caller's preference for its type: up to 300.
+    pub intent_by: IntentMatchKind,
+    /// Points for the caller's preference of the interface type: up to 300.
     pub interface_type: u32,
-    /// The caller's preference for its content type: up to 100.
+    /// Points for the caller's preference of the content type: up to 100.
     pub content_type: u32,
-    /// Speed: up to 50.
+    /// Points for a low latency: up to 50.
     pub latency: u32,
     pub total: u32,
 }
@@ -38,7 +38,7 @@ pub struct Score {
 string_enum! {
     /// How the intent was recognised.
     #[derive(Default)]
-    pub enum IntentBy {
+    pub enum IntentMatchKind {
         #[default]
         Nothing = "nothing",
         Tags = "tags",
@@ -46,15 +46,15 @@ string_enum! {
     }
 }
 
-/// The points, and the index of the ability they are for.
+/// Returns the score of an offer, and the index of the ability that it is for.
 pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
     let is_required = |at: usize| {
         let id = offer.abilities.get(at).map(|it| it.capability.id.as_str());
-        required.is_empty() || id.is_some_and(|id| required.iter().any(|named| is_below(id, named)))
+        required.is_empty() || id.is_some_and(|id| required.iter().any(|required_id| is_below(id, required_id)))
     };
-    let mut best = (0, IntentBy::Nothing, None);
+    let mut best = (0, IntentMatchKind::Nothing, None);
     let mut best_rank = (false, 0, 0, false);
     for (at, subject) in entry.subjects.iter().enumerate() {
         let words = entry.words_of(at, &wanted.words);
@@ -80,37 +80,37 @@ pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Sco
     (score, ability)
 }
 
-fn intent(subject: &AbilityTerms, wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentBy) {
+fn intent(subject: &CapabilityTerms, wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentMatchKind) {
     if !wanted.tags.is_empty() {
         let best = |tag| subject.tags.iter().map(|has| has.answers(tag)).max().unwrap_or(0);
         let sum: u64 = wanted.tags.iter().map(|tag| u64::from(best(tag))).sum();
         let mean = points(sum / wanted.tags.len() as u64);
         if mean > 0 {
-            return (mean, IntentBy::Tags);
+            return (mean, IntentMatchKind::Tags);
         }
     }
     match words / 2 {
-        0..LEAST_WORDS => (0, IntentBy::Nothing),
-        found => (found, IntentBy::Words),
+        0..LEAST_WORDS => (0, IntentMatchKind::Nothing),
+        found => (found, IntentMatchKind::Words),
     }
 }
 
 fn interface_type(kind: InterfaceType, wanted: &PreparedRequest<'_>) -> u32 {
-    let liked = &wanted.request.wishes.preferred_interface_types;
+    let liked = &wanted.request.constraints.preferred_interface_types;
     if liked.is_empty() {
         let all = [InterfaceType::Structured, InterfaceType::NaturalLanguage];
-        return by_place(INTERFACE_TYPE, all.iter().position(|it| *it == kind), all.len());
+        return points_by_rank(INTERFACE_TYPE, all.iter().position(|it| *it == kind), all.len());
     }
-    by_place(INTERFACE_TYPE, liked.iter().position(|it| it == kind.as_str()), liked.len())
+    points_by_rank(INTERFACE_TYPE, liked.iter().position(|it| it == kind.as_str()), liked.len())
 }
 
 fn content_type(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> u32 {
     let chosen = wanted.content_type(&entry.offer).and_then(|it| wanted.liked_content(it));
-    by_place(CONTENT_TYPE, chosen, wanted.request.wishes.preferred_content_types.len())
+    points_by_rank(CONTENT_TYPE, chosen, wanted.request.constraints.preferred_content_types.len())
 }
 
-fn by_place(most: usize, place: Option<usize>, of: usize) -> u32 {
-    place.map_or(0, |place| points((most * (of - place) / of) as u64))
+fn points_by_rank(most: usize, index: Option<usize>, of: usize) -> u32 {
+    index.map_or(0, |index| points((most * (of - index) / of) as u64))
 }
 
 fn points(number: u64) -> u32 {

@@ -2,11 +2,11 @@
 
 /// Limit of words per text that are compared.
 const MAX_WORDS: usize = 512;
-/// Initial capacity; most texts have fewer.
+/// Initial capacity for the words of a text; most texts have fewer.
 const USUAL_WORDS: usize = 48;
 /// Length below which a text certainly has fewer than `MAX_WORDS` words: each takes one byte and a separator.
-const SHORT: usize = 2 * MAX_WORDS - 2;
-/// Initial capacity; most tags have fewer.
+const SHORT_TEXT_BYTES: usize = 2 * MAX_WORDS - 2;
+/// Initial capacity for the parts of a tag; most tags have fewer.
 const USUAL_PARTS: usize = 4;
 
 /// Stop words, which are not compared.
@@ -21,10 +21,10 @@ const EMPTY_NUMBERS: [u64; EMPTY_WORDS.len()] = numbers(EMPTY_WORDS);
 
 /// A tag such as `hotel.booking.create`, as hashes of its parts from general to specific.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tag(Vec<u64>);
+pub(super) struct IntentTag(Vec<u64>);
 
-impl Tag {
-    /// `None` for an empty tag. Case is ignored.
+impl IntentTag {
+    /// Parses a tag without regard to case; `None` if it is empty.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = Vec::with_capacity(USUAL_PARTS);
         let mut begin = 0;
@@ -79,7 +79,7 @@ impl WordSet {
             return 0;
         }
         // A text this short cannot exceed the word limit, so no counting is needed.
-        let is_short = texts.clone().map(str::len).sum::<usize>() <= SHORT;
+        let is_short = texts.clone().map(str::len).sum::<usize>() <= SHORT_TEXT_BYTES;
         // A bloom filter: most words of a text are rejected by one test.
         let maybe = self.0.iter().fold(0, |all, word| all | bit(*word));
         let mut found = [0; MAX_WORDS / 64];
@@ -244,7 +244,7 @@ fn is_unparted(c: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' | '\u{0e00}'..='\u{0eff}')
 }
 
-/// Stable across machines: FNV-1a over eight bytes at a time, with the high bits mixed in each time.
+/// Hash that is the same on all machines: FNV-1a over eight bytes at a time, with the high bits mixed in each time.
 fn hash(text: &[u8]) -> u64 {
     let step = |hash: u64, part: u64| {
         let mixed = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn tag_match_score_follows_hierarchy() {
-        let answers = |has: &str, wants: &str| Tag::parse(has).unwrap().answers(&Tag::parse(wants).unwrap());
+        let answers =
+            |has: &str, wants: &str| IntentTag::parse(has).unwrap().answers(&IntentTag::parse(wants).unwrap());
         for (has, wants, points) in [
             ("hotel.booking", "hotel.booking", 1000),
             ("Hotel.Booking", "hotel:booking", 1000),
@@ -287,7 +288,7 @@ mod tests {
         ] {
             assert_eq!(answers(has, wants), points, "{has} for {wants}");
         }
-        assert_eq!(Tag::parse(" . / "), None);
+        assert_eq!(IntentTag::parse(" . / "), None);
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn request() -> Request {
             supported_content_types: Some(texts(&["application/json", "text/plain"])),
             ..CallerCapabilities::default()
         },
-        wishes: Constraints {
+        constraints: Constraints {
             preferred_interface_types: texts(&["StructuredInterface", "NaturalLanguageInterface"]),
             max_latency_ms: Some(3000),
             allow_natural_language_fallback: Some(true),
@@ -106,7 +106,7 @@ fn accepted<'a>(offers: &'a InterfaceOffers, request: &Request) -> ChosenInterfa
     }
 }
 
-fn refused(offers: &InterfaceOffers, request: &Request) -> (RefusalCause, Vec<&'static str>) {
+fn refused(offers: &InterfaceOffers, request: &Request) -> (ErrorCode, Vec<&'static str>) {
     let refusal = offers.choose(request, NOW).unwrap_err();
     assert!(!refusal.message.is_empty());
     (refusal.cause, refusal.unsupported.names())
@@ -116,7 +116,7 @@ fn refused(offers: &InterfaceOffers, request: &Request) -> (RefusalCause, Vec<&'
 fn specification_example_chooses_structured_interface() {
     let offers = InterfaceOffers::new(vec![conversation(), structured()]);
     let mut wanted = request();
-    wanted.wishes.requires_human_authorization = Some(true);
+    wanted.constraints.requires_human_authorization = Some(true);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.id, "interface.booking.structured.v1");
     assert_eq!(it.ability.unwrap().capability.id.as_str(), "cap.hotel.booking");
@@ -125,7 +125,7 @@ fn specification_example_chooses_structured_interface() {
     assert!(it.human_authorization);
     let score = Score {
         intent: 1000,
-        intent_by: IntentBy::Tags,
+        intent_by: IntentMatchKind::Tags,
         interface_type: 300,
         content_type: 0,
         latency: 44,
@@ -142,14 +142,14 @@ fn specification_example_chooses_structured_interface() {
 fn caller_preferences_decide_between_equal_interfaces() {
     let offers = InterfaceOffers::new(vec![structured(), conversation()]);
     let mut wanted = request();
-    wanted.wishes.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
+    wanted.constraints.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
     assert_eq!(it.alternatives[0].lost, RejectionReason::FewerPoints(106));
     // Content types too, in order; the offer's own preference if the caller has none.
-    wanted.wishes.preferred_content_types = texts(&["application/*", "text/plain"]);
+    wanted.constraints.preferred_content_types = texts(&["application/*", "text/plain"]);
     assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));
-    wanted.wishes.preferred_content_types.clear();
+    wanted.constraints.preferred_content_types.clear();
     assert_eq!(accepted(&offers, &wanted).content_type, Some("text/plain"));
 }
 
@@ -166,7 +166,7 @@ fn intent_matches_by_tags_or_else_by_words() {
     let ask = |intent| Request { intent, ..Request::default() };
     let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
     let it = accepted(&offers, &by_words);
-    assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentBy::Words));
+    assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentMatchKind::Words));
     let by_tags = ask(Intent { intent_tags: texts(&["hotel.booking"]), ..Intent::default() });
     let it = accepted(&offers, &by_tags);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent), ("cap.create", 900));
@@ -187,16 +187,16 @@ fn drafting_is_offered_if_no_structured_interface_fits() {
     assert_eq!(draft.offer.kind, InterfaceType::NaturalLanguage);
     let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
     assert_eq!(lost, ["is natural language, and a protocol was asked for", "does not satisfy intent"]);
-    wanted.wishes.allow_natural_language_fallback = Some(false);
-    assert_eq!(refused(&offers, &wanted).0, RefusalCause::NoMatchingInterface);
+    wanted.constraints.allow_natural_language_fallback = Some(false);
+    assert_eq!(refused(&offers, &wanted).0, ErrorCode::NoMatchingInterface);
     // A caller that does not support drafting is refused with that reason.
     let talks = texts(&["direct_message", "direct_structured_call"]);
     let mut cannot = wanted.clone();
-    cannot.wishes.allow_natural_language_fallback = None;
+    cannot.constraints.allow_natural_language_fallback = None;
     cannot.caller.supported_execution_modes = Some(talks);
-    assert_eq!(refused(&offers, &cannot), (RefusalCause::NoMatchingInterface, vec!["supportedExecutionModes"]));
+    assert_eq!(refused(&offers, &cannot), (ErrorCode::NoMatchingInterface, vec!["supportedExecutionModes"]));
     // In plain selection the natural-language interface is chosen.
-    wanted.wishes.allow_natural_language_fallback = Some(true);
+    wanted.constraints.allow_natural_language_fallback = Some(true);
     wanted.mode = None;
     let it = accepted(&offers, &wanted);
     assert_eq!((it.offer.kind, it.mode), (InterfaceType::NaturalLanguage, Some(ExecutionMode::DirectMessage)));

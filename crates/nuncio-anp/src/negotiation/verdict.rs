@@ -8,6 +8,7 @@ use super::constraint::{Constraint, Constraints};
 use super::offer::{Ability, ExecutionMode, InterfaceOffer, SecurityProfile};
 use super::score::Score;
 use super::{EvaluatedOffer, NegotiationMode};
+use crate::wire::ErrorCode;
 
 /// Limit of alternatives reported in a negotiation result.
 pub const MAX_ALTERNATIVES: usize = 16;
@@ -80,9 +81,9 @@ impl std::fmt::Display for RejectionReason {
 }
 
 /// The nearest interfaces that were not chosen. Those that this caller may not use are left out.
-pub(super) fn alternatives<'a>(judged: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
-    let winner = chosen.map(|chosen| &judged[chosen]);
-    let others = judged.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
+pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
+    let winner = chosen.map(|chosen| &evaluated[chosen]);
+    let others = evaluated.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
     let listed = others.take(MAX_ALTERNATIVES).map(|(_, it)| Alternative {
         offer: &it.entry.offer,
         ability: it.ability,
@@ -112,7 +113,8 @@ fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> Rejectio
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NegotiationRefusal {
-    pub cause: RefusalCause,
+    /// One of the nine codes of ANP-06 for a negotiation without a result.
+    pub cause: ErrorCode,
     pub message: String,
     /// Constraints that no interface satisfies.
     pub unsupported: Constraints,
@@ -124,58 +126,18 @@ pub struct NegotiationRefusal {
     pub nearest: Option<String>,
 }
 
-/// The nine refusal causes of the specification.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum RefusalCause {
-    /// The request as a whole is refused.
-    Rejected,
-    /// No interface satisfies all constraints together.
-    NoMatchingInterface,
-    UnsupportedMode,
-    /// No interface has an acceptable profile.
-    UnsupportedCandidateProfile,
-    /// No interface has an acceptable security profile.
-    UnsupportedSecurityProfile,
-    /// No interface accepts an acceptable content type.
-    UnsupportedContentType,
-    /// The request contains too little information.
-    MoreInformationRequired,
-    /// The fitting interface is not open to this caller.
-    AuthorizationRequired,
-    Expired,
-}
-
-impl RefusalCause {
-    /// In the order of the specification's table.
-    pub const ALL: [Self; 9] = [
-        Self::Rejected,
-        Self::NoMatchingInterface,
-        Self::UnsupportedMode,
-        Self::UnsupportedCandidateProfile,
-        Self::UnsupportedSecurityProfile,
-        Self::UnsupportedContentType,
-        Self::MoreInformationRequired,
-        Self::AuthorizationRequired,
-        Self::Expired,
-    ];
-
-    /// Causes that concern a single requirement, with the constraints they stand for.
-    pub(super) const OF_ONE_CONSTRAINT: &'static [(Self, &'static [Constraint])] = &[
-        (Self::UnsupportedCandidateProfile, &[Constraint::CandidateProtocols, Constraint::SupportedProfiles]),
-        (
-            Self::UnsupportedSecurityProfile,
-            &[
-                Constraint::RequiredSecurityProfile,
-                Constraint::SupportedSecurityProfiles,
-                Constraint::OwnSecurityProfile,
-            ],
-        ),
-        (Self::UnsupportedContentType, &[Constraint::SupportedContentTypes]),
-    ];
-}
+/// Causes that concern a single requirement, with the constraints they stand for.
+pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(ErrorCode, &[Constraint])] = &[
+    (ErrorCode::UnsupportedCandidateProfile, &[Constraint::CandidateProtocols, Constraint::SupportedProfiles]),
+    (
+        ErrorCode::UnsupportedCandidateSecurity,
+        &[Constraint::RequiredSecurityProfile, Constraint::SupportedSecurityProfiles, Constraint::OwnSecurityProfile],
+    ),
+    (ErrorCode::UnsupportedCandidateContent, &[Constraint::SupportedContentTypes]),
+];
 
 impl NegotiationRefusal {
-    fn new(cause: RefusalCause, message: impl Into<String>) -> Self {
+    fn new(cause: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             cause,
             message: message.into(),
@@ -190,34 +152,37 @@ impl NegotiationRefusal {
         let mode: String = mode.chars().take(80).collect();
         Self {
             supported: vec![NegotiationMode::StructuredSelection.as_str().to_owned()],
-            ..Self::new(RefusalCause::UnsupportedMode, format!("The mode {mode:?} is not supported"))
+            ..Self::new(ErrorCode::UnsupportedNegotiationMode, format!("The mode {mode:?} is not supported"))
         }
     }
 
     pub(super) fn expired(created: Timestamp, age: Duration) -> Self {
         let message = format!("The request is of {created}, more than {} seconds ago", age.as_secs());
-        Self::new(RefusalCause::Expired, message)
+        Self::new(ErrorCode::NegotiationExpired, message)
     }
 
     pub(super) fn from_the_future(created: Timestamp) -> Self {
-        Self::new(RefusalCause::Rejected, format!("The request says it is of {created}, which is still to come"))
+        Self::new(
+            ErrorCode::NegotiationRejected,
+            format!("The request says it is of {created}, which is still to come"),
+        )
     }
 
     pub(super) fn more_information() -> Self {
         Self {
             missing: vec!["intent.intentTags", "intent.description"],
-            ..Self::new(RefusalCause::MoreInformationRequired, "The intent says nothing that could be compared")
+            ..Self::new(ErrorCode::MoreInformationRequired, "The intent says nothing that could be compared")
         }
     }
 
     pub(super) fn authorization_required() -> Self {
-        Self::new(RefusalCause::AuthorizationRequired, "What would do is only for callers who are known and allowed")
+        Self::new(ErrorCode::AuthorizationRequired, "What would do is only for callers who are known and allowed")
     }
 
-    pub(super) fn unsupported(cause: RefusalCause, unsupported: Constraints, supported: Vec<String>) -> Self {
+    pub(super) fn unsupported(cause: ErrorCode, unsupported: Constraints, supported: Vec<String>) -> Self {
         let what = match cause {
-            RefusalCause::UnsupportedCandidateProfile => "profile",
-            RefusalCause::UnsupportedSecurityProfile => "security profile",
+            ErrorCode::UnsupportedCandidateProfile => "profile",
+            ErrorCode::UnsupportedCandidateSecurity => "security profile",
             _ => "content type",
         };
         let there_is = if supported.is_empty() { "none".to_owned() } else { supported.join(", ") };
@@ -230,16 +195,6 @@ impl NegotiationRefusal {
             Some(id) => format!("No matching interface; the nearest, {id}, lacks {}", unsupported.names().join(", ")),
             None => "No matching interface".to_owned(),
         };
-        Self {
-            unsupported,
-            nearest: nearest.map(str::to_owned),
-            ..Self::new(RefusalCause::NoMatchingInterface, message)
-        }
-    }
-
-    /// A refusal by rules of this server.
-    #[must_use]
-    pub fn rejected(message: impl Into<String>) -> Self {
-        Self::new(RefusalCause::Rejected, message)
+        Self { unsupported, nearest: nearest.map(str::to_owned), ..Self::new(ErrorCode::NoMatchingInterface, message) }
     }
 }

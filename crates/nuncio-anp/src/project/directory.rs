@@ -1,14 +1,10 @@
 //! The description of a host's directory as an agent (ANP-08 §5).
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, json};
 
-use super::{DIDWBA, Host, NOSEC};
+use super::{DIDWBA, Host, NOSEC, bare_description};
 use crate::directory::{DESCRIPTION, PATH, PROFILE};
-use crate::wire::{
-    AgentDescription, Capability, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION, Security, SecurityDefinition,
-};
+use crate::wire::{AgentDescription, Capability, Interface, Security};
 
 const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
@@ -44,31 +40,17 @@ impl Host {
             interfaces.push(register);
         }
         AgentDescription {
-            protocol_type: PROTOCOL_TYPE.to_owned(),
-            protocol_version: PROTOCOL_VERSION.to_owned(),
-            r#type: AgentDescription::TYPE.to_owned(),
             url: Some(format!("{}{DESCRIPTION}", self.base)),
-            name: format!("Agent directory of {name}"),
-            did: did.map(str::to_owned),
-            owner: None,
             description: Some("Lists agents whose descriptions were verified, and finds them.".to_owned()),
-            created: None,
-            security_definitions: BTreeMap::from([
-                (DIDWBA.to_owned(), SecurityDefinition::didwba()),
-                (NOSEC.to_owned(), SecurityDefinition::nosec()),
-            ]),
-            security: Security::Name(NOSEC.to_owned()),
-            information: None,
             capabilities: Some(capabilities),
             interfaces: Some(interfaces),
-            proof: None,
-            extra: Map::new(),
+            ..bare_description(format!("Agent directory of {name}"), did, NOSEC)
         }
     }
 
     /// A REST interface, described by OpenAPI.
-    fn rest(&self, word: &str, about: &str, security: &str, capability: &str) -> Interface {
-        let id = format!("interface.directory.{word}");
+    fn rest(&self, id_suffix: &str, about: &str, security: &str, capability: &str) -> Interface {
+        let id = format!("interface.directory.{id_suffix}");
         let mut interface = Interface {
             version: Some("3.1.0".to_owned()),
             url: Some(format!("{}/openapi.json", self.base)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
 
-use super::{Host, ToolSet, interface_id, name_of};
+use super::{Host, ToolDocument, interface_id, name_of};
 use crate::negotiation::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 use crate::wire::profile;
 
@@ -24,7 +24,7 @@ pub struct ToolState {
 
 /// State of the conversation interface for one caller at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConversationState {
+pub struct ConversationInterfaceState {
     pub available: bool,
     /// Whether the caller may converse with the agent.
     pub granted: bool,
@@ -39,7 +39,7 @@ pub struct ConversationState {
 
 pub struct OfferContext<'a> {
     pub tool: &'a dyn Fn(&Tool) -> ToolState,
-    pub conversation: ConversationState,
+    pub conversation: ConversationInterfaceState,
 }
 
 impl Host {
@@ -48,7 +48,7 @@ impl Host {
     #[must_use]
     pub fn offers(&self, agent: &Agent, moment: &OfferContext<'_>) -> Vec<InterfaceOffer> {
         let mut offers = Vec::new();
-        for set in ToolSet::ALL {
+        for set in ToolDocument::ALL {
             for granted in [true, false] {
                 offers.extend(self.tools_offer(agent, set, granted, moment));
             }
@@ -63,7 +63,7 @@ impl Host {
     fn tools_offer(
         &self,
         agent: &Agent,
-        set: ToolSet,
+        set: ToolDocument,
         granted: bool,
         moment: &OfferContext<'_>,
     ) -> Option<InterfaceOffer> {
@@ -141,7 +141,7 @@ impl Host {
             human_authorization: false,
             latency_ms: state.latency_ms,
             timeout_ms: state.timeout_ms,
-            url: if state.signs { self.anp_url() } else { self.interface_url(&agent.name, ToolSet::Tools) },
+            url: if state.signs { self.anp_url() } else { self.interface_url(&agent.name, ToolDocument::Tools) },
             description: format!("Natural language conversation with {}.", name_of(agent)),
             granted: state.granted,
         }

@@ -4,14 +4,14 @@ use nuncio_core::agent::{Agent, Tool};
 use serde_json::{Map, Value, json};
 
 use super::refs::SchemaComponents;
-use super::{Host, ToolSet, description_of, name_of, said};
+use super::{Host, ToolDocument, description_of, name_of, said};
 use crate::wire::{
     ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
 };
 
 /// JSON-RPC method name for conversation with an agent.
 pub const CHAT: &str = "chat";
-/// Used instead if a tool is named `chat`.
+/// Name of the conversation method if a tool is named `chat`.
 const OTHER_CHAT: &str = "agent.chat";
 
 /// The conversation method of an agent; `None` if the agent does not converse with others.
@@ -23,18 +23,18 @@ pub fn chat_method(agent: &Agent) -> Option<&'static str> {
 
 impl Host {
     #[must_use]
-    pub fn openrpc(&self, agent: &Agent, set: ToolSet) -> OpenRpc {
+    pub fn openrpc(&self, agent: &Agent, set: ToolDocument) -> OpenRpc {
         let mut components = SchemaComponents::default();
         let mut methods: Vec<_> =
             agent.tools.iter().filter(|tool| set.has(agent, tool)).map(|tool| method(tool, &mut components)).collect();
-        if set == ToolSet::Tools
+        if set == ToolDocument::Tools
             && let Some(name) = chat_method(agent)
         {
             methods.push(chat(name, agent, self.drafts_with(agent)));
         }
         let title = match set {
-            ToolSet::Tools => name_of(agent).to_owned(),
-            ToolSet::Authorized => format!("{}, with a person's agreement", name_of(agent)),
+            ToolDocument::Tools => name_of(agent).to_owned(),
+            ToolDocument::Authorized => format!("{}, with a person's agreement", name_of(agent)),
         };
         OpenRpc {
             openrpc: OPENRPC_VERSION.to_owned(),
@@ -61,7 +61,7 @@ impl Host {
 
     /// URL of the schema of a tool's arguments or result.
     pub(super) fn schema_url(&self, agent: &Agent, tool: &Tool, part: &str) -> String {
-        let set = ToolSet::of(agent, tool);
+        let set = ToolDocument::of(agent, tool);
         format!("{}#/components/schemas/{}.{part}", self.interface_url(&agent.name, set), tool.name)
     }
 }

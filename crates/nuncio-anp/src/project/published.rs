@@ -44,7 +44,7 @@ impl Host {
         if !information.is_product() {
             return Ok(Value::Object(document));
         }
-        let known = [
+        let default_members = [
             ("protocolType", value!(PROTOCOL_TYPE)),
             ("protocolVersion", value!(PROTOCOL_VERSION)),
             ("type", value!(Product::TYPE)),
@@ -53,8 +53,8 @@ impl Host {
             ("description", value!(information.description)),
             ("security", value!({NOSEC: SecurityDefinition::nosec()})),
         ];
-        for (key, known) in known {
-            document.entry(key).or_insert(known);
+        for (key, default_members) in default_members {
+            document.entry(key).or_insert(default_members);
         }
         let document = Value::Object(document);
         let report = validate::check(AnpDocumentType::Product, &document);

@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 
 const PREFIX: &str = "#/components/schemas/";
 /// JSON Schema keywords that hold definitions.
-const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
 /// Keywords that hold values instead of schemas.
-const VALUES: [&str; 5] = ["const", "enum", "default", "examples", "example"];
+const VALUE_KEYWORDS: [&str; 5] = ["const", "enum", "default", "examples", "example"];
 /// Keywords that hold schemas by name.
-const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+const NAMED_SCHEMA_KEYWORDS: [&str; 5] =
+    ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
 #[derive(Debug, Default)]
 pub(super) struct SchemaComponents {
@@ -23,14 +24,14 @@ impl SchemaComponents {
         let root = self.free(name);
         self.schemas.insert(root.clone(), Value::Null);
         let mut moved = Vec::new();
-        for section in DEFINITIONS {
+        for section in DEFINITION_KEYWORDS {
             for (own, definition) in schema.get(section).and_then(Value::as_object).into_iter().flatten() {
                 let key = self.free(&format!("{name}.{}", plain(own)));
                 self.schemas.insert(key.clone(), Value::Null);
                 moved.push((format!("#/{section}/{}", own.replace('~', "~0").replace('/', "~1")), key, definition));
             }
         }
-        let rewriter = Rewriter {
+        let rewriter = ReferenceRewriter {
             root: &root,
             moved: moved.iter().map(|(pointer, key, _)| (pointer.as_str(), key.as_str())).collect(),
         };
@@ -39,7 +40,7 @@ impl SchemaComponents {
         }
         let mut schema = schema.clone();
         if let Some(object) = schema.as_object_mut() {
-            DEFINITIONS.iter().for_each(|section| drop(object.remove(*section)));
+            DEFINITION_KEYWORDS.iter().for_each(|section| drop(object.remove(*section)));
             // The dialect is declared once per document.
             object.remove("$schema");
         }
@@ -66,13 +67,13 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
 }
 
-struct Rewriter<'a> {
+struct ReferenceRewriter<'a> {
     root: &'a str,
     /// Pairs of a definition's JSON pointer and its component name.
     moved: Vec<(&'a str, &'a str)>,
 }
 
-impl Rewriter<'_> {
+impl ReferenceRewriter<'_> {
     fn schema(&self, schema: &Value) -> Value {
         match schema {
             // References inside a schema with its own `$id` are relative to it.
@@ -80,8 +81,8 @@ impl Rewriter<'_> {
                 let rewrite = |(key, value): (&String, &Value)| {
                     let value = match (key.as_str(), value) {
                         ("$ref", Value::String(reference)) => Value::String(self.reference(reference)),
-                        (key, value) if VALUES.contains(&key) => value.clone(),
-                        (key, Value::Object(named)) if NAMED.contains(&key) => {
+                        (key, value) if VALUE_KEYWORDS.contains(&key) => value.clone(),
+                        (key, Value::Object(named)) if NAMED_SCHEMA_KEYWORDS.contains(&key) => {
                             named.iter().map(|(name, schema)| (name.clone(), self.schema(schema))).collect()
                         }
                         (_, value) => self.schema(value),

@@ -21,7 +21,7 @@ impl Anp {
         mut arguments: Map<String, Value>,
     ) -> Result<Value, RpcError> {
         let wrong =
-            |message: &str| RpcError::new(ErrorCode::InvalidParams).saying(format!("Invalid params: {message}"));
+            |message: &str| RpcError::new(ErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"));
         if let Some(call) = arguments.remove("call") {
             return match arguments.keys().next() {
                 Some(other) => Err(wrong(&format!("`call` stands alone, without `{other}`"))),
@@ -56,8 +56,9 @@ impl Anp {
             .await
             .map_err(|error| of_engine(&error))?;
         turn.finished().await;
-        let said = turn.answer();
-        said.map(|text| json!({"text": text, "session": session}))
-            .map_err(|failure| RpcError::new(ErrorCode::InternalError).saying(failure.message))
+        let answer = turn.answer();
+        answer
+            .map(|text| json!({"text": text, "session": session}))
+            .map_err(|failure| RpcError::new(ErrorCode::InternalError).with_message(failure.message))
     }
 }

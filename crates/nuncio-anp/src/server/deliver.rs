@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 use nuncio_engine::direct_messages::ReplyContent;
-use nuncio_engine::ports::peers::PendingReply;
+use nuncio_engine::ports::store::PendingReply;
 
 use super::{Anp, DirectMessage};
 
@@ -24,26 +24,26 @@ impl Anp {
     /// Delivers replies until `stop` completes; started deliveries are finished.
     pub async fn deliver(self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop.fuse());
-        let (mut known, mut sending) = (HashSet::new(), FuturesUnordered::new());
+        let (mut in_delivery, mut sending) = (HashSet::new(), FuturesUnordered::new());
         loop {
             let next = {
-                let look = pin!(self.retry_until_ok(|| self.due_replies(&known)));
+                let look = pin!(self.retry_until_ok(|| self.due_replies(&in_delivery)));
                 match select(look, stop.as_mut()).await {
                     Either::Left((next, _)) => next,
                     Either::Right(_) => break,
                 }
             };
-            for owed in next.0 {
-                known.insert(owed.id.clone());
-                sending.push(self.deliver_reply(owed));
+            for reply in next.0 {
+                in_delivery.insert(reply.id.clone());
+                sending.push(self.deliver_reply(reply));
             }
-            let room = sending.len() < AT_ONCE;
+            let has_capacity = sending.len() < AT_ONCE;
             let pause = self.engine.clock().sleep_until(next.1.unwrap_or(Timestamp::LAST));
             let woken = pin!(async {
-                let owed = pin!(self.engine.direct_messages().wait_for_pending_reply());
-                select(pause, owed).await;
+                let next_reply = pin!(self.engine.direct_messages().wait_for_pending_reply());
+                select(pause, next_reply).await;
             });
-            let woken = async { if room { woken.await } else { std::future::pending().await } };
+            let woken = async { if has_capacity { woken.await } else { std::future::pending().await } };
             let sent = async {
                 match sending.next().await {
                     Some(sent) => Some(sent),
@@ -56,7 +56,7 @@ impl Anp {
                 Either::Right((Either::Right(_), _)) => break,
             };
             if let Some(id) = done {
-                known.remove(&id);
+                in_delivery.remove(&id);
             }
         }
         while sending.next().await.is_some() {}
@@ -65,38 +65,42 @@ impl Anp {
     /// Returns the due replies that are not in `known`, and the next due time.
     async fn due_replies(
         &self,
-        known: &HashSet<String>,
+        in_delivery: &HashSet<String>,
     ) -> Result<(Vec<PendingReply>, Option<Timestamp>), EngineError> {
-        let due = self.engine.direct_messages().pending_replies_due(known, AT_ONCE.saturating_sub(known.len())).await?;
-        let mut all = known.clone();
-        all.extend(due.iter().map(|owed| owed.id.clone()));
+        let due = self
+            .engine
+            .direct_messages()
+            .pending_replies_due(in_delivery, AT_ONCE.saturating_sub(in_delivery.len()))
+            .await?;
+        let mut all = in_delivery.clone();
+        all.extend(due.iter().map(|reply| reply.id.clone()));
         Ok((due, self.engine.direct_messages().next_pending_reply(&all).await?))
     }
 
     /// Delivers one pending reply and returns its id.
-    async fn deliver_reply(&self, owed: PendingReply) -> String {
-        match self.retry_until_ok(|| self.engine.direct_messages().reply_content(&owed)).await {
+    async fn deliver_reply(&self, reply: PendingReply) -> String {
+        match self.retry_until_ok(|| self.engine.direct_messages().reply_content(&reply)).await {
             ReplyContent::Nothing => {
-                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(&owed)).await;
+                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(&reply)).await;
             }
             ReplyContent::NotYet => {
-                self.retry_until_ok(|| self.engine.direct_messages().postpone_pending_reply(&owed)).await;
+                self.retry_until_ok(|| self.engine.direct_messages().postpone_pending_reply(&reply)).await;
             }
-            ReplyContent::Text(text) => self.deliver_text(&owed, text).await,
+            ReplyContent::Text(text) => self.deliver_text(&reply, text).await,
         }
-        owed.id
+        reply.id
     }
 
-    async fn deliver_text(&self, owed: &PendingReply, text: String) {
-        let failed = match self.send(&DirectMessage::answer(owed, text)).await {
-            Ok(()) => return self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(owed)).await,
+    async fn deliver_text(&self, reply: &PendingReply, text: String) {
+        let failed = match self.send(&DirectMessage::answer(reply, text)).await {
+            Ok(()) => return self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(reply)).await,
             Err(failed) => failed,
         };
-        let (to, why) = (&owed.to, failed.why);
+        let (to, why) = (&reply.to, failed.why);
         let again = match failed.later {
-            true => self.retry_until_ok(|| self.engine.direct_messages().retry_pending_reply(owed)).await,
+            true => self.retry_until_ok(|| self.engine.direct_messages().retry_pending_reply(reply)).await,
             false => {
-                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(owed)).await;
+                self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(reply)).await;
                 None
             }
         };

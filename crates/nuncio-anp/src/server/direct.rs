@@ -9,7 +9,7 @@ use nuncio_core::json::{essence, is_json};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::converse::Idempotency;
+use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::direct_messages::{IncomingMessage, ReplyAddress};
 use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
@@ -30,9 +30,9 @@ impl Anp {
         // Only an origin proof counts, because the message may have been forwarded.
         let sender = match caller.map(|caller| (caller.principal.clone(), caller)) {
             Some((Principal::Did(did), caller)) if request.auth.is_some() => (did, caller),
-            _ => return Err(RpcError::new(ErrorCode::Unauthorized).saying("direct.send needs an origin proof")),
+            _ => return Err(RpcError::new(ErrorCode::Unauthorized).with_message("direct.send needs an origin proof")),
         };
-        let misshapen = |message: String| RpcError::new(ErrorCode::InvalidParamsShape).saying(message);
+        let misshapen = |message: String| RpcError::new(ErrorCode::InvalidParamsShape).with_message(message);
         let needed = |field: &Option<String>, name: &str| {
             let short = field.clone().filter(|text| text.len() <= MAX_ID);
             short.ok_or_else(|| misshapen(format!("params.meta.{name} must be a text of 1 to {MAX_ID} bytes")))
@@ -46,7 +46,7 @@ impl Anp {
         let text = text(request, &content_type)?;
         let served = self.addressee(request)?;
         if !served.agent.presence.conversation {
-            return Err(RpcError::new(ErrorCode::PolicyViolation).saying("this agent takes no messages"));
+            return Err(RpcError::new(ErrorCode::PolicyViolation).with_message("this agent takes no messages"));
         }
         let accepted = json!({
             "accepted": true,
@@ -57,10 +57,10 @@ impl Anp {
         });
         if let Some(answers) = request.raw_meta.get(IS_ANSWER) {
             let answers = answers.as_str().unwrap_or_default();
-            let came =
+            let recorded =
                 self.engine.direct_messages().record_direct_reply(&served.agent.name, answers, &sender.0, text).await;
-            let kept = came.map_err(|error| of_engine(&error))?;
-            tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, kept, "an answer came");
+            let matched = recorded.map_err(|error| of_engine(&error))?;
+            tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, matched, "an answer came");
             return Ok(accepted);
         }
         let from = ReplyAddress { to: sender.0, answers: message_id };
@@ -81,7 +81,7 @@ impl Anp {
     ) -> Result<(), RpcError> {
         // There is one conversation per sender and agent; its idempotency key finds it again.
         let name = format!("anp/{}", served.agent.name);
-        let always = Idempotency { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
+        let always = IdempotencyKey { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
         let session = self
             .engine
             .conversations()
@@ -89,13 +89,13 @@ impl Anp {
             .await
             .map_err(|error| of_engine(&error))?;
         let signed = Digest::of_json(&json!([request.meta.message_id, request.body]));
-        let once = Idempotency { key: format!("operation/{operation}"), body: signed };
-        let letter = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
-        let begun = self.engine.direct_messages().receive_direct_message(caller, served, letter).await;
+        let once = IdempotencyKey { key: format!("operation/{operation}"), body: signed };
+        let incoming = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
+        let begun = self.engine.direct_messages().receive_direct_message(caller, served, incoming).await;
         begun.map_err(|error| match error.code {
             Code::IdempotencyMismatch => RpcError::new(ErrorCode::IdempotencyConflict),
             Code::TurnRunning => {
-                RpcError::new(ErrorCode::TemporarilyUnavailable).saying("the agent is still at your last message")
+                RpcError::new(ErrorCode::TemporarilyUnavailable).with_message("the agent is still at your last message")
             }
             _ => of_engine(&error),
         })
@@ -104,11 +104,11 @@ impl Anp {
 
 /// The text of a message: exactly one of the three body members, matching the content type (P3 §6).
 fn text(request: &AnpRequest, content_type: &str) -> Result<String, RpcError> {
-    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidPayloadShape).saying(message);
+    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidPayloadShape).with_message(message);
     let is_text = essence(content_type).eq_ignore_ascii_case("text/plain");
     let is_json = is_json(content_type);
     if !is_text && !is_json {
-        return Err(RpcError::new(ErrorCode::UnsupportedContentType).saying("only text and JSON are read here"));
+        return Err(RpcError::new(ErrorCode::UnsupportedContentType).with_message("only text and JSON are read here"));
     }
     let shapes = ["text", "payload", "payload_b64u"].map(|name| request.body.get(name));
     match shapes {

@@ -12,7 +12,7 @@ use nuncio_identity::Did;
 use serde_json::json;
 use url::Url;
 
-use super::{Anp, json_response, refuse};
+use super::{Anp, AnpResult, json_response, refuse};
 use crate::client::AgentTarget;
 use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
 use crate::wire::{CollectionPage, Registration, canonical};
@@ -41,7 +41,7 @@ pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response
 }
 
 impl Registration {
-    /// The agent that a body names.
+    /// Parses the agent that the body of a registration names.
     fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
@@ -49,8 +49,8 @@ impl Registration {
             let code = if matches!(why, json::JsonError::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
             EngineError::new(code, format!("the body {why}; {form}"))
         })?;
-        let said: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
-        match (said.url, said.did) {
+        let registration: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
+        match (registration.url, registration.did) {
             (Some(url), None) => match Url::parse(&url) {
                 Ok(url) if url.cannot_be_a_base() || !matches!(url.scheme(), "http" | "https") => {
                     Err(wrong("url must be an http: or https: address".to_owned()))
@@ -68,14 +68,11 @@ impl Registration {
 }
 
 /// `POST /registry/agents`
-pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Response {
-    let mut asked = match anp.authenticate(request).await {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn register(State(anp): State<Anp>, request: Request) -> AnpResult {
+    let mut asked = anp.authenticate(request).await?;
     let by = match (asked.caller.take(), asked.challenge.take()) {
         (Some(caller), _) => caller.principal,
-        (None, Some(challenge)) if anp.directory.accepts() != RegistrationPolicy::Anyone => return challenge,
+        (None, Some(challenge)) if anp.directory.accepts() != RegistrationPolicy::Anyone => return Err(challenge),
         (None, _) => Principal::Anonymous,
     };
     let done = match Registration::target(&asked.body) {
@@ -102,18 +99,15 @@ pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Respon
         Err(error) => refused(&error),
     };
     response.headers_mut().extend(asked.header);
-    response
+    Ok(response)
 }
 
 /// `DELETE /registry/agents/{id}`
-pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> Response {
-    let mut asked = match anp.authenticate(request).await {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> AnpResult {
+    let mut asked = anp.authenticate(request).await?;
     let by = match (asked.caller.take(), asked.challenge.take()) {
         (Some(caller), _) => caller.principal,
-        (None, Some(challenge)) => return challenge,
+        (None, Some(challenge)) => return Err(challenge),
         (None, None) => Principal::Anonymous,
     };
     let removed = match ListingId::parse(&id) {
@@ -123,16 +117,13 @@ pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, reque
         }
         Err(_) => Err(not_registered(&id)),
     };
-    match removed {
-        Ok(_) => asked.answer(None),
-        Err(error) => refused(&error),
-    }
+    removed.map(|_| asked.answer(None)).map_err(|error| refused(&error))
 }
 
 /// `GET /registry/ad.json`
 pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> Response {
     let did = anp.identities.service_did();
-    let document = anp.document(&format!("directory {}", did.as_deref().unwrap_or_default()), || {
+    let document = anp.document(format!("directory {}", did.as_deref().unwrap_or_default()), || {
         let takes = anp.directory.accepts() != RegistrationPolicy::Nobody;
         Some(anp.identities.prove_service(json!(anp.host.directory(did.as_deref(), takes))))
     });

@@ -1,7 +1,6 @@
 //! Public documents: the list of agents, descriptions and interfaces.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -9,40 +8,31 @@ use axum::response::Response;
 use http::HeaderMap;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
+use nuncio_core::edition_cache::EditionCache;
 use nuncio_engine::EngineError;
 use nuncio_http::{CachePolicy, CacheableDocument};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Anp, refuse};
-use crate::project::ToolSet;
+use crate::project::ToolDocument;
 use crate::wire::canonical;
 
 /// Responses depend only on the URL, so only the encoding varies.
 const VARY: &str = "accept-encoding";
 
-/// Cached documents of one edition of the agents.
-#[derive(Debug, Default)]
-pub(super) struct Documents(RwLock<(u64, HashMap<String, CacheableDocument>)>);
+/// Documents by name, for one edition of the agents.
+pub(super) type DocumentCache = EditionCache<u64, String, CacheableDocument>;
 
 impl Anp {
     /// Returns a cached document, or builds it.
-    pub(super) fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<CacheableDocument> {
+    pub(super) fn document(&self, name: String, write: impl FnOnce() -> Option<Value>) -> Option<CacheableDocument> {
         let edition = self.engine.agents().agents_edition();
-        {
-            let kept = self.documents.0.read().unwrap_or_else(PoisonError::into_inner);
-            if kept.0 == edition
-                && let Some(document) = kept.1.get(name)
-            {
-                return Some(document.clone());
-            }
+        if let Some(document) = self.documents.get(&edition, &name) {
+            return Some(document);
         }
         let document = CacheableDocument::json(canonical(&write()?), CachePolicy::Public);
-        let mut kept = self.documents.0.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.0 != edition {
-            *kept = (edition, HashMap::new());
-        }
-        kept.1.insert(name.to_owned(), document.clone());
+        self.documents.put(edition, name, document.clone());
         Some(document)
     }
 
@@ -67,7 +57,7 @@ pub(super) async fn agents(
     };
     let page = page.unwrap_or(1);
     let agents = anp.engine.agents().list();
-    let document = anp.document(&format!("page {page}"), || {
+    let document = anp.document(format!("page {page}"), || {
         anp.host.page(agents.iter().map(|agent| &**agent), page).map(|page| json!(page))
     });
     served(document, &headers, "there is no such page")
@@ -77,7 +67,7 @@ pub(super) async fn agents(
 pub(super) async fn description(State(anp): State<Anp>, Path(name): Path<String>, headers: HeaderMap) -> Response {
     // A new key changes the DID, and thereby the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
-    let document = anp.document(&format!("ad {name} {did}"), || {
+    let document = anp.document(format!("ad {name} {did}"), || {
         let agent = anp.agent(&name)?;
         let did = Some(did.as_str()).filter(|did| !did.is_empty());
         Some(anp.identities.prove(&agent.name, json!(anp.host.description(&agent, did))))
@@ -91,9 +81,9 @@ pub(super) async fn interface(
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let document = anp.document(&format!("interface {name} {file}"), || {
+    let document = anp.document(format!("interface {name} {file}"), || {
         let agent = anp.agent(&name)?;
-        let set = ToolSet::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
+        let set = ToolDocument::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
         Some(json!(anp.host.openrpc(&agent, set)))
     });
     served(document, &headers, "there is no such interface here")
@@ -105,7 +95,7 @@ pub(super) async fn information(
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let document = anp.document(&format!("information {name} {file}"), || {
+    let document = anp.document(format!("information {name} {file}"), || {
         let agent = anp.agent(&name)?;
         anp.identities.information(&agent.name, file.strip_suffix(".json")?)
     });

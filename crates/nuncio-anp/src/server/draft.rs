@@ -6,18 +6,18 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_engine::converse::Idempotency;
+use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::drafting::{DraftAnswer, DraftRequest, DraftedCall, ProtocolDraft};
 use nuncio_engine::publish::PublishedAgent;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
 use super::Anp;
-use super::negotiate::VALID;
+use super::negotiate::RESULT_VALIDITY;
 use super::rpc::{TOOL_FAILED, of_engine};
 use crate::negotiate::draft::{self, CallerDecision, DraftLocations};
 use crate::negotiation::{MAX_AGE, SecurityProfile};
-use crate::project::{ToolSet, interface_id};
+use crate::project::{ToolDocument, interface_id};
 use crate::wire::{Alternative, ErrorCode, NegotiateBody, Request as AnpRequest, RpcError, read_digest};
 
 impl Anp {
@@ -30,12 +30,12 @@ impl Anp {
         body: &NegotiateBody,
         alternatives: Vec<Alternative>,
     ) -> Result<Value, RpcError> {
-        let caller = known(caller)?;
+        let caller = identified(caller)?;
         let publisher = self.identities.agent_did(&served.agent.name);
         let present = move |id: &_, blueprint: &_| draft::document(id, blueprint, publisher.clone());
         let wanted = json!(body.intent);
         let key = request.meta.operation_id.clone().unwrap_or_else(|| negotiation_id(request, body));
-        let once = Idempotency { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };
+        let once = IdempotencyKey { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };
         let drafted = self
             .engine
             .drafts()
@@ -52,7 +52,7 @@ impl Anp {
         served: &Arc<PublishedAgent>,
         request: &AnpRequest,
         body: &NegotiateBody,
-        named: &CallerDecision,
+        decision: &CallerDecision,
     ) -> Result<Value, RpcError> {
         self.is_in_time(request)?;
         if !self.engine.drafts().can_draft(served) {
@@ -61,15 +61,23 @@ impl Anp {
         if request.meta.security_profile != SecurityProfile::TransportProtected {
             return Err(RpcError::new(ErrorCode::UnsupportedCandidateSecurity));
         }
-        let word = if named.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
-        let answered = self.engine.drafts().answer_draft(known(caller)?, served, &named.id, &named.digest, word).await;
+        let answer = if decision.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
+        let answered = self
+            .engine
+            .drafts()
+            .answer_draft(identified(caller)?, served, &decision.id, &decision.digest, answer)
+            .await;
         let draft = match answered {
             Ok(draft) => draft,
             // The final state of the draft says more than the error.
             Err(error) if error.code == Code::DraftNotAccepted => {
-                let draft =
-                    self.engine.drafts().draft(known(caller)?, served, &named.id).await.map_err(|it| refused(&it))?;
-                if draft.digest == named.digest {
+                let draft = self
+                    .engine
+                    .drafts()
+                    .draft(identified(caller)?, served, &decision.id)
+                    .await
+                    .map_err(|it| refused(&it))?;
+                if draft.digest == decision.digest {
                     return self.standing(served, &draft, negotiation_id(request, body), Vec::new());
                 }
                 return Err(refused(&error));
@@ -87,13 +95,13 @@ impl Anp {
         alternatives: Vec<Alternative>,
     ) -> Result<Value, RpcError> {
         let agent = &served.agent.name;
-        let places = DraftLocations {
+        let locations = DraftLocations {
             interface: interface_id(agent, "conversation"),
             negotiated: self.host.anp_url(),
-            used: self.host.interface_url(agent, ToolSet::Tools),
+            used: self.host.interface_url(agent, ToolDocument::Tools),
         };
-        let until = self.engine.now().after(VALID);
-        let result = draft::result(draft, places, alternatives, negotiation_id, until)?;
+        let until = self.engine.now().after(RESULT_VALIDITY);
+        let result = draft::result(draft, locations, alternatives, negotiation_id, until)?;
         tracing::info!(%agent, negotiation = %result.negotiation_id, draft = %draft.id, state = draft.state.word(), "negotiated a draft");
         Ok(json!(result))
     }
@@ -113,9 +121,9 @@ impl Anp {
         let call = read_call(call)?;
         let made = self.engine.drafts().call_drafted(caller, served, call).await;
         let value = made.map_err(|error| match error.code {
-            Code::DraftNotFound | Code::DraftNotAccepted => {
-                RpcError::new(ErrorCode::Forbidden).saying(error.message).with_details(json!({"reason": error.code}))
-            }
+            Code::DraftNotFound | Code::DraftNotAccepted => RpcError::new(ErrorCode::Forbidden)
+                .with_message(error.message)
+                .with_details(json!({"reason": error.code})),
             Code::InvalidOutput | Code::BrainFailed => {
                 let data = json!({"retryable": true, "details": {"reason": error.code}});
                 RpcError { code: TOOL_FAILED, message: error.message, data: Some(data) }
@@ -128,7 +136,8 @@ impl Anp {
 
 /// Parses the `call` argument.
 fn read_call(call: Value) -> Result<DraftedCall, RpcError> {
-    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidParams).saying(format!("Invalid params: {message}"));
+    let wrong =
+        |message: &str| RpcError::new(ErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"));
     let Value::Object(mut call) = call else { return Err(wrong("`call` must be an object")) };
     let mut text = |name: &str| match call.remove(name) {
         Some(Value::String(text)) => Ok(text),
@@ -151,10 +160,10 @@ fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> String {
     body.negotiation_id.clone().unwrap_or_else(|| request.id.clone())
 }
 
-/// Drafts need an authenticated caller.
-fn known(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
+/// Returns the caller if authenticated; drafts need one.
+fn identified(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
     caller.filter(|caller| caller.principal != Principal::Anonymous).ok_or_else(|| {
-        RpcError::new(ErrorCode::AuthorizationRequired).saying("A protocol is drafted with who is known")
+        RpcError::new(ErrorCode::AuthorizationRequired).with_message("A protocol is drafted with who is known")
     })
 }
 
@@ -168,5 +177,5 @@ fn refused(error: &EngineError) -> RpcError {
         Code::IdempotencyMismatch => ErrorCode::IdempotencyConflict,
         _ => return of_engine(error),
     };
-    RpcError::new(code).saying(error.message.clone()).with_details(json!({"reason": error.code}))
+    RpcError::new(code).with_message(error.message.clone()).with_details(json!({"reason": error.code}))
 }

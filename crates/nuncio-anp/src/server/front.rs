@@ -3,7 +3,7 @@ use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, SignatureRule, TokenKind, sample, title,
+    DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, SignatureRule, TokenKind, sample, title,
 };
 use serde_json::json;
 
@@ -42,8 +42,8 @@ impl Front for AnpFront {
         "ANP 1.2"
     }
 
-    fn entry_point(&self) -> EntryPoint {
-        EntryPoint { label: "agents", document: WELL_KNOWN, json: ("anp", WELL_KNOWN), shows: |_| true }
+    fn entry_point(&self) -> ProtocolEntryPoint {
+        ProtocolEntryPoint { label: "agents", document: WELL_KNOWN, json: ("anp", WELL_KNOWN), shows: |_| true }
     }
 
     fn paths(&self) -> &'static [PathRules] {

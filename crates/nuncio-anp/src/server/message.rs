@@ -5,7 +5,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
-use nuncio_engine::ports::peers::{PendingReply, SentDirectMessage};
+use nuncio_engine::ports::store::{PendingReply, SentDirectMessage};
 use serde_json::{Value, json};
 
 use super::Anp;
@@ -29,8 +29,8 @@ pub struct DirectMessage {
 impl DirectMessage {
     /// An agent's reply as a message, whose id is derived from the message it replies to.
     #[must_use]
-    pub(super) fn answer(owed: &PendingReply, text: String) -> Self {
-        let PendingReply { agent, to, answers, .. } = owed;
+    pub(super) fn answer(reply: &PendingReply, text: String) -> Self {
+        let PendingReply { agent, to, answers, .. } = reply;
         let id = Digest::of_json(&json!([agent, to, answers])).to_string();
         let (agent, to, answers) = (agent.clone(), to.clone(), Some(answers.clone()));
         Self { agent, to, id: format!("answer-{}", &id[..32]), answers, text }
@@ -91,18 +91,18 @@ impl Anp {
             AnpRequest::read(request.to_string().as_bytes()).map_err(|it| DeliveryFailure::permanent(it.1.message))?;
         let taken = Box::pin(self.dispatch(None, request)).await;
         taken.map(drop).map_err(|error| {
-            let later = error.known().is_none_or(crate::wire::ErrorCode::is_retryable);
+            let later = error.known_code().is_none_or(crate::wire::ErrorCode::is_retryable);
             DeliveryFailure { why: error.message, later }
         })
     }
 
     /// Sends a message on behalf of an agent and records it, so that the reply can be matched to the message.
     pub async fn say(&self, message: &DirectMessage) -> Result<SentDirectMessage, EngineError> {
-        let letter =
+        let sent =
             self.engine.direct_messages().record_direct_message(&message.agent, &message.id, &message.to).await?;
         self.send(message).await.map_err(|failed| {
             EngineError::new(Code::EndpointUnreachable, format!("the message could not be sent: {}", failed.why))
         })?;
-        Ok(letter)
+        Ok(sent)
     }
 }

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::execution::{ExecutionFailure, TraceIds};
 use nuncio_core::ids::ToolName;
@@ -15,38 +14,34 @@ use nuncio_engine::sync_call::SyncCall;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
-use super::{Anp, refuse};
+use super::{Anp, AnpResult, refuse};
 use crate::project::chat_method;
 use crate::wire::{ErrorCode, Response as AnpResponse, RpcError};
 
 /// Maximum number of requests in a batch.
-const BATCH: usize = 32;
+const MAX_BATCH: usize = 32;
 
 /// Error code of a tool that ran and failed, from the range JSON-RPC reserves for servers.
 pub(super) const TOOL_FAILED: i64 = -32000;
 
 /// `POST /agents/{name}/rpc`
-pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> Response {
-    let mut asked = match anp.authenticate(request).await {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal,
-    };
-    let Ok(served) = anp.engine.agents().agent(&name) else {
-        return refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
-    };
+pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> AnpResult {
+    let mut asked = anp.authenticate(request).await?;
+    let missing = |_| refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
+    let served = anp.engine.agents().agent(&name).map_err(missing)?;
     let Some(caller) = asked.caller.clone() else {
         let refused = || refuse(&EngineError::new(Code::Unauthorized, "say who you are"));
-        return asked.challenge.take().unwrap_or_else(refused);
+        return Err(asked.challenge.take().unwrap_or_else(refused));
     };
     let read = nuncio_core::json::read(&asked.body, crate::wire::MAX_REQUEST_BYTES);
     let answer = match read {
         Err(unreadable) => {
-            let error = RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}"));
+            let error = RpcError::new(ErrorCode::ParseError).with_message(format!("Parse error: {unreadable}"));
             Some(AnpResponse::error(None::<Value>, error).to_json())
         }
-        Ok(Value::Array(requests)) if requests.is_empty() || requests.len() > BATCH => {
-            let message = format!("a batch has 1 to {BATCH} requests");
-            let error = RpcError::new(ErrorCode::InvalidRequest).saying(message);
+        Ok(Value::Array(requests)) if requests.is_empty() || requests.len() > MAX_BATCH => {
+            let message = format!("a batch has 1 to {MAX_BATCH} requests");
+            let error = RpcError::new(ErrorCode::InvalidRequest).with_message(message);
             Some(AnpResponse::error(None::<Value>, error).to_json())
         }
         Ok(Value::Array(requests)) => {
@@ -56,7 +51,7 @@ pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, reque
         }
         Ok(request) => one(&anp, &served, &caller, request).await,
     };
-    asked.answer(answer.as_ref())
+    Ok(asked.answer(answer.as_ref()))
 }
 
 /// Handles one request; `None` for a notification.
@@ -65,7 +60,7 @@ async fn one(anp: &Anp, served: &Arc<PublishedAgent>, caller: &Caller, request: 
     let outcome = match read(request) {
         Ok((method, Some(arguments))) => run(anp, served, caller, &method, arguments).await,
         Ok((_, None)) => {
-            Err(RpcError::new(ErrorCode::InvalidParams).saying("Invalid params: send them by name, as an object"))
+            Err(RpcError::new(ErrorCode::InvalidParams).with_message("Invalid params: send them by name, as an object"))
         }
         // An invalid request gets an error even without an id.
         Err(fault) => {
@@ -84,7 +79,7 @@ async fn one(anp: &Anp, served: &Arc<PublishedAgent>, caller: &Caller, request: 
 /// Returns the method and its arguments; `None` if they are not given by name.
 fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError> {
     let invalid =
-        |message: &str| RpcError::new(ErrorCode::InvalidRequest).saying(format!("Invalid request: {message}"));
+        |message: &str| RpcError::new(ErrorCode::InvalidRequest).with_message(format!("Invalid request: {message}"));
     let Value::Object(mut members) = request else { return Err(invalid("it is not an object")) };
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` must be \"2.0\""));
@@ -138,9 +133,9 @@ async fn run(
     })
 }
 
-/// Maps the failure of a tool.
+/// Maps the failure of a tool to a JSON-RPC error.
 fn of_failure(failure: &ExecutionFailure) -> RpcError {
-    let message = failure.message.strip_prefix("Tool execution failed: ").unwrap_or(&failure.message).to_owned();
+    let message = failure.message.clone();
     let code = match failure.code {
         Code::ToolNotFound => ErrorCode::MethodNotFound,
         Code::InvalidArguments => ErrorCode::InvalidParams,
@@ -153,10 +148,10 @@ fn of_failure(failure: &ExecutionFailure) -> RpcError {
             return RpcError { code: TOOL_FAILED, message, data: Some(data) };
         }
     };
-    RpcError::new(code).saying(message).with_details(json!({"reason": failure.code}))
+    RpcError::new(code).with_message(message).with_details(json!({"reason": failure.code}))
 }
 
-/// Maps an engine error that occurred before the tool ran.
+/// Maps an engine error that occurred before the tool ran to a JSON-RPC error.
 pub(super) fn of_engine(error: &EngineError) -> RpcError {
     let code = match error.code {
         Code::ShuttingDown
@@ -169,5 +164,5 @@ pub(super) fn of_engine(error: &EngineError) -> RpcError {
         Code::ScopeNotGranted | Code::Denied => ErrorCode::Forbidden,
         _ => ErrorCode::InvalidParams,
     };
-    RpcError::new(code).saying(error.message.clone()).with_details(json!({"reason": error.code}))
+    RpcError::new(code).with_message(error.message.clone()).with_details(json!({"reason": error.code}))
 }

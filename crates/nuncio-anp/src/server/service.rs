@@ -1,12 +1,11 @@
 //! The service endpoint `/anp`: requests of the core binding.
 
 use axum::extract::{Request, State};
-use axum::response::Response;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use serde_json::{Map, Value, json};
 
-use super::Anp;
+use super::{Anp, AnpResult};
 use crate::negotiation::SecurityProfile;
 use crate::wire::{
     ErrorCode, MAX_REQUEST_BYTES, Request as AnpRequest, Response as AnpResponse, RpcError, ServiceCapabilities,
@@ -14,11 +13,8 @@ use crate::wire::{
 };
 
 /// `POST /anp`
-pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response {
-    let mut asked = match anp.authenticate(request).await {
-        Ok(asked) => asked,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> AnpResult {
+    let mut asked = anp.authenticate(request).await?;
     // This endpoint does not require authentication up front.
     asked.challenge = None;
     let caller = asked.caller.take();
@@ -26,7 +22,7 @@ pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response
         Ok(request) => request,
         Err(refused) => {
             let (id, error) = *refused;
-            return asked.answer(Some(&AnpResponse::error(id, error).to_json()));
+            return Ok(asked.answer(Some(&AnpResponse::error(id, error).to_json())));
         }
     };
     let id = request.id.clone();
@@ -34,7 +30,7 @@ pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response
         Ok(result) => AnpResponse::result(id, result),
         Err(error) => AnpResponse::error(Some(id), error),
     };
-    asked.answer(Some(&response.to_json()))
+    Ok(asked.answer(Some(&response.to_json())))
 }
 
 impl Anp {
@@ -82,7 +78,7 @@ impl Anp {
             && claimed != shown
         {
             let message = "meta.sender_did is not who signed";
-            return Err(RpcError::new(ErrorCode::Unauthorized).saying(message));
+            return Err(RpcError::new(ErrorCode::Unauthorized).with_message(message));
         }
         Ok(match by_proof {
             Some(did) => {

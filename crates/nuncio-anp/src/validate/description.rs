@@ -9,7 +9,9 @@ use super::{openrpc, security};
 use crate::wire::{AgentDescription, Interface, PROTOCOL_TYPE, Product, method, profile};
 
 /// Spellings of the information member, the specification's first.
-const INFORMATION: [&str; 3] = ["Infomations", "Informations", "informations"];
+const INFORMATION_MEMBERS: [&str; 3] = ["Infomations", "Informations", "informations"];
+/// Error for an id that occurs twice, and what is expected.
+const UNIQUE_ID: (&str, &str) = ("must be unique: an earlier one is the same", "an id of its own");
 
 pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     if !validator.object(node) {
@@ -25,9 +27,7 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         _ => validator.need_word(node, "type", AgentDescription::TYPE),
     }
     validator.need_text(node, "name", "what people call the agent");
-    if validator.may_text(node, "description").is_none() && node.get("description").is_none() {
-        validator.better(node, "description", "clients in use refuse agents that do not say what they are for");
-    }
+    validator.should_text(node, "description", "clients in use refuse agents that do not say what they are for");
     validator.may_url(node, "url");
     validator.may_time(node, "created");
     if let Some(did) = node.get("did") {
@@ -42,10 +42,10 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         validator.may_url(&owner, "url");
     }
     check_security(validator, node);
-    let known = object_of(node, "securityDefinitions");
-    check_information(validator, node, known);
+    let schemes = object_of(node, "securityDefinitions");
+    check_information(validator, node, schemes);
     check_capabilities(validator, node);
-    check_interfaces(validator, node, known);
+    check_interfaces(validator, node, schemes);
     if let Some(proof) = node.get("proof") {
         check_proof(validator, &proof, node.text_of("did").filter(|did| did.starts_with("did:")));
     }
@@ -78,99 +78,74 @@ fn check_security(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     security::reference(validator, &security, object_of(node, "securityDefinitions"));
 }
 
-fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, known: Option<&Map<String, Value>>) {
-    let mut spelt = INFORMATION.iter().filter_map(|name| Some((*name, node.get(name)?)));
+fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
+    let mut spelt = INFORMATION_MEMBERS.iter().filter_map(|name| Some((*name, node.get(name)?)));
     let Some((name, list)) = spelt.next() else { return };
     for (_, other) in spelt {
         validator.error(&other, format!("must not stand beside {name}, which is the same"), "one of the spellings");
     }
-    if name != INFORMATION[0] {
-        validator.warning(&list, "is spelt \"Infomations\" in the specification", INFORMATION[0]);
+    if name != INFORMATION_MEMBERS[0] {
+        validator.warning(&list, "is spelt \"Infomations\" in the specification", INFORMATION_MEMBERS[0]);
     }
-    if !validator.list(&list) {
-        return;
-    }
-    for item in list.items() {
-        if validator.is_full() {
-            return;
-        }
-        if !validator.object(&item) {
-            continue;
-        }
-        validator.need_text(&item, "type", "what sort of thing it is, such as \"Product\"");
-        if validator.may_text(&item, "description").is_none() && item.get("description").is_none() {
-            validator.better(&item, "description", "readers choose by it what to read");
-        }
-        validator.may_url(&item, "url");
-        validator.may_say(&item, "content");
+    validator.each_object(&list, |validator, item| {
+        validator.need_text(item, "type", "what sort of thing it is, such as \"Product\"");
+        validator.should_text(item, "description", "readers choose by it what to read");
+        validator.may_url(item, "url");
+        validator.may_say(item, "content");
         if item.get("url").is_none() && item.get("content").is_none() {
-            validator.missing(&item, "url", "where it is");
+            validator.missing(item, "url", "where it is");
         }
         if let Some(security) = item.get("security") {
-            security::reference(validator, &security, known);
+            security::reference(validator, &security, schemes);
         }
-    }
+    });
 }
 
 fn check_capabilities(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     let Some(list) = node.get("capabilities") else { return };
-    if !validator.list(&list) {
-        return;
-    }
     let mut ids = HashSet::new();
-    for item in list.items() {
-        if validator.is_full() {
-            return;
+    validator.each_object(&list, |validator, item| {
+        if validator.need_text(item, "id", UNIQUE_ID.1).is_some() {
+            validator.unique(item, "id", &mut ids, UNIQUE_ID);
         }
-        if !validator.object(&item) {
-            continue;
-        }
-        unique(validator, &item, "id", &mut ids, true);
-        validator.may_text(&item, "name");
-        validator.may_text(&item, "description");
-        validator.may_texts(&item, "intentTags");
-        validator.may_flag(&item, "requiresHumanAuthorization");
-    }
+        validator.may_text(item, "name");
+        validator.may_text(item, "description");
+        validator.may_texts(item, "intentTags");
+        validator.may_flag(item, "requiresHumanAuthorization");
+    });
 }
 
-fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, known: Option<&Map<String, Value>>) {
+fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
     let Some(list) = node.get("interfaces") else {
         validator.better(node, "interfaces", "nobody can use the agent");
         return;
     };
-    if !validator.list(&list) {
-        return;
-    }
     let capabilities: HashSet<&str> =
         node.get("capabilities").iter().flat_map(|list| list.items().filter_map(|item| item.text_of("id"))).collect();
     let mut ids = HashSet::new();
-    for item in list.items() {
-        if validator.is_full() {
-            return;
+    validator.each_object(&list, |validator, item| {
+        if validator.may_text(item, "id").is_some() {
+            validator.unique(item, "id", &mut ids, UNIQUE_ID);
         }
-        if !validator.object(&item) {
-            continue;
-        }
-        unique(validator, &item, "id", &mut ids, false);
-        check_interface(validator, &item);
+        check_interface(validator, item);
         if let Some(security) = item.get("security") {
-            security::reference(validator, &security, known);
+            security::reference(validator, &security, schemes);
         }
         for reference in item.get("capabilityRefs").iter().flat_map(JsonNode::items) {
             if reference.text().is_some_and(|id| !capabilities.contains(id)) {
                 validator.warning(&reference, "is the id of none of the capabilities", Value::Null);
             }
         }
-    }
+    });
 }
 
 fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     let kind = validator.need_text(node, "type", "what sort of interface it is");
-    let known = [Interface::STRUCTURED, Interface::NATURAL_LANGUAGE, Interface::META];
+    let schemes = [Interface::STRUCTURED, Interface::NATURAL_LANGUAGE, Interface::META];
     if let (Some(kind), Some(found)) = (kind, node.get("type"))
-        && !known.contains(&kind)
+        && !schemes.contains(&kind)
     {
-        validator.warning(&found, "is not a type of interface readers know", known.to_vec());
+        validator.warning(&found, "is not a type of interface readers know", schemes.to_vec());
     }
     for name in ["version", "profile", "binding", "description"] {
         validator.may_text(node, name);
@@ -192,10 +167,10 @@ fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     if node.get("url").is_none() && node.get("content").is_none() {
         validator.missing(node, "url", "where it is described; or content, which describes it here");
     }
-    if let (Some(word), Some(found)) = (protocol, node.get("protocol"))
-        && word.eq_ignore_ascii_case("openrpc")
+    if let (Some(protocol_name), Some(found)) = (protocol, node.get("protocol"))
+        && protocol_name.eq_ignore_ascii_case("openrpc")
     {
-        if word != "openrpc" {
+        if protocol_name != "openrpc" {
             validator.warning(&found, "is spelt \"openrpc\"; clients in use compare to the letter", "openrpc");
         }
         if let Some(content) = node.get("content").filter(|content| !content.value.is_null()) {
@@ -263,38 +238,12 @@ pub(super) fn check_page(validator: &mut DocumentValidator, node: &JsonNode<'_>)
         validator.missing(node, "items", "a list of agents");
         return;
     };
-    if !validator.list(&items) {
-        return;
-    }
-    for item in items.items() {
-        if validator.is_full() {
-            return;
-        }
-        if !validator.object(&item) {
-            continue;
-        }
+    validator.each_object(&items, |validator, item| {
         if item.get("@id").is_none() {
-            validator.missing(&item, "@id", "where the agent is described");
+            validator.missing(item, "@id", "where the agent is described");
         }
-        validator.may_url(&item, "@id");
-        validator.may_text(&item, "@type");
-        validator.may_text(&item, "name");
-    }
-}
-
-/// Checks a string that must be unique among the items.
-fn unique<'a>(
-    validator: &mut DocumentValidator,
-    node: &JsonNode<'a>,
-    name: &str,
-    seen: &mut HashSet<&'a str>,
-    needed: bool,
-) {
-    let found =
-        if needed { validator.need_text(node, name, "an id of its own") } else { validator.may_text(node, name) };
-    if let (Some(text), Some(found)) = (found, node.get(name))
-        && !seen.insert(text)
-    {
-        validator.error(&found, "must be unique: an earlier one is the same", "an id of its own");
-    }
+        validator.may_url(item, "@id");
+        validator.may_text(item, "@type");
+        validator.may_text(item, "name");
+    });
 }

@@ -42,24 +42,16 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         validator.missing(node, "methods", "a list of what can be called");
         return;
     };
-    if !validator.list(&methods) {
-        return;
-    }
     let mut names = HashSet::new();
-    for item in methods.items() {
-        if validator.is_full() {
-            return;
+    let unique = ("must be unique: an earlier method has this name", "a name of its own");
+    validator.each_object(&methods, |validator, item| {
+        if !is_reference(validator, node, item) {
+            if validator.need_text(item, "name", "what it is called").is_some() {
+                validator.unique(item, "name", &mut names, unique);
+            }
+            check_method(validator, node, item);
         }
-        if !validator.object(&item) || is_reference(validator, node, &item) {
-            continue;
-        }
-        if let (Some(name), Some(found)) = (validator.need_text(&item, "name", "what it is called"), item.get("name"))
-            && !names.insert(name)
-        {
-            validator.error(&found, "must be unique: an earlier method has this name", "a name of its own");
-        }
-        check_method(validator, node, &item);
-    }
+    });
 }
 
 fn check_servers(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
@@ -88,35 +80,24 @@ fn check_servers(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 
 fn check_method(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) {
     validator.may_text(node, "summary");
-    if validator.may_text(node, "description").is_none() && node.get("description").is_none() {
-        validator.better(node, "description", "clients in use refuse methods that do not say what they do");
-    }
+    validator.should_text(node, "description", "clients in use refuse methods that do not say what they do");
     if let Some(found) = node.get("paramStructure")
-        && !found.text().is_some_and(|word| PARAM_STRUCTURES.contains(&word))
+        && !found.text().is_some_and(|structure| PARAM_STRUCTURES.contains(&structure))
     {
         validator.error(&found, format!("must be one of {}", PARAM_STRUCTURES.join(", ")), PARAM_STRUCTURES.to_vec());
     }
     match node.get("params") {
         None => validator.missing(node, "params", "a list of what it takes"),
-        Some(params) if validator.list(&params) => {
+        Some(params) => {
             let mut names = HashSet::new();
-            for param in params.items() {
-                if validator.object(&param) && !is_reference(validator, document, &param) {
-                    check_descriptor(validator, document, &param);
-                    let name = param.text_of("name");
-                    if let (Some(name), Some(found)) = (name, param.get("name"))
-                        && !names.insert(name)
-                    {
-                        validator.error(
-                            &found,
-                            "must be unique: an earlier parameter has this name",
-                            "a name of its own",
-                        );
-                    }
+            let unique = ("must be unique: an earlier parameter has this name", "a name of its own");
+            validator.each_object(&params, |validator, param| {
+                if !is_reference(validator, document, param) {
+                    check_descriptor(validator, document, param);
+                    validator.unique(param, "name", &mut names, unique);
                 }
-            }
+            });
         }
-        Some(_) => {}
     }
     match node.get("result") {
         None => validator.better(node, "result", "clients in use refuse methods without one"),
@@ -162,8 +143,8 @@ fn check_schema(validator: &mut DocumentValidator, document: &JsonNode<'_>, node
             if let Err(error) = draft202012::meta::validate(node.value) {
                 let inside = error.instance_path().as_str();
                 let value = node.value.pointer(inside).unwrap_or(node.value);
-                let place = JsonNode { value, path: format!("{}{inside}", node.path) };
-                validator.error(&place, format!("is no JSON Schema: {error}"), "a JSON Schema");
+                let inside_node = JsonNode { value, path: format!("{}{inside}", node.path) };
+                validator.error(&inside_node, format!("is no JSON Schema: {error}"), "a JSON Schema");
             }
             references(validator, document, node);
         }

@@ -6,7 +6,7 @@ use super::validator::{DocumentValidator, JsonNode};
 use crate::wire::SecurityLocation;
 
 /// Member names that indicate a secret, without case and punctuation.
-const SECRETS: [&str; 10] = [
+const SECRET_MEMBERS: [&str; 10] = [
     "password",
     "secret",
     "clientsecret",
@@ -34,11 +34,11 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     let scheme = validator.need_text(node, "scheme", "which mechanism it is");
     validator.may_text(node, "type");
     validator.may_text(node, "description");
-    let words = SecurityLocation::ALL.map(SecurityLocation::as_str);
-    let place = match node.get("in") {
-        Some(place) if place.text().is_some_and(|text| words.contains(&text)) => place.text(),
-        Some(place) => {
-            validator.error(&place, format!("must be one of {}", words.join(", ")), words.to_vec());
+    let locations = SecurityLocation::ALL.map(SecurityLocation::as_str);
+    let location = match node.get("in") {
+        Some(location) if location.text().is_some_and(|text| locations.contains(&text)) => location.text(),
+        Some(location) => {
+            validator.error(&location, format!("must be one of {}", locations.join(", ")), locations.to_vec());
             None
         }
         None if scheme == Some("nosec") => {
@@ -46,11 +46,11 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
             None
         }
         None => {
-            validator.missing(node, "in", &format!("one of {}", words.join(", ")));
+            validator.missing(node, "in", &format!("one of {}", locations.join(", ")));
             None
         }
     };
-    match (place, node.get("name")) {
+    match (location, node.get("name")) {
         (Some("auto"), Some(name)) => {
             validator.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null);
         }
@@ -62,7 +62,7 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
     for (name, member) in node.members() {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
-        if SECRETS.contains(&plain.as_str()) {
+        if SECRET_MEMBERS.contains(&plain.as_str()) {
             // The value is not repeated in the error, because it may be a real secret.
             let hidden = JsonNode { value: &Value::Null, path: member.path };
             validator.error(&hidden, "must not be here: a description never holds what opens a door", Value::Null);
@@ -71,22 +71,22 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 }
 
 /// Checks a `security` member: names of definitions, or inline definitions.
-pub(super) fn reference(validator: &mut DocumentValidator, node: &JsonNode<'_>, known: Option<&Map<String, Value>>) {
-    let mut named = |node: &JsonNode<'_>| {
+pub(super) fn reference(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
+    let mut check_name = |node: &JsonNode<'_>| {
         if let Some(name) = validator.filled(node)
-            && known.is_some_and(|known| !known.contains_key(name))
+            && schemes.is_some_and(|schemes| !schemes.contains_key(name))
         {
-            validator.error(node, "must be the name of one of securityDefinitions", known_names(known));
+            validator.error(node, "must be the name of one of securityDefinitions", scheme_names(schemes));
         }
     };
     match node.value {
-        Value::String(_) => named(node),
-        Value::Array(_) => node.items().for_each(|item| named(&item)),
+        Value::String(_) => check_name(node),
+        Value::Array(_) => node.items().for_each(|item| check_name(&item)),
         Value::Object(_) => definitions(validator, node),
         _ => validator.error(node, "must be the name of a definition, a list of such names, or definitions", "a name"),
     }
 }
 
-fn known_names(known: Option<&Map<String, Value>>) -> Vec<String> {
-    known.into_iter().flat_map(|known| known.keys().take(16).cloned()).collect()
+fn scheme_names(schemes: Option<&Map<String, Value>>) -> Vec<String> {
+    schemes.into_iter().flat_map(|schemes| schemes.keys().take(16).cloned()).collect()
 }

@@ -1,5 +1,7 @@
 //! Shared helpers of all validators: JSON values with their location, and collected faults.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use nuncio_core::json::pointer;
 use nuncio_core::report::{DocumentFault, MAX_FAULTS};
@@ -91,6 +93,22 @@ impl DocumentValidator {
         self.is(node, Value::is_object, "an object")
     }
 
+    /// Passes the objects of a list to `check`, until the limit of errors is exceeded. Reports what is no list and no
+    /// object.
+    pub(super) fn each_object<'a>(&mut self, list: &JsonNode<'a>, mut check: impl FnMut(&mut Self, &JsonNode<'a>)) {
+        if !self.list(list) {
+            return;
+        }
+        for item in list.items() {
+            if self.is_full() {
+                return;
+            }
+            if self.object(&item) {
+                check(self, &item);
+            }
+        }
+    }
+
     /// Reports an error unless this is a list.
     pub(super) fn list(&mut self, node: &JsonNode<'_>) -> bool {
         self.is(node, Value::is_array, "a list")
@@ -106,8 +124,8 @@ impl DocumentValidator {
 
     /// An optional value of any type except null, which would be lost when written back.
     pub(super) fn may_say(&mut self, node: &JsonNode<'_>, name: &str) {
-        if let Some(said) = node.get(name) {
-            self.is(&said, |value| !value.is_null(), "something, not null");
+        if let Some(value_found) = node.get(name) {
+            self.is(&value_found, |value| !value.is_null(), "something, not null");
         }
     }
 
@@ -127,6 +145,29 @@ impl DocumentValidator {
         node.get(name).and_then(|text| self.filled(&text))
     }
 
+    /// A string that should be there; `why` says what its absence leads to.
+    pub(super) fn should_text(&mut self, node: &JsonNode<'_>, name: &str, why: &str) {
+        match node.get(name) {
+            Some(text) => drop(self.filled(&text)),
+            None => self.better(node, name, why),
+        }
+    }
+
+    /// Reports `error` for a string that an earlier node has too.
+    pub(super) fn unique<'a>(
+        &mut self,
+        node: &JsonNode<'a>,
+        name: &str,
+        seen: &mut HashSet<&'a str>,
+        (error, expected): (&str, &str),
+    ) {
+        if let Some(found) = node.get(name)
+            && found.text().is_some_and(|text| !seen.insert(text))
+        {
+            self.error(&found, error, expected);
+        }
+    }
+
     pub(super) fn filled<'a>(&mut self, node: &JsonNode<'a>) -> Option<&'a str> {
         match node.text() {
             None => self.error(node, "must be a text", "a text"),
@@ -137,13 +178,13 @@ impl DocumentValidator {
     }
 
     /// A required string with exactly this value.
-    pub(super) fn need_word(&mut self, node: &JsonNode<'_>, name: &str, word: &str) {
+    pub(super) fn need_word(&mut self, node: &JsonNode<'_>, name: &str, required: &str) {
         let Some(found) = node.get(name) else {
-            self.missing(node, name, &format!("{word:?}"));
+            self.missing(node, name, &format!("{required:?}"));
             return;
         };
-        if found.text() != Some(word) {
-            self.error(&found, format!("must be {word:?}"), word);
+        if found.text() != Some(required) {
+            self.error(&found, format!("must be {required:?}"), required);
         }
     }
 
@@ -192,10 +233,10 @@ pub(super) fn is_web_address(text: &str) -> bool {
 
 /// A short scalar value unchanged; of any other value its type, for messages.
 fn shown(value: &Value) -> Value {
-    const LONG: usize = 120;
+    const MAX_SHOWN_CHARACTERS: usize = 120;
     match value {
-        Value::String(text) if text.chars().count() > LONG => {
-            text.chars().take(LONG).chain(['…']).collect::<String>().into()
+        Value::String(text) if text.chars().count() > MAX_SHOWN_CHARACTERS => {
+            text.chars().take(MAX_SHOWN_CHARACTERS).chain(['…']).collect::<String>().into()
         }
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "an object".into(),

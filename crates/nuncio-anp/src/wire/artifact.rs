@@ -7,14 +7,10 @@ use super::open;
 
 open! {
     "snake_case" struct ProtocolArtifact {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        protocol_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        protocol_uri: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        version: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        protocol_id?: String,
+        protocol_uri?: String,
+        version?: String,
+        description?: String,
         /// Profiles on which the drafted protocol builds.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         depends_on_profiles: Vec<String>,
@@ -30,27 +26,20 @@ open! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         test_cases: Vec<Value>,
         /// DID of the protocol's author.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        publisher: Option<String>,
+        publisher?: String,
         /// `sha-256:` and the base64url SHA-256 of the canonical form of the other members.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        digest: Option<String>,
+        digest?: String,
     }
 }
 
 open! {
     "snake_case" struct ArtifactMethod {
         name: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        request_schema_uri: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        response_schema_uri: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        request_schema: Option<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        response_schema: Option<Value>,
+        description?: String,
+        request_schema_uri?: String,
+        response_schema_uri?: String,
+        request_schema?: Value,
+        response_schema?: Value,
     }
 }
 
@@ -65,7 +54,7 @@ impl ProtocolArtifact {
         super::digest_without(value, "digest")
     }
 
-    /// Sets the artifact's digest.
+    /// Returns the artifact with its digest set.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.digest = Some(self.computed_digest());

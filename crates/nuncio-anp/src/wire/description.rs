@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{OpenRpc, Security, SecurityDefinition, open};
 
@@ -14,44 +14,31 @@ open! {
         /// Always `AgentDescription`.
         r#type: String,
         /// URL of the agent description itself.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
+        url?: String,
         /// Display name.
         name: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        did: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        owner: Option<Owner>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        did?: String,
+        owner?: Owner,
+        description?: String,
         /// Time of creation, RFC 3339.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        created: Option<String>,
+        created?: String,
         /// Authentication schemes of the agent by name.
         security_definitions: BTreeMap<String, SecurityDefinition>,
         /// Authentication that applies unless an entry names another.
         security: Security,
         /// Published information. The specification misspells the name; other spellings are accepted.
-        #[serde(
-            rename = "Infomations",
-            alias = "Informations",
-            alias = "informations",
-            skip_serializing_if = "Option::is_none"
-        )]
-        information: Option<Vec<Information>>,
+        #[serde(rename = "Infomations", alias = "Informations", alias = "informations")]
+        information?: Vec<Information>,
         /// Capabilities, independent of the interface (ANP-06).
-        #[serde(skip_serializing_if = "Option::is_none")]
-        capabilities: Option<Vec<Capability>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        interfaces: Option<Vec<Interface>>,
+        capabilities?: Vec<Capability>,
+        interfaces?: Vec<Interface>,
         /// Proof by the owner's key, added after the document is built.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        proof: Option<Value>,
+        proof?: Value,
     }
 }
 
 impl AgentDescription {
-    /// Value of `type`.
+    /// Value of the member `type` of an agent description.
     pub const TYPE: &str = "AgentDescription";
 
     #[must_use]
@@ -72,14 +59,10 @@ impl AgentDescription {
 open! {
     struct Owner {
         /// Kind of owner: `Organization` or `Person`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        r#type: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        email: Option<String>,
+        r#type?: String,
+        name?: String,
+        url?: String,
+        email?: String,
     }
 }
 
@@ -88,16 +71,12 @@ open! {
     struct Information {
         /// Kind of document, such as `Product`.
         r#type: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
-        /// Inline content.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Value>,
+        description?: String,
+        url?: String,
+        /// Content of the document, if it is embedded instead of linked.
+        content?: Value,
         /// Authentication for the document, if it differs from the default.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        security: Option<Security>,
+        security?: Security,
     }
 }
 
@@ -106,62 +85,45 @@ open! {
     struct Capability {
         id: String,
         /// Display name.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        name?: String,
+        description?: String,
         /// Intents that this capability serves.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        intent_tags: Option<Vec<String>>,
+        intent_tags?: Vec<String>,
         /// Whether a person must approve uses of the capability.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        requires_human_authorization: Option<bool>,
+        requires_human_authorization?: bool,
     }
 }
 
 open! {
+    #[derive(Default)]
     struct Interface {
         /// Interface id (ANP-06).
-        #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<String>,
+        id?: String,
         /// `StructuredInterface`, `NaturalLanguageInterface` or `MetaProtocolInterface`.
         r#type: String,
         /// Protocol, such as `openrpc`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        protocol: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        version: Option<String>,
+        protocol?: String,
+        version?: String,
         /// Profile of the interface (ANP-06).
-        #[serde(skip_serializing_if = "Option::is_none")]
-        profile: Option<String>,
+        profile?: String,
         /// Transport binding; `jsonrpc-2.0` for negotiation.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        binding: Option<String>,
+        binding?: String,
         /// URL of the interface or of its document.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
+        url?: String,
         /// Inline interface document.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Value>,
+        content?: Value,
         /// Method names of a negotiation interface.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        methods: Option<Vec<String>>,
+        methods?: Vec<String>,
         /// Authentication for the interface, if it differs from the default.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        security: Option<Security>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        security_profiles: Option<Vec<String>>,
+        security?: Security,
+        security_profiles?: Vec<String>,
         /// What can be negotiated at the interface.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        negotiates: Option<Vec<String>>,
+        negotiates?: Vec<String>,
         /// Ids of the interface's capabilities (ANP-06).
-        #[serde(skip_serializing_if = "Option::is_none")]
-        capability_refs: Option<Vec<String>>,
+        capability_refs?: Vec<String>,
         /// Whether a person must approve each use.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        human_authorization: Option<bool>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        human_authorization?: bool,
+        description?: String,
     }
 }
 
@@ -176,19 +138,8 @@ impl Interface {
             id: Some(id),
             r#type: kind.to_owned(),
             protocol: Some(protocol.to_owned()),
-            version: None,
-            profile: None,
-            binding: None,
-            url: None,
-            content: None,
-            methods: None,
-            security: None,
-            security_profiles: None,
-            negotiates: None,
-            capability_refs: None,
-            human_authorization: None,
             description: Some(description),
-            extra: Map::new(),
+            ..Self::default()
         }
     }
 

@@ -7,18 +7,16 @@ use super::open;
 open! {
     struct CollectionPage {
         /// JSON-LD vocabulary.
-        #[serde(rename = "@context", skip_serializing_if = "Option::is_none")]
-        context: Option<Value>,
+        #[serde(rename = "@context")]
+        context?: Value,
         /// Always `CollectionPage`.
         #[serde(rename = "@type")]
         kind: String,
         /// URL of this page of the agent list.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
+        url?: String,
         items: Vec<CollectionItem>,
         /// URL of the next page of the agent list.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        next: Option<String>,
+        next?: String,
     }
 }
 
@@ -44,11 +42,10 @@ impl CollectionPage {
 open! {
     struct CollectionItem {
         /// `ad:AgentDescription`.
-        #[serde(rename = "@type", skip_serializing_if = "Option::is_none")]
-        kind: Option<String>,
+        #[serde(rename = "@type")]
+        kind?: String,
         /// Display name.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
+        name?: String,
         /// URL of the agent's description.
         #[serde(rename = "@id")]
         id: String,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::negotiation::{NegotiationRefusal, RefusalCause};
+use crate::negotiation::NegotiationRefusal;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $word:literal, $message:literal, $retry:ident;)*) => {
@@ -115,22 +115,6 @@ impl ErrorCode {
     }
 }
 
-impl From<RefusalCause> for ErrorCode {
-    fn from(cause: RefusalCause) -> Self {
-        match cause {
-            RefusalCause::Rejected => Self::NegotiationRejected,
-            RefusalCause::NoMatchingInterface => Self::NoMatchingInterface,
-            RefusalCause::UnsupportedMode => Self::UnsupportedNegotiationMode,
-            RefusalCause::UnsupportedCandidateProfile => Self::UnsupportedCandidateProfile,
-            RefusalCause::UnsupportedSecurityProfile => Self::UnsupportedCandidateSecurity,
-            RefusalCause::UnsupportedContentType => Self::UnsupportedCandidateContent,
-            RefusalCause::MoreInformationRequired => Self::MoreInformationRequired,
-            RefusalCause::AuthorizationRequired => Self::AuthorizationRequired,
-            RefusalCause::Expired => Self::NegotiationExpired,
-        }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
@@ -151,7 +135,7 @@ impl RpcError {
 
     /// Replaces the error's message.
     #[must_use]
-    pub fn saying(mut self, message: impl Into<String>) -> Self {
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
@@ -173,27 +157,22 @@ impl RpcError {
 
     /// The known error code with this number.
     #[must_use]
-    pub fn known(&self) -> Option<ErrorCode> {
+    pub fn known_code(&self) -> Option<ErrorCode> {
         ErrorCode::from_code(self.code)
     }
 }
 
 impl From<&NegotiationRefusal> for RpcError {
     fn from(refusal: &NegotiationRefusal) -> Self {
-        let mut details = Map::new();
-        if !refusal.unsupported.is_empty() {
-            details.insert("unsupportedConstraints".to_owned(), json!(refusal.unsupported.names()));
-        }
-        if !refusal.supported.is_empty() {
-            details.insert("supported".to_owned(), json!(refusal.supported));
-        }
-        if !refusal.missing.is_empty() {
-            details.insert("missing".to_owned(), json!(refusal.missing));
-        }
-        if let Some(nearest) = &refusal.nearest {
-            details.insert("nearest".to_owned(), json!(nearest));
-        }
-        let error = Self::new(refusal.cause.into()).saying(&refusal.message);
+        let lists = [
+            ("unsupportedConstraints", json!(refusal.unsupported.names())),
+            ("supported", json!(refusal.supported)),
+            ("missing", json!(refusal.missing)),
+        ];
+        let lists = lists.into_iter().filter(|(_, list)| *list != json!([]));
+        let nearest = refusal.nearest.as_ref().map(|nearest| ("nearest", json!(nearest)));
+        let details: Map<_, _> = lists.chain(nearest).map(|(name, value)| (name.to_owned(), value)).collect();
+        let error = Self::new(refusal.cause).with_message(&refusal.message);
         if details.is_empty() { error } else { error.with_details(details.into()) }
     }
 }

@@ -7,19 +7,17 @@ use super::open;
 
 open! {
     /// Body of a negotiation request.
+    #[derive(Default)]
     struct NegotiateBody {
-        #[serde(rename = "negotiation_id", default, skip_serializing_if = "Option::is_none")]
-        negotiation_id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mode: Option<String>,
+        #[serde(rename = "negotiation_id")]
+        negotiation_id?: String,
+        mode?: String,
         intent: Intent,
         /// Capability ids the interface must have.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         required_capabilities: Vec<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        caller_capabilities: Option<CallerCapabilities>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        constraints: Option<Constraints>,
+        caller_capabilities?: CallerCapabilities,
+        constraints?: Constraints,
         /// Ids of the interfaces to choose from.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         candidate_interface_refs: Vec<String>,
@@ -33,51 +31,39 @@ open! {
     /// What the caller wants done, with minimal disclosure.
     #[derive(Default)]
     struct Intent {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        name?: String,
+        description?: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         intent_tags: Vec<String>,
-        /// Summary of the later input.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input_summary: Option<Value>,
+        /// Summary of the input that the later call will have.
+        input_summary?: Value,
     }
 }
 
 open! {
     #[derive(Default)]
     struct CallerCapabilities {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        supported_profiles: Option<Vec<String>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        supported_security_profiles: Option<Vec<String>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        supported_content_types: Option<Vec<String>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        supported_execution_modes: Option<Vec<String>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limits: Option<Map<String, Value>>,
+        supported_profiles?: Vec<String>,
+        supported_security_profiles?: Vec<String>,
+        supported_content_types?: Vec<String>,
+        supported_execution_modes?: Vec<String>,
+        limits?: Map<String, Value>,
     }
 }
 
 open! {
     #[derive(Default)]
     struct Constraints {
-        /// Best first.
+        /// Preferred interface types, best first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preferred_interface_types: Vec<String>,
         /// Whether approval by a person is required or excluded.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        requires_human_authorization: Option<bool>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        max_latency_ms: Option<u64>,
+        requires_human_authorization?: bool,
+        max_latency_ms?: u64,
         /// Whether a conversation interface is acceptable.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        allow_natural_language_fallback: Option<bool>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        required_security_profile: Option<String>,
-        /// Best first.
+        allow_natural_language_fallback?: bool,
+        required_security_profile?: String,
+        /// Preferred content types, best first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preferred_content_types: Vec<String>,
     }
@@ -92,7 +78,7 @@ pub enum CandidateProtocol {
 }
 
 impl CandidateProtocol {
-    /// The names and URLs that identify it.
+    /// The names and URLs that identify the candidate.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (name, described) = match self {
             Self::Name(name) => (Some(name.as_str()), None),
@@ -110,27 +96,20 @@ open! {
     struct NegotiationResult {
         negotiation_id: String,
         status: Status,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        selected: Option<Selected>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        execution: Option<Execution>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        schemas: Option<Schemas>,
-        /// RFC 3339 timestamp.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        valid_until: Option<String>,
+        selected?: Selected,
+        execution?: Execution,
+        schemas?: Schemas,
+        /// End of the validity, RFC 3339.
+        valid_until?: String,
         /// Interfaces that were not chosen, with reasons.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         alternatives: Vec<Alternative>,
         /// Score of the chosen interface.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        score: Option<Score>,
+        score?: Score,
         /// Reason of a rejection, for people.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
+        reason?: String,
         /// `sha-256:` and the base64url SHA-256 of the canonical form of the other members.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        negotiation_digest: Option<String>,
+        negotiation_digest?: String,
     }
 }
 
@@ -145,7 +124,7 @@ impl NegotiationResult {
         super::digest_without(value, "negotiationDigest")
     }
 
-    /// Sets the digest.
+    /// Returns the result with its digest set.
     #[must_use]
     pub fn sealed(mut self) -> Self {
         self.negotiation_digest = Some(self.digest());
@@ -170,25 +149,17 @@ pub enum Status {
 open! {
     /// The chosen interface.
     struct Selected {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<String>,
+        capability?: String,
         /// Id of the interface.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        interface: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        protocol: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        profile: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        security_profile: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        content_type: Option<String>,
+        interface?: String,
+        protocol?: String,
+        profile?: String,
+        security_profile?: String,
+        content_type?: String,
         /// URL of the interface or of its document.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
+        url?: String,
         /// The artifact, its URL or its digest.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        protocol_artifact: Option<Value>,
+        protocol_artifact?: Value,
     }
 }
 
@@ -197,20 +168,16 @@ open! {
     struct Execution {
         mode: String,
         /// Whether a person must approve the call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        requires_human_authorization: Option<bool>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        timeout_ms: Option<u64>,
+        requires_human_authorization?: bool,
+        timeout_ms?: u64,
     }
 }
 
 open! {
     /// Schemas of the request and the response: a URL or inline.
     struct Schemas {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        request_schema: Option<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        response_schema: Option<Value>,
+        request_schema?: Value,
+        response_schema?: Value,
     }
 }
 
@@ -218,25 +185,18 @@ open! {
     /// An interface that was not chosen.
     struct Alternative {
         /// Id of the interface.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        interface: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        capability: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        protocol: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        profile: Option<String>,
+        interface?: String,
+        capability?: String,
+        protocol?: String,
+        profile?: String,
         /// URL of the interface or of its document.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        score: Option<Score>,
-        /// Names of the constraints it does not satisfy.
+        url?: String,
+        score?: Score,
+        /// Names of the constraints that the interface does not satisfy.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unsupported_constraints: Vec<String>,
-        /// Why it was not chosen, for people.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
+        /// Why the interface was not chosen, for people.
+        reason?: String,
     }
 }
 

@@ -9,14 +9,11 @@ open! {
     struct OpenRpc {
         openrpc: String,
         info: Info,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        security: Option<Value>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        servers: Option<Vec<Server>>,
+        security?: Value,
+        servers?: Vec<Server>,
         methods: Vec<Method>,
         /// Schemas and methods that the document refers to.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        components: Option<Map<String, Value>>,
+        components?: Map<String, Value>,
     }
 }
 
@@ -24,23 +21,20 @@ open! {
     struct Info {
         title: String,
         version: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        description?: String,
         /// Always `ANP`.
-        #[serde(rename = "x-anp-protocol-type", skip_serializing_if = "Option::is_none")]
-        protocol_type: Option<String>,
-        #[serde(rename = "x-anp-protocol-version", skip_serializing_if = "Option::is_none")]
-        protocol_version: Option<String>,
+        #[serde(rename = "x-anp-protocol-type")]
+        protocol_type?: String,
+        #[serde(rename = "x-anp-protocol-version")]
+        protocol_version?: String,
     }
 }
 
 open! {
     struct Server {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
+        name?: String,
         url: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        description?: String,
     }
 }
 
@@ -50,23 +44,18 @@ open! {
         /// Method name; empty in a reference.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         name: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        summary: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        param_structure: Option<ParamStructure>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        params: Option<Vec<ContentDescriptor>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result: Option<ContentDescriptor>,
+        summary?: String,
+        description?: String,
+        param_structure?: ParamStructure,
+        params?: Vec<ContentDescriptor>,
+        result?: ContentDescriptor,
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ParamStructure {
-    /// Arguments in an object.
+    /// Arguments are sent as a JSON object, by the names of the parameters.
     ByName,
     /// Arguments are sent as a JSON array in the order of the parameters.
     ByPosition,
@@ -79,11 +68,9 @@ open! {
         /// Parameter name; empty in a reference.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         name: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        description?: String,
         /// Whether the parameter is required; absent means false.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        required: Option<bool>,
+        required?: bool,
         /// JSON Schema of the parameter; null in a reference.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         schema: Value,

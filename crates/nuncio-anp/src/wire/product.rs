@@ -12,27 +12,21 @@ open! {
         /// Always `Product`.
         r#type: String,
         /// URL of the product document itself.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        url: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        identifier: Option<String>,
+        url?: String,
+        identifier?: String,
         name: String,
         description: String,
         /// Authentication for the product document.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        security: Option<Security>,
+        security?: Security,
         /// Price and availability of the product.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        offers: Option<Value>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        category: Option<Value>,
+        offers?: Value,
+        category?: Value,
         /// Stock keeping unit.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        sku: Option<String>,
+        sku?: String,
     }
 }
 
 impl Product {
-    /// Value of `type`.
+    /// Value of the member `type` of a product document.
     pub const TYPE: &str = "Product";
 }

@@ -88,12 +88,6 @@ impl Request {
         }
     }
 
-    /// The object that an origin proof covers: exactly method, meta and body.
-    #[must_use]
-    pub fn signed_object(&self) -> Value {
-        json!({"method": self.method, "meta": self.raw_meta, "body": self.body})
-    }
-
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut params = json!({"meta": self.raw_meta, "body": self.body});
@@ -106,8 +100,10 @@ impl Request {
 
 fn unread(unreadable: &JsonError) -> RpcError {
     match unreadable {
-        JsonError::NotJson(_) => RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}")),
-        _ => RpcError::new(ErrorCode::InvalidRequest).saying(format!("Invalid request: {unreadable}")),
+        JsonError::NotJson(_) => {
+            RpcError::new(ErrorCode::ParseError).with_message(format!("Parse error: {unreadable}"))
+        }
+        _ => RpcError::new(ErrorCode::InvalidRequest).with_message(format!("Invalid request: {unreadable}")),
     }
 }
 
@@ -120,63 +116,68 @@ fn read_id(members: &Map<String, Value>) -> Result<String, RpcError> {
 }
 
 fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<Request, RpcError> {
-    let invalid = |message: &str| RpcError::new(ErrorCode::InvalidRequest).saying(message);
+    let invalid = |message: &str| RpcError::new(ErrorCode::InvalidRequest).with_message(message);
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("jsonrpc must be \"2.0\""));
     }
     if let Some(name) = members.keys().find(|name| !["jsonrpc", "id", "method", "params"].contains(&name.as_str())) {
         return Err(invalid(&format!("A request has no member {:?}", cut(name))));
     }
-    let asked = members.get("method").and_then(Value::as_str).filter(|name| is_method(name));
-    let Some(asked) = asked.map(str::to_owned) else {
+    let method_name = members.get("method").and_then(Value::as_str).filter(|name| is_method(name));
+    let Some(method_name) = method_name.map(str::to_owned) else {
         return Err(invalid("The method must be lower-case parts between dots, and not begin with \"rpc.\""));
     };
     let params = members.remove("params");
     // Some callers ask for capabilities without parameters.
     let says_nothing = params.as_ref().is_none_or(|params| params.as_object().is_some_and(Map::is_empty));
-    if asked == method::GET_CAPABILITIES && says_nothing {
-        return Ok(anonymous(id, asked));
+    if method_name == method::GET_CAPABILITIES && says_nothing {
+        return Ok(anonymous(id, method_name));
     }
     let Some(Value::Object(mut params)) = params else {
-        return Err(shape("params", "an object of meta, auth and body"));
+        return Err(shape_error("params", "an object of meta, auth and body"));
     };
-    only(&params, &["meta", "auth", "body"], "params", |_| false)?;
+    refuse_unknown_members(&params, &["meta", "auth", "body"], "params", |_| false)?;
     let Some(Value::Object(raw_meta)) = params.remove("meta") else {
-        return Err(shape("params.meta", "an object"));
+        return Err(shape_error("params.meta", "an object"));
     };
     let Some(Value::Object(body)) = params.remove("body") else {
-        return Err(shape("params.body", "an object"));
+        return Err(shape_error("params.body", "an object"));
     };
     let meta = Meta::read(&raw_meta)?;
     let auth = params.remove("auth").map(|auth| {
         let auth: Result<Auth, _> = serde_json::from_value(auth);
-        auth.map_err(|error| shape("params.auth", &format!("scheme and origin_proof ({error})")))
+        auth.map_err(|error| shape_error("params.auth", &format!("scheme and origin_proof ({error})")))
     });
-    Ok(Request { id: id.to_owned(), method: asked, meta, auth: auth.transpose()?, body, raw_meta })
+    Ok(Request { id: id.to_owned(), method: method_name, meta, auth: auth.transpose()?, body, raw_meta })
 }
 
-fn anonymous(id: &str, asked: String) -> Request {
+fn anonymous(id: &str, method_name: String) -> Request {
     let raw_meta = json!({
         "profile": profile::CORE_BINDING,
         "security_profile": SecurityProfile::TransportProtected.as_str(),
     });
-    let meta = Meta {
-        profile: profile::CORE_BINDING.to_owned(),
-        security_profile: SecurityProfile::TransportProtected,
-        sender_did: None,
-        target: None,
-        operation_id: None,
-        message_id: None,
-        content_type: None,
-        created_at: None,
-    };
+    let meta = Meta::new(profile::CORE_BINDING);
     let raw_meta = raw_meta.as_object().cloned().unwrap_or_default();
-    Request { id: id.to_owned(), method: asked, meta, auth: None, body: Map::new(), raw_meta }
+    Request { id: id.to_owned(), method: method_name, meta, auth: None, body: Map::new(), raw_meta }
 }
 
 impl Meta {
+    /// Metadata that names a profile only.
+    pub(crate) fn new(profile: &str) -> Self {
+        Self {
+            profile: profile.to_owned(),
+            security_profile: SecurityProfile::TransportProtected,
+            sender_did: None,
+            target: None,
+            operation_id: None,
+            message_id: None,
+            content_type: None,
+            created_at: None,
+        }
+    }
+
     /// Accepted members. The device members belong to overlays we do not support, the last two to older versions.
-    const KNOWN: [&str; 12] = [
+    const KNOWN_MEMBERS: [&str; 12] = [
         "profile",
         "security_profile",
         "sender_did",
@@ -192,17 +193,18 @@ impl Meta {
     ];
 
     fn read(meta: &Map<String, Value>) -> Result<Self, RpcError> {
-        only(meta, &Self::KNOWN, "params.meta", |name| name.starts_with("x_"))?;
+        refuse_unknown_members(meta, &Self::KNOWN_MEMBERS, "params.meta", |name| name.starts_with("x_"))?;
         let text = |name: &str| match meta.get(name) {
             None => Ok(None),
             Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-            Some(_) => Err(shape(&format!("params.meta.{name}"), "a string with something in it")),
+            Some(_) => Err(shape_error(&format!("params.meta.{name}"), "a string with something in it")),
         };
         for older in ["sender_device_id", "recipient_device_id", "anp_version", "trace_id"] {
             text(older)?;
         }
-        let profile = text("profile")?.ok_or_else(|| shape("params.meta.profile", "a profile"))?;
-        let security = text("security_profile")?.ok_or_else(|| shape("params.meta.security_profile", "a profile"))?;
+        let profile = text("profile")?.ok_or_else(|| shape_error("params.meta.profile", "a profile"))?;
+        let security =
+            text("security_profile")?.ok_or_else(|| shape_error("params.meta.security_profile", "a profile"))?;
         let security_profile = SecurityProfile::parse(&security).ok_or_else(|| {
             RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(json!({
                 "field": "params.meta.security_profile",
@@ -211,15 +213,15 @@ impl Meta {
         })?;
         let target = meta.get("target").map(|target| {
             let target = serde_json::from_value(target.clone()).ok().filter(|it: &Target| it.did.starts_with("did:"));
-            target.ok_or_else(|| shape("params.meta.target", "kind (agent, group or service) and did"))
+            target.ok_or_else(|| shape_error("params.meta.target", "kind (agent, group or service) and did"))
         });
         let sender_did = text("sender_did")?;
         if sender_did.as_deref().is_some_and(|did| !did.starts_with("did:")) {
-            return Err(shape("params.meta.sender_did", "a DID"));
+            return Err(shape_error("params.meta.sender_did", "a DID"));
         }
         let created_at = text("created_at")?.map(|text| {
             Timestamp::try_from(text)
-                .map_err(|_| shape("params.meta.created_at", "a time such as 2026-06-27T12:00:00Z"))
+                .map_err(|_| shape_error("params.meta.created_at", "a time such as 2026-06-27T12:00:00Z"))
         });
         Ok(Self {
             profile,
@@ -234,18 +236,23 @@ impl Meta {
     }
 }
 
-fn only(object: &Map<String, Value>, known: &[&str], place: &str, ignored: fn(&str) -> bool) -> Result<(), RpcError> {
-    let unknown = |name: &&String| !known.contains(&name.as_str()) && !ignored(name);
+fn refuse_unknown_members(
+    object: &Map<String, Value>,
+    allowed: &[&str],
+    path: &str,
+    ignored: fn(&str) -> bool,
+) -> Result<(), RpcError> {
+    let unknown = |name: &&String| !allowed.contains(&name.as_str()) && !ignored(name);
     let unknown: Vec<_> = object.keys().filter(unknown).map(|name| cut(name)).take(16).collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    let error = RpcError::new(ErrorCode::InvalidParamsShape).saying(format!("{place} has unknown fields"));
-    Err(error.with_details(json!({"field": place, "unexpected_fields": unknown})))
+    let error = RpcError::new(ErrorCode::InvalidParamsShape).with_message(format!("{path} has unknown fields"));
+    Err(error.with_details(json!({"field": path, "unexpected_fields": unknown})))
 }
 
-fn shape(field: &str, expected: &str) -> RpcError {
-    let error = RpcError::new(ErrorCode::InvalidParamsShape).saying(format!("{field} must be {expected}"));
+fn shape_error(field: &str, expected: &str) -> RpcError {
+    let error = RpcError::new(ErrorCode::InvalidParamsShape).with_message(format!("{field} must be {expected}"));
     error.with_details(json!({"field": field, "expected": expected}))
 }
 

@@ -11,17 +11,14 @@ use super::open;
 open! {
     /// An authentication scheme. It never contains a secret.
     struct SecurityDefinition {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        r#type: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        description: Option<String>,
+        r#type?: String,
+        description?: String,
         /// Scheme name, such as `didwba`; `nosec` for none.
         scheme: String,
         /// Location of the credential.
         r#in: SecurityLocation,
-        /// Name of the parameter at that location; absent with `auto`.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
+        /// Name of the header, query parameter or cookie at `in`; absent with `auto`.
+        name?: String,
     }
 }
 
@@ -53,14 +50,14 @@ string_enum! {
         Query = "query",
         Body = "body",
         Cookie = "cookie",
-        /// In the path.
+        /// The credential is in the path of the URL.
         Uri = "uri",
-        /// As the protocol defines.
+        /// The scheme defines where the credential is.
         Auto = "auto",
     }
 }
 
-/// A reference to security definitions.
+/// References to security definitions, by name or as inline definitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Security {
@@ -71,12 +68,12 @@ pub enum Security {
 }
 
 impl Security {
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let (one, many, inline) = match self {
-            Self::Name(name) => (Some(name), None, None),
-            Self::Names(names) => (None, Some(names), None),
-            Self::Inline(definitions) => (None, None, Some(definitions.keys())),
-        };
-        one.into_iter().chain(many.into_iter().flatten()).chain(inline.into_iter().flatten()).map(String::as_str)
+    /// Names of the security definitions that are referred to or contained.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Name(name) => vec![name.as_str()],
+            Self::Names(names) => names.iter().map(String::as_str).collect(),
+            Self::Inline(definitions) => definitions.keys().map(String::as_str).collect(),
+        }
     }
 }

@@ -8,7 +8,8 @@ use nuncio_identity::{
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, HOTEL, NOW, ReceivedRequest, Reply, Server, TestClient, arguments, caller_did, caller_key, grand_hotel, rpc,
+    AD, HOTEL, NOW, ReceivedRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, grand_hotel,
+    rpc,
 };
 
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
@@ -40,8 +41,8 @@ async fn search(world: &TestClient) -> (VerifiedDescription, Operation) {
     (agent, operation)
 }
 
-fn challenge(value: &str) -> Reply {
-    Reply::status(401).with("www-authenticate", format!("DIDWba realm=\"x\", {value}")).with(
+fn challenge(value: &str) -> TestReply {
+    TestReply::status(401).with("www-authenticate", format!("DIDWba realm=\"x\", {value}")).with(
         "accept-signature",
         "sig1=(\"@method\" \"@target-uri\" \"@authority\" \"content-digest\" \"content-type\")",
     )
@@ -120,7 +121,7 @@ async fn call_without_did_reports_that_authentication_is_required() {
 async fn protected_document_is_fetched_again_with_a_signature() {
     let line = "GET /agents/hotel-assistant/ad.json";
     let hotel = grand_hotel(move |request, _| {
-        (request.line() == line && request.header("signature").is_none()).then(|| Reply::status(401))
+        (request.line() == line && request.header("signature").is_none()).then(|| TestReply::status(401))
     })
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
@@ -130,11 +131,11 @@ async fn protected_document_is_fetched_again_with_a_signature() {
 
 #[tokio::test]
 async fn bearer_token_is_sent_only_to_the_named_host() {
-    let elsewhere = Server::start(|request, _| rpc(request, Ok(json!("elsewhere")))).await;
+    let elsewhere = TestServer::start(|request, _| rpc(request, Ok(json!("elsewhere")))).await;
     let hotel = grand_hotel(|request, _| {
         let document = "GET /agents/hotel-assistant/ad.json";
         (request.line() == document).then(|| {
-            Reply::json(&crate::client_fixtures::description(|it| {
+            TestReply::json(&crate::client_fixtures::description(|it| {
                 for interface in it["interfaces"].as_array_mut().unwrap() {
                     if interface["content"].is_object() {
                         interface["content"]["servers"][0]["url"] = json!("https://elsewhere.example/rpc");
@@ -184,7 +185,7 @@ async fn malformed_or_mismatched_responses_are_refused() {
         (json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": "m"}}), Reason::BadArguments),
     ] {
         let shown = answer.to_string();
-        let hotel = grand_hotel(move |request, _| (request.line() == RPC).then(|| Reply::json(&answer))).await;
+        let hotel = grand_hotel(move |request, _| (request.line() == RPC).then(|| TestReply::json(&answer))).await;
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let (agent, operation) = search(&world).await;
         let error = world.client.call(&agent, &operation, &stay(), None).await.unwrap_err();

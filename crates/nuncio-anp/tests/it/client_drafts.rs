@@ -7,7 +7,9 @@ use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
 use serde_json::{Value, json};
 
-use crate::client_fixtures::{AD, ReceivedRequest, Reply, Server, TestClient, arguments, grand_hotel, hotel_did, rpc};
+use crate::client_fixtures::{
+    AD, ReceivedRequest, TestClient, TestReply, TestServer, arguments, grand_hotel, hotel_did, rpc,
+};
 
 const NEGOTIATE: &str = "anp.negotiate";
 const RPC: &str = "POST /agents/hotel-assistant/rpc";
@@ -20,7 +22,7 @@ async fn hotel_of(world: &TestClient) -> VerifiedDescription {
     world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap()
 }
 
-fn wish() -> NegotiationRequest {
+fn needs() -> NegotiationRequest {
     NegotiationRequest {
         intent: Some("search for free rooms".to_owned()),
         calls_only: true,
@@ -32,7 +34,7 @@ fn invocation() -> Invocation {
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
     Invocation {
         target: AgentTarget::parse(AD).unwrap(),
-        way: MethodChoice::Negotiate(wish()),
+        method: MethodChoice::Negotiate(needs()),
         arguments: stay,
         timeout: None,
     }
@@ -51,58 +53,60 @@ async fn each_negotiation_error_is_reported_and_nothing_is_called() {
         (ErrorCode::AuthorizationRequired, 1607, "meta.authorization_required"),
         (ErrorCode::NegotiationExpired, 1608, "meta.negotiation_expired"),
     ];
-    for (code, number, word) in nine {
+    for (code, number, decision) in nine {
         let hotel =
             grand_hotel(move |request, _| is(request, NEGOTIATE).then(|| rpc(request, Err(RpcError::new(code))))).await;
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
-        let error = world.client.negotiate(&hotel_of(&world).await, &wish()).await.unwrap_err();
-        let said = error.said.as_ref().unwrap();
-        assert_eq!((said.code, said.anp_code()), (number, Some(word)));
+        let error = world.client.negotiate(&hotel_of(&world).await, &needs()).await.unwrap_err();
+        let rpc_error = error.rpc_error.as_ref().unwrap();
+        assert_eq!((rpc_error.code, rpc_error.anp_code()), (number, Some(decision)));
         let reason = if number == 1607 { Reason::IdentityNeeded } else { Reason::NotAgreed };
         assert_eq!(error.reason, reason, "{error}");
         assert!(world.client.invoke(&invocation()).await.is_err());
-        assert_eq!(hotel.hits(RPC), 0, "{word}");
+        assert_eq!(hotel.hits(RPC), 0, "{decision}");
     }
 }
 
 /// A change of the request or of the client.
-type Change = fn(TestClient, NegotiationRequest) -> (TestClient, NegotiationRequest);
+type ClientChange = fn(TestClient, NegotiationRequest) -> (TestClient, NegotiationRequest);
 
 #[tokio::test]
 async fn changed_request_or_caller_requires_a_new_agreement() {
-    let changes: [(&str, Change); 9] = [
-        ("another protection", |world, wish| {
-            (world, NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..wish })
+    let changes: [(&str, ClientChange); 9] = [
+        ("another protection", |world, needs| {
+            (world, NegotiationRequest { security: Some(SecurityProfile::TransportProtected), ..needs })
         }),
-        ("a person is to be asked", |world, wish| {
-            (world, NegotiationRequest { human_authorization: Some(false), ..wish })
+        ("a person is to be asked", |world, needs| {
+            (world, NegotiationRequest { human_authorization: Some(false), ..needs })
         }),
-        ("less time", |world, wish| (world, NegotiationRequest { max_latency_ms: Some(60_000), ..wish })),
-        ("talking will do", |world, wish| (world, NegotiationRequest { calls_only: false, ..wish })),
-        ("another capability", |world, wish| {
-            (world, NegotiationRequest { required: vec!["cap.hotel-assistant.search_rooms".to_owned()], ..wish })
+        ("less time", |world, needs| (world, NegotiationRequest { max_latency_ms: Some(60_000), ..needs })),
+        ("talking will do", |world, needs| (world, NegotiationRequest { calls_only: false, ..needs })),
+        ("another capability", |world, needs| {
+            (world, NegotiationRequest { required: vec!["cap.hotel-assistant.search_rooms".to_owned()], ..needs })
         }),
-        ("other words", |world, wish| (world, NegotiationRequest { intent: Some("search rooms".to_owned()), ..wish })),
-        ("other tags", |world, wish| (world, NegotiationRequest { tags: vec!["rooms".to_owned()], ..wish })),
-        ("a token", |world, wish| (with_bearer(world, "one"), wish)),
-        ("a name", |world, wish| (world.signed(), wish)),
+        ("other words", |world, needs| {
+            (world, NegotiationRequest { intent: Some("search rooms".to_owned()), ..needs })
+        }),
+        ("other tags", |world, needs| (world, NegotiationRequest { tags: vec!["rooms".to_owned()], ..needs })),
+        ("a token", |world, needs| (with_bearer(world, "one"), needs)),
+        ("a name", |world, needs| (world.signed(), needs)),
     ];
     for (what, change) in changes {
         let hotel = grand_hotel(|_, _| None).await;
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let agent = hotel_of(&world).await;
-        assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
-        assert!(world.client.agree(&agent, &wish()).await.unwrap().reused, "{what}: as long as nothing changes");
-        let (world, other) = change(world, wish());
+        assert!(!world.client.agree(&agent, &needs()).await.unwrap().reused);
+        assert!(world.client.agree(&agent, &needs()).await.unwrap().reused, "{what}: as long as nothing changes");
+        let (world, other) = change(world, needs());
         assert!(!world.client.agree(&agent, &other).await.unwrap().reused, "{what}");
     }
     let hotel = grand_hotel(|_, _| None).await;
     let world = with_bearer(TestClient::new(&[("grand-hotel.example", &hotel)]), "one");
     let agent = hotel_of(&world).await;
-    assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
-    assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
+    assert!(!world.client.agree(&agent, &needs()).await.unwrap().reused);
+    assert!(world.client.agree(&agent, &needs()).await.unwrap().reused);
     let world = with_bearer(world, "another");
-    assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused, "another token may allow something else");
+    assert!(!world.client.agree(&agent, &needs()).await.unwrap().reused, "another token may allow something else");
 }
 
 fn with_bearer(mut world: TestClient, token: &str) -> TestClient {
@@ -152,7 +156,7 @@ fn drafting() -> NegotiationRequest {
 }
 
 /// A server that drafts; the artifact is changed, and its digest recomputed if `sealed`.
-async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Server {
+async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> TestServer {
     grand_hotel(move |request, _| {
         is(request, NEGOTIATE).then(|| {
             let mut artifact = json!(artifact());
@@ -166,7 +170,7 @@ async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync 
     .await
 }
 
-fn answer(request: &ReceivedRequest, status: &str, artifact: &Value) -> Reply {
+fn answer(request: &ReceivedRequest, status: &str, artifact: &Value) -> TestReply {
     let id = request.json()["params"]["body"]["negotiation_id"].clone();
     let mut result = json!({
         "negotiationId": id, "status": status,
@@ -198,17 +202,21 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
     assert_eq!(body["mode"], "natural_language_protocol_drafting");
     assert_eq!(body["constraints"]["allowNaturalLanguageFallback"], true);
 
-    let word = |accepts| DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
+    let decision =
+        |accepts| DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
     world
         .client
-        .negotiate(&agent, &NegotiationRequest { word: Some(word(true)), ..NegotiationRequest::default() })
+        .negotiate(
+            &agent,
+            &NegotiationRequest { draft_decision: Some(decision(true)), ..NegotiationRequest::default() },
+        )
         .await
         .unwrap();
     let asked = hotel.got("POST /anp").into_iter().rfind(|it| is(it, NEGOTIATE)).unwrap().json();
     let named = json!([{"protocol_id": "drf_1", "digest": artifact().digest, "decision": "accept"}]);
     assert_eq!(asked["params"]["body"]["candidateProtocols"], named);
     // A draft that was not requested is refused.
-    let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
+    let error = world.client.negotiate(&agent, &needs()).await.unwrap_err();
     assert_eq!(error.reason, Reason::BadAgreement, "{error}");
 
     let refusing =
@@ -218,13 +226,19 @@ async fn drafting_request_has_specified_fields_and_drafts_are_not_cached() {
     assert!(
         world
             .client
-            .negotiate(&agent, &NegotiationRequest { word: Some(word(false)), ..NegotiationRequest::default() })
+            .negotiate(
+                &agent,
+                &NegotiationRequest { draft_decision: Some(decision(false)), ..NegotiationRequest::default() }
+            )
             .await
             .is_ok()
     );
     let error = world
         .client
-        .negotiate(&agent, &NegotiationRequest { word: Some(word(true)), ..NegotiationRequest::default() })
+        .negotiate(
+            &agent,
+            &NegotiationRequest { draft_decision: Some(decision(true)), ..NegotiationRequest::default() },
+        )
         .await
         .unwrap_err();
     assert_eq!(error.reason, Reason::NotAgreed);
@@ -262,8 +276,8 @@ async fn invalid_draft_artifact_is_refused() {
     // A draft other than the named one is refused.
     let hotel = drafting_hotel(true, |it| it["version"] = json!("2")).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
-    let word = DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
-    let wish = NegotiationRequest { word: Some(word), ..NegotiationRequest::default() };
-    let error = world.client.negotiate(&hotel_of(&world).await, &wish).await.unwrap_err();
+    let decision = DraftDecision { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
+    let needs = NegotiationRequest { draft_decision: Some(decision), ..NegotiationRequest::default() };
+    let error = world.client.negotiate(&hotel_of(&world).await, &needs).await.unwrap_err();
     assert_eq!(error.reason, Reason::BadAgreement, "{error}");
 }

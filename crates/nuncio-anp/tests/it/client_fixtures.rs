@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
 use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
-use nuncio_anp::project::{ConversationState, Host as Published, OfferContext, ToolSet, ToolState};
+use nuncio_anp::project::{ConversationInterfaceState, Host as Published, OfferContext, ToolDocument, ToolState};
 use nuncio_anp::wire::{Request, RpcError};
-use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_core::agent::Agent;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_identity::proof::{self, ProofEncoding, ProofOptions};
 use nuncio_identity::{Did, NewDocument, Service, SigningKey};
@@ -52,7 +52,7 @@ impl ReceivedRequest {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub(crate) enum TestReply {
     Whole(u16, Vec<(&'static str, String)>, String),
     /// Responds with an endless body.
     Endless,
@@ -60,7 +60,7 @@ pub(crate) enum Reply {
     Silent,
 }
 
-impl Reply {
+impl TestReply {
     pub(crate) fn json(body: &Value) -> Self {
         Self::Whole(200, vec![("content-type", "application/json".to_owned())], body.to_string())
     }
@@ -79,13 +79,13 @@ impl Reply {
 }
 
 /// A server whose responses come from a function of the request and the number of earlier requests with the same line.
-pub(crate) struct Server {
+pub(crate) struct TestServer {
     pub(crate) port: u16,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Server {
-    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
+impl TestServer {
+    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
@@ -142,21 +142,21 @@ async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     Some(received)
 }
 
-async fn write(stream: &mut TcpStream, reply: Reply) {
+async fn write(stream: &mut TcpStream, reply: TestReply) {
     match reply {
-        Reply::Whole(status, headers, body) => {
+        TestReply::Whole(status, headers, body) => {
             let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             let head =
                 format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
             let _ = stream.write_all(head.as_bytes()).await;
             let _ = stream.write_all(body.as_bytes()).await;
         }
-        Reply::Endless => {
+        TestReply::Endless => {
             let head = "HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n[";
             let _ = stream.write_all(head.as_bytes()).await;
             while stream.write_all(&[b' '; 64 * 1024]).await.is_ok() {}
         }
-        Reply::Silent => std::future::pending().await,
+        TestReply::Silent => std::future::pending().await,
     }
 }
 
@@ -167,7 +167,7 @@ struct NamedHosts {
     ports: BTreeMap<String, u16>,
     /// Path for which the client has a very short timeout.
     hurried: Option<&'static str>,
-    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+    trusts: Arc<Mutex<Vec<(String, AddressTrust)>>>,
 }
 
 #[async_trait::async_trait]
@@ -180,7 +180,7 @@ impl Fetch for NamedHosts {
         if let Some(port) = request.url.host_str().and_then(|host| self.ports.get(host)) {
             let rest = request.url[url::Position::BeforePath..].to_owned();
             request.url = Url::parse(&format!("http://127.0.0.1:{port}{rest}")).unwrap();
-            request.trust = Trust::Configured;
+            request.trust = AddressTrust::Configured;
         }
         self.out.fetch(request).await
     }
@@ -223,19 +223,19 @@ impl Entropy for CountingEntropy {
 pub(crate) struct TestClient {
     pub(crate) client: AnpClient,
     pub(crate) clock: Arc<ManualClock>,
-    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+    trusts: Arc<Mutex<Vec<(String, AddressTrust)>>>,
 }
 
 impl TestClient {
-    pub(crate) fn new(names: &[(&str, &Server)]) -> Self {
+    pub(crate) fn new(names: &[(&str, &TestServer)]) -> Self {
         Self::hurried(names, None)
     }
 
     /// Sets a very short timeout for one path.
-    pub(crate) fn hurried(names: &[(&str, &Server)], hurried: Option<&'static str>) -> Self {
+    pub(crate) fn hurried(names: &[(&str, &TestServer)], hurried: Option<&'static str>) -> Self {
         let ports = names.iter().map(|(name, server)| ((*name).to_owned(), server.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
-        let out = GuardedFetch::new(Allow::none(), false, None).unwrap();
+        let out = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let fetch = NamedHosts { out, ports, hurried, trusts: Arc::clone(&trusts) };
         let clock = Arc::new(ManualClock(Mutex::new(NOW)));
         let options = AnpClientOptions { pages: 5, ..AnpClientOptions::default() };
@@ -256,7 +256,7 @@ impl TestClient {
         self
     }
 
-    pub(crate) fn trust_of(&self, url: &str) -> Option<Trust> {
+    pub(crate) fn trust_of(&self, url: &str) -> Option<AddressTrust> {
         self.trusts.lock().unwrap().iter().find(|(asked, _)| asked == url).map(|(_, trust)| *trust)
     }
 }
@@ -343,7 +343,7 @@ pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
         latency_ms: None,
         timeout_ms: 30_000,
     };
-    let conversation = ConversationState {
+    let conversation = ConversationInterfaceState {
         available: true,
         granted: true,
         latency_ms: None,
@@ -365,9 +365,9 @@ pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
 }
 
 /// A JSON-RPC response to a request.
-pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -> Reply {
+pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -> TestReply {
     let id = request.json()["id"].clone();
-    Reply::json(&match outcome {
+    TestReply::json(&match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
     })
@@ -375,18 +375,18 @@ pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -
 
 /// A test server that behaves correctly, except where `odd` returns another response.
 pub(crate) async fn grand_hotel(
-    odd: impl Fn(&ReceivedRequest, usize) -> Option<Reply> + Send + Sync + 'static,
-) -> Server {
+    odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+) -> TestServer {
     let published = Published::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());
     let page = json!(published.page([&agent].into_iter(), 1));
-    let [tools, authorized] = ToolSet::ALL.map(|set| json!(published.openrpc(&agent, set)));
-    Server::start(move |request, before| {
+    let [tools, authorized] = ToolDocument::ALL.map(|set| json!(published.openrpc(&agent, set)));
+    TestServer::start(move |request, before| {
         odd(request, before).unwrap_or_else(|| match request.line() {
-            "GET /.well-known/agent-descriptions" => Reply::json(&page),
-            "GET /agents/hotel-assistant/ad.json" => Reply::json(&description(|_| {})),
-            "GET /agents/hotel-assistant/interfaces/tools.json" => Reply::json(&tools),
-            "GET /agents/hotel-assistant/interfaces/authorized.json" => Reply::json(&authorized),
+            "GET /.well-known/agent-descriptions" => TestReply::json(&page),
+            "GET /agents/hotel-assistant/ad.json" => TestReply::json(&description(|_| {})),
+            "GET /agents/hotel-assistant/interfaces/tools.json" => TestReply::json(&tools),
+            "GET /agents/hotel-assistant/interfaces/authorized.json" => TestReply::json(&authorized),
             "POST /agents/hotel-assistant/rpc" => {
                 let asked = request.json();
                 rpc(request, Ok(json!({"called": asked["method"], "with": asked["params"]})))
@@ -395,8 +395,8 @@ pub(crate) async fn grand_hotel(
                 Some("anp.get_capabilities") => rpc(request, Ok(capabilities())),
                 _ => rpc(request, negotiated(request)),
             },
-            line if line == did_line => Reply::json(&usual_document()),
-            _ => Reply::status(404),
+            line if line == did_line => TestReply::json(&usual_document()),
+            _ => TestReply::status(404),
         })
     })
     .await

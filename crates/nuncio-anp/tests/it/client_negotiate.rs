@@ -14,8 +14,8 @@ use nuncio_identity::{DidDocument, K1ProofRule, NewDocument, SignaturePolicy};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, NOW, ReceivedRequest, Reply, Server, TestClient, arguments, caller_did, caller_key, capabilities, description,
-    did_document, did_line, grand_hotel, hotel_did, negotiated, rpc,
+    AD, NOW, ReceivedRequest, TestClient, TestReply, TestServer, arguments, caller_did, caller_key, capabilities,
+    description, did_document, did_line, grand_hotel, hotel_did, negotiated, rpc,
 };
 
 const NEGOTIATE: &str = "anp.negotiate";
@@ -39,7 +39,7 @@ fn is(request: &ReceivedRequest, method: &str) -> bool {
 }
 
 /// A server whose negotiation results are changed; the digest is recomputed if `sealed`.
-async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Server {
+async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> TestServer {
     grand_hotel(move |request, _| {
         is(request, NEGOTIATE).then(|| {
             let mut result = negotiated(request).unwrap();
@@ -75,7 +75,7 @@ async fn intent_is_negotiated_and_called() {
 
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
     let target = AgentTarget::parse(AD).unwrap();
-    let invocation = Invocation { target, way: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
+    let invocation = Invocation { target, method: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
     let answer = world.client.invoke(&invocation).await.unwrap();
     assert_eq!(answer["called"], "search_rooms");
 }
@@ -182,7 +182,7 @@ async fn negotiation_never_downgrades_security_profile() {
     let agent = hotel_of(&world).await;
     let error =
         world.client.negotiate(&agent, &NegotiationRequest { security: Some(DirectE2ee), ..wish() }).await.unwrap_err();
-    assert_eq!((error.reason, error.said.as_ref().unwrap().code), (Reason::NotAgreed, 1604));
+    assert_eq!((error.reason, error.rpc_error.as_ref().unwrap().code), (Reason::NotAgreed, 1604));
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn did_document_overrides_the_described_endpoint() {
     // The description points elsewhere; the DID document counts, and its service must be the one that answers.
     let hotel = grand_hotel(|request, _| {
         (request.line() == "GET /agents/hotel-assistant/ad.json")
-            .then(|| Reply::json(&description(|it| it["interfaces"][0]["url"] = json!("https://evil.example/anp"))))
+            .then(|| TestReply::json(&description(|it| it["interfaces"][0]["url"] = json!("https://evil.example/anp"))))
     })
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
@@ -217,7 +217,7 @@ async fn did_document_overrides_the_described_endpoint() {
 async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
     let silent = grand_hotel(|request, _| {
         (request.line() == "GET /agents/hotel-assistant/ad.json")
-            .then(|| Reply::json(&description(|it| drop(it["interfaces"].as_array_mut().unwrap().remove(0)))))
+            .then(|| TestReply::json(&description(|it| drop(it["interfaces"].as_array_mut().unwrap().remove(0)))))
     })
     .await;
     let switched_off = grand_hotel(|request, _| {
@@ -314,7 +314,7 @@ async fn changed_did_document_discards_the_agreement() {
     let hotel = grand_hotel(move |request, before| {
         let services = [("AgentDescription", AD), ("ANPMessageService", "https://grand-hotel.example/anp")];
         let more = [("ANPMessageService", "https://grand-hotel.example/other")];
-        (request.line() == line && before > 0).then(|| Reply::json(&did_document(&[&services[..], &more].concat())))
+        (request.line() == line && before > 0).then(|| TestReply::json(&did_document(&[&services[..], &more].concat())))
     })
     .await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
@@ -342,7 +342,7 @@ async fn outdated_agreement_is_renegotiated_and_other_failures_are_not_repeated(
         let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
         let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
         let target = AgentTarget::parse(AD).unwrap();
-        let invocation = Invocation { target, way: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
+        let invocation = Invocation { target, method: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
         world.client.invoke(&invocation).await.unwrap();
         assert_eq!(hotel.asked(NEGOTIATE), 1);
         world.client.invoke(&invocation).await.unwrap();
@@ -356,7 +356,7 @@ async fn outdated_agreement_is_renegotiated_and_other_failures_are_not_repeated(
     let world = TestClient::new(&[("grand-hotel.example", &failing)]);
     let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
     let target = AgentTarget::parse(AD).unwrap();
-    let invocation = Invocation { target, way: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
+    let invocation = Invocation { target, method: MethodChoice::Negotiate(wish()), arguments: stay, timeout: None };
     assert_eq!(world.client.invoke(&invocation).await.unwrap_err().reason, Reason::Failed);
     assert_eq!(failing.hits(RPC), 1);
 }

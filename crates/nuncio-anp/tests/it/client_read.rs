@@ -1,12 +1,12 @@
 //! Descriptions read by our client: verification results, and malicious hosts.
 
 use nuncio_anp::client::{AgentTarget, AnpClient, CheckOutcome, CheckSubject, Reason, VerifiedDescription};
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::{NewDocument, SigningKey};
 use serde_json::{Value, json};
 
 use crate::client_fixtures::{
-    AD, NOW, Reply, Server, TestClient, arguments, description, did_document, did_line, grand_hotel, hotel_did,
+    AD, NOW, TestClient, TestReply, TestServer, arguments, description, did_document, did_line, grand_hotel, hotel_did,
     hotel_key, prove, usual_document,
 };
 
@@ -30,12 +30,12 @@ fn outcomes(agent: &VerifiedDescription) -> Vec<(CheckSubject, &'static str)> {
 }
 
 /// A test server that serves another agent description.
-async fn describing(value: impl Fn() -> Value + Send + Sync + 'static) -> Server {
-    grand_hotel(move |request, _| (request.line() == AD_LINE).then(|| Reply::json(&value()))).await
+async fn describing(value: impl Fn() -> Value + Send + Sync + 'static) -> TestServer {
+    grand_hotel(move |request, _| (request.line() == AD_LINE).then(|| TestReply::json(&value()))).await
 }
 
 /// A test server that serves another DID document.
-async fn identified(value: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
+async fn identified(value: impl Fn() -> TestReply + Send + Sync + 'static) -> TestServer {
     let line = did_line();
     grand_hotel(move |request, _| (request.line() == line).then(&value)).await
 }
@@ -53,12 +53,12 @@ async fn agent_is_found_by_url_did_or_host() {
         let rest = [(Challenge, "unverified"), (Address, "verified")];
         assert_eq!(outcomes(&agent), [&all[..], &rest].concat(), "{named}");
         assert_eq!(agent.notes, Vec::<String>::new());
-        agent.checks.trusted().unwrap();
+        agent.checks.ensure_trusted().unwrap();
         let (methods, notes) = world.client.operations(&agent).await.unwrap();
         assert_eq!((methods.len(), notes.len()), (5, 0), "inline and by address are the same methods");
         assert!(methods.iter().any(|it| it.name == "search_rooms" && it.type_of("check_in") == Some("string")));
     }
-    assert_eq!(world.trust_of(AD), Some(Trust::Configured), "the host was named");
+    assert_eq!(world.trust_of(AD), Some(AddressTrust::Configured), "the host was named");
 }
 
 #[tokio::test]
@@ -69,14 +69,14 @@ async fn description_that_cannot_be_verified_is_usable_and_reported() {
         value
     })
     .await;
-    let unknown = identified(|| Reply::status(404)).await;
+    let unknown = identified(|| TestReply::status(404)).await;
     let nameless = describing(|| {
         let mut value = description(|_| {});
         value.as_object_mut().unwrap().remove("did");
         value
     })
     .await;
-    let elsewhere = identified(|| Reply::json(&did_document(&[]))).await;
+    let elsewhere = identified(|| TestReply::json(&did_document(&[]))).await;
     let rows = [
         (&bare, CheckSubject::Proof, "no proof"),
         (&unknown, CheckSubject::Did, "answered 404"),
@@ -91,7 +91,7 @@ async fn description_that_cannot_be_verified_is_usable_and_reported() {
             Some(CheckOutcome::Unverified { why }) => assert!(why.contains(said), "{why}"),
             other => panic!("{subject:?}: {other:?}"),
         }
-        agent.checks.trusted().unwrap();
+        agent.checks.ensure_trusted().unwrap();
     }
 }
 
@@ -111,25 +111,25 @@ async fn description_that_fails_verification_cannot_be_called() {
     let abroad = describing(|| prove(description(|_| {}), Some("other.example"))).await;
     let moved = identified(|| {
         let url = "https://grand-hotel.example/agents/other/ad.json";
-        Reply::json(&did_document(&[("AgentDescription", url)]))
+        TestReply::json(&did_document(&[("AgentDescription", url)]))
     })
     .await;
     let forged = identified(|| {
         let did = hotel_did();
-        Reply::json(&NewDocument::new(&did, NOW).sign(&SigningKey::from_seed(&[1; 32])))
+        TestReply::json(&NewDocument::new(&did, NOW).sign(&SigningKey::from_seed(&[1; 32])))
     })
     .await;
     let mismatched = identified(|| {
         let mut document = usual_document();
         document["id"] = json!("did:wba:grand-hotel.example:agents:other");
-        Reply::json(&document)
+        TestReply::json(&document)
     })
     .await;
     let gone = identified(|| {
         let (did, next) = (hotel_did(), nuncio_identity::Did::parse("did:wba:grand-hotel.example:b").unwrap());
         let mut document = NewDocument::new(&did, NOW);
         document.successor = Some(&next);
-        Reply::json(&document.sign(&hotel_key()))
+        TestReply::json(&document.sign(&hotel_key()))
     })
     .await;
     for (server, subject, said) in [
@@ -150,7 +150,7 @@ async fn description_that_fails_verification_cannot_be_called() {
         if subject == CheckSubject::Did && said == "cannot be had" {
             continue;
         }
-        let stopped = agent.checks.trusted().unwrap_err();
+        let stopped = agent.checks.ensure_trusted().unwrap_err();
         assert_eq!(stopped.reason, Reason::Untrusted);
         // Its methods can be listed, but not called.
         let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
@@ -192,18 +192,18 @@ async fn successor_did_is_followed_only_if_signed_and_same_subject() {
             line if line == old_line => {
                 let mut document = NewDocument::new(&was, NOW);
                 document.successor = Some(&is);
-                Some(Reply::json(&document.sign(&hotel_key())))
+                Some(TestReply::json(&document.sign(&hotel_key())))
             }
             line if line == next_line => {
                 let mut document = NewDocument::new(&is, NOW);
                 document.services.push(nuncio_identity::Service::agent_description(&is, AD));
-                Some(Reply::json(&document.sign(&signing)))
+                Some(TestReply::json(&document.sign(&signing)))
             }
             AD_LINE => {
                 let mut value = description(|_| {});
                 value.as_object_mut().unwrap().remove("proof");
                 value["did"] = json!(is.as_str());
-                Some(Reply::json(&value))
+                Some(TestReply::json(&value))
             }
             _ => None,
         })
@@ -233,13 +233,13 @@ async fn agent_list_pages_are_followed_only_on_the_same_host() {
         if let Some(next) = next {
             page["next"] = json!(next);
         }
-        Reply::json(&page)
+        TestReply::json(&page)
     };
     let first = "GET /.well-known/agent-descriptions";
-    let good = Server::start(move |request, _| match request.line() {
+    let good = TestServer::start(move |request, _| match request.line() {
         line if line == first => page(json!([item("a")]), Some("https://many.example/2")),
         "GET /2" => page(json!([item("b"), item("a"), {"@id": "https://other.example/ad.json"}]), None),
-        _ => Reply::status(404),
+        _ => TestReply::status(404),
     })
     .await;
     let world = TestClient::new(&[("many.example", &good)]);
@@ -254,10 +254,11 @@ async fn agent_list_pages_are_followed_only_on_the_same_host() {
     let error = world.client.describe(&target("many.example")).await.unwrap_err();
     assert_eq!(error.reason, Reason::WhichAgent);
 
-    let elsewhere = Server::start(move |_, _| page(json!([]), Some("https://other.example/2"))).await;
+    let elsewhere = TestServer::start(move |_, _| page(json!([]), Some("https://other.example/2"))).await;
     let circle =
-        Server::start(move |_, _| page(json!([]), Some("https://many.example/.well-known/agent-descriptions"))).await;
-    let endless = Server::start(move |request, _| {
+        TestServer::start(move |_, _| page(json!([]), Some("https://many.example/.well-known/agent-descriptions")))
+            .await;
+    let endless = TestServer::start(move |request, _| {
         let next = format!("https://many.example{}0", request.line().trim_start_matches("GET "));
         page(json!([]), Some(&next))
     })
@@ -274,14 +275,14 @@ async fn agent_list_pages_are_followed_only_on_the_same_host() {
 async fn malicious_responses_produce_specific_errors() {
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     let whole = |status: u16, kind: &str, body: &str| {
-        Reply::Whole(status, vec![("content-type", kind.to_owned())], body.to_owned())
+        TestReply::Whole(status, vec![("content-type", kind.to_owned())], body.to_owned())
     };
     let rows = [
-        (Reply::Endless, Reason::TooLarge),
-        (Reply::Silent, Reason::TooSlow),
-        (Reply::status(302).with("location", "https://evil.example/"), Reason::Redirected),
-        (Reply::status(404), Reason::Answered),
-        (Reply::status(401), Reason::IdentityNeeded),
+        (TestReply::Endless, Reason::TooLarge),
+        (TestReply::Silent, Reason::TooSlow),
+        (TestReply::status(302).with("location", "https://evil.example/"), Reason::Redirected),
+        (TestReply::status(404), Reason::Answered),
+        (TestReply::status(401), Reason::IdentityNeeded),
         (whole(200, "application/json", &deep), Reason::InvalidDocument),
         (whole(200, "application/json", "{\"name\":1,\"name\":2}"), Reason::InvalidDocument),
         (whole(200, "application/json", "[]"), Reason::InvalidDocument),
@@ -290,7 +291,7 @@ async fn malicious_responses_produce_specific_errors() {
     ];
     for (reply, reason) in rows {
         let shown = format!("{reply:?}");
-        let server = Server::start(move |_, _| reply.clone()).await;
+        let server = TestServer::start(move |_, _| reply.clone()).await;
         let world = TestClient::hurried(
             &[("grand-hotel.example", &server)],
             matches!(reason, Reason::TooSlow).then_some("/agents/hotel-assistant/ad.json"),

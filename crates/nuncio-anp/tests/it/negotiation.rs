@@ -3,7 +3,7 @@
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
 use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
-use nuncio_anp::project::{ConversationState, Host, OfferContext, ToolSet, ToolState};
+use nuncio_anp::project::{ConversationInterfaceState, Host, OfferContext, ToolDocument, ToolState};
 use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
@@ -23,7 +23,7 @@ fn hotel() -> Agent {
 }
 
 fn offers(tool: impl Fn(&Tool) -> ToolState) -> InterfaceOffers {
-    let conversation = ConversationState {
+    let conversation = ConversationInterfaceState {
         available: true,
         granted: true,
         latency_ms: None,
@@ -60,10 +60,14 @@ fn negotiation_selects_the_capability_that_matches_the_intent() {
         (
             json!({"intentTags": ["hotel.booking"], "description": "Book a room"}),
             "cap.hotel-assistant.make_reservation",
-            ToolSet::Authorized,
+            ToolDocument::Authorized,
         ),
-        (json!({"description": "Which rooms are free? Search"}), "cap.hotel-assistant.search_rooms", ToolSet::Tools),
-        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation", ToolSet::Authorized),
+        (
+            json!({"description": "Which rooms are free? Search"}),
+            "cap.hotel-assistant.search_rooms",
+            ToolDocument::Tools,
+        ),
+        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation", ToolDocument::Authorized),
     ] {
         let result = negotiate(&offers, &json!({"intent": intent})).unwrap();
         let selected = result.selected.unwrap();
@@ -167,7 +171,7 @@ fn made_up(agent: &Agent, state: DraftState) -> ProtocolDraft {
 #[test]
 fn draft_result_reports_the_draft_state() {
     let agent = example_agent("process-shell");
-    let conversation = ConversationState {
+    let conversation = ConversationInterfaceState {
         available: true,
         granted: true,
         latency_ms: None,
@@ -213,7 +217,7 @@ fn draft_result_reports_the_draft_state() {
     assert!(!says(&host, &hotel()), "whose brain only knows what it was told");
     assert!(!says(&Host::new("https://grand-hotel.example"), &agent), "where it is off");
     let chat = |host: &Host| {
-        let document = json!(host.openrpc(&agent, ToolSet::Tools));
+        let document = json!(host.openrpc(&agent, ToolDocument::Tools));
         document["methods"].as_array().unwrap().iter().find(|it| it["name"] == "chat").unwrap().to_string()
     };
     assert!(chat(&host).contains("protocol_id") && !chat(&Host::new("https://x.example")).contains("protocol_id"));

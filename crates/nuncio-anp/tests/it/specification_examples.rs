@@ -72,12 +72,12 @@ fn product_and_openrpc_examples_round_trip() {
 fn security_definition_round_trips_every_credential_location() {
     let definitions = &example("security")["securityDefinitions"];
     round_trip::<SecurityDefinition>(&definitions["didwba_sc"]);
-    for place in SecurityLocation::ALL {
-        let mut definition = json!({"scheme": "didwba", "in": place.as_str()});
-        if place != SecurityLocation::Auto {
+    for index in SecurityLocation::ALL {
+        let mut definition = json!({"scheme": "didwba", "in": index.as_str()});
+        if index != SecurityLocation::Auto {
             definition["name"] = json!("x");
         }
-        assert_eq!(round_trip::<SecurityDefinition>(&definition).r#in, place);
+        assert_eq!(round_trip::<SecurityDefinition>(&definition).r#in, index);
     }
     assert!(serde_json::from_value::<SecurityDefinition>(json!({"scheme": "x", "in": "trailer"})).is_err());
 }
@@ -129,6 +129,6 @@ fn request_and_response_examples_round_trip() {
     let read = Response::read(error.to_string().as_bytes(), 10_000, &json!("req-neg-001")).unwrap();
     assert_eq!(read.to_json(), error);
     let Response::Error { error, .. } = read else { panic!("{read:?}") };
-    assert_eq!(error.known(), Some(ErrorCode::NoMatchingInterface));
+    assert_eq!(error.known_code(), Some(ErrorCode::NoMatchingInterface));
     assert_eq!(error.anp_code(), Some("meta.no_matching_interface"));
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use nuncio_aap::client::{
-    AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, NewSession, ToolSpec, TurnEnd, Update,
+    AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, NewSession, ToolSpec, TurnEnd, TurnUpdate,
 };
 use nuncio_core::agent::AapSpec;
 use nuncio_core::backoff::Backoff;
@@ -23,22 +23,22 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::session::{AwaitedAnswer, ToolRef};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 
 use super::BrainServices;
-use crate::runners::secrets::Secrets;
+use crate::runners::secrets::SecretValues;
 use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingTurns};
 
 mod remote_turn;
 
 /// Number of attempts to reach the other server, only before a turn has begun.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Delays before the second and third attempt.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(300), Duration::from_secs(60));
 /// User message for continuing a history that the other agent did not produce.
 const GO_ON: &str = "(Go on, with the tool results above.)";
 /// Result of a call whose permission arrived after the remote session ended.
-const LOST: &str = "Tool call not run: the agent that wanted it is no longer waiting";
+const LOST_CALL_RESULT: &str = "Tool call not run: the agent that wanted it is no longer waiting";
 
 /// Brain of agents with `kind = "aap"`.
 #[derive(Debug)]
@@ -54,11 +54,11 @@ impl AapBrain {
         Self { spec: spec.clone(), services, waiting }
     }
 
-    async fn client(&self, prompt: &Prompt) -> Result<Client, String> {
+    async fn client(&self, prompt: &BrainPrompt) -> Result<Client, String> {
         let key = match &self.spec.key {
             Some(name) => {
                 let base_dir = self.services.programs.base_dir(&prompt.agent.name);
-                let secrets = Secrets::named(&prompt.agent, &base_dir, name).await?;
+                let secrets = SecretValues::named(&prompt.agent, &base_dir, name).await?;
                 let key = secrets.get(name.as_str()).and_then(ApiKey::parse);
                 Some(key.ok_or_else(|| format!("the secret `{name}` cannot be sent as a key"))?)
             }
@@ -67,7 +67,7 @@ impl AapBrain {
         Ok(Client::new(self.spec.url.clone(), key, self.services.http.clone()))
     }
 
-    /// Remote agent: the named one, or the first.
+    /// Finds the remote agent: the one that the agent file names, or the first.
     async fn agent(&self, client: &Client) -> Result<AgentInfo, String> {
         let meta = self.with_retries(|| client.meta()).await?;
         match &self.spec.agent {
@@ -77,7 +77,7 @@ impl AapBrain {
     }
 
     /// Creates a remote session with the history; returns it with the input of the next turn.
-    async fn begin(&self, prompt: &Prompt) -> Result<(AapConversation, TurnInput), String> {
+    async fn begin(&self, prompt: &BrainPrompt) -> Result<(AapConversation, TurnInput), String> {
         let client = self.client(prompt).await?;
         let agent = self.agent(&client).await?;
         let (said, input) = match prompt.history.split_last() {
@@ -96,8 +96,9 @@ impl AapBrain {
     }
 
     /// Remote session that waits for the answers in the history, with these answers; `None` if it is gone.
-    fn resume_remote(&self, prompt: &Prompt, voice: &BrainWriter) -> Option<(RemoteTurn, TurnInput)> {
-        let (remote_turn, answers) = self.waiting.take(voice.session())?.answered(&prompt.history, voice.answers())?;
+    fn resume_remote(&self, prompt: &BrainPrompt, writer: &BrainWriter) -> Option<(RemoteTurn, TurnInput)> {
+        let (remote_turn, answers) =
+            self.waiting.take(writer.session())?.answered(&prompt.history, writer.answers())?;
         Some((remote_turn, TurnInput::Answers(answers)))
     }
 
@@ -106,7 +107,7 @@ impl AapBrain {
     where
         F: Future<Output = Result<T, ClientError>>,
     {
-        for attempt in 1..ATTEMPTS {
+        for attempt in 1..MAX_ATTEMPTS {
             match ask().await {
                 Err(ClientError::Unreachable(_) | ClientError::Refused { status: 429 | 502..=504, .. }) => {}
                 asked => return asked.map_err(|error| error.to_string()),
@@ -121,24 +122,24 @@ impl AapBrain {
         &self,
         mut remote_turn: RemoteTurn,
         input: TurnInput,
-        voice: &mut BrainWriter,
-    ) -> Result<BrainStepEnd, BrainError> {
+        writer: &mut BrainWriter,
+    ) -> Result<BrainStepStop, BrainError> {
         let guard = RemoteSessionGuard::over(&remote_turn.conversation);
         let mut exchange = remote_turn.conversation.send(input);
         let mut ended = None;
         while let Some(update) = exchange.next().await {
             match update.map_err(|error| self.failed(&error.to_string()))? {
-                Update::Text(piece) => voice.text(&piece).await?,
-                Update::Thinking(piece) => voice.thinking(&piece).await?,
+                TurnUpdate::Text(piece) => writer.text(&piece).await?,
+                TurnUpdate::Thinking(piece) => writer.thinking(&piece).await?,
                 // Only results of calls that the local client allowed are forwarded; tools that run without permission
                 // are internal to the remote agent.
-                Update::Result { call, content } => {
+                TurnUpdate::Result { call, content } => {
                     if let Some(ours) = remote_turn.asked.remove(&call) {
-                        voice.result(ours, content)?;
+                        writer.result(ours, content)?;
                     }
                 }
-                Update::Call(_) | Update::Interrupted | Update::Unknown { .. } => {}
-                Update::Ended(end) => ended = Some(end),
+                TurnUpdate::Call(_) | TurnUpdate::Interrupted | TurnUpdate::Unknown { .. } => {}
+                TurnUpdate::Ended(end) => ended = Some(end),
             }
         }
         let Some(TurnEnd { stop, pending, .. }) = ended else {
@@ -148,14 +149,14 @@ impl AapBrain {
             let why = stop.error.map_or_else(|| "it does not say why".to_owned(), |error| error.message);
             return Err(self.failed(&why));
         }
-        let thought = BrainStepEnd { stop: stop.reason, usage: stop.usage };
+        let thought = BrainStepStop { stop: stop.reason, usage: stop.usage };
         remote_turn.calls.clear();
         for waiting in pending {
             let call = waiting.call;
             remote_turn.calls.push(call.clone());
             match waiting.awaits {
-                AwaitedAnswer::Result => voice.call(Some(call.id), call.name, call.input),
-                AwaitedAnswer::Permission => voice.ask(Some(call.id), call.name, call.input),
+                AwaitedAnswer::Result => writer.call(Some(call.id), call.name, call.input),
+                AwaitedAnswer::Permission => writer.ask(Some(call.id), call.name, call.input),
             }
         }
         if remote_turn.calls.is_empty() {
@@ -163,7 +164,7 @@ impl AapBrain {
             return Ok(thought);
         }
         guard.keep_session();
-        self.waiting.keep(voice.session().clone(), remote_turn);
+        self.waiting.keep(writer.session().clone(), remote_turn);
         Ok(thought)
     }
 
@@ -175,22 +176,22 @@ impl AapBrain {
 
 #[async_trait]
 impl Brain for AapBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
-        if let Some((remote_turn, input)) = self.resume_remote(&prompt, voice) {
-            return self.relay(remote_turn, input, voice).await;
+    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+        if let Some((remote_turn, input)) = self.resume_remote(&prompt, writer) {
+            return self.relay(remote_turn, input, writer).await;
         }
-        for answer in voice.answers().to_vec() {
+        for answer in writer.answers().to_vec() {
             if let CallAnswer::Permission { call, granted: true, .. } = answer {
-                voice.result(call, Content::from(LOST))?;
+                writer.result(call, Content::from(LOST_CALL_RESULT))?;
             }
         }
         let (conversation, input) = self.begin(&prompt).await.map_err(|why| self.failed(&why))?;
-        self.relay(RemoteTurn::new(conversation), input, voice).await
+        self.relay(RemoteTurn::new(conversation), input, writer).await
     }
 }
 
-/// Local tools as AAP client tools.
-fn offered(prompt: &Prompt) -> Vec<ToolSpec> {
+/// Offers the local tools as AAP client tools.
+fn offered(prompt: &BrainPrompt) -> Vec<ToolSpec> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| ToolSpec {
         name: tool.name.to_string(),
         description: tool.description.clone(),
@@ -208,7 +209,7 @@ fn own_tools(agent: &AgentInfo, ours: &[ToolSpec]) -> Vec<ToolRef> {
 }
 
 /// Session options that the remote agent also has.
-fn options(agent: &AgentInfo, prompt: &Prompt) -> BTreeMap<String, String> {
+fn options(agent: &AgentInfo, prompt: &BrainPrompt) -> BTreeMap<String, String> {
     let takes = |name: &str, value: &str| {
         let option = agent.options.iter().find(|option| option.name == name);
         option.is_some_and(|option| option.options.is_empty() || option.options.iter().any(|choice| choice == value))

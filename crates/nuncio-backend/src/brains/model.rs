@@ -9,25 +9,25 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use nuncio_core::agent::{Agent, ModelSpec, OptionKind};
+use nuncio_core::agent::{Agent, ModelSpec};
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::template::EscapeContext;
 use nuncio_core::turn::{StopReason, StreamMode};
 use nuncio_engine::converse::LiveTurn;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use serde_json::{Map, Value, json};
 
 use super::BrainServices;
-use crate::runners::secrets::Secrets;
+use crate::runners::secrets::SecretValues;
 use anthropic::AnthropicParser;
 use calls::CompleteCall;
-use conversation::{ModelConversation, SIGNATURE};
+use conversation::{ModelConversation, SIGNATURE_KEY};
 use names::ToolNames;
 use openai::OpenAiParser;
 use parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError};
 use provider::ApiDialect;
-use upstream::{AnswerStream, Request, Upstream};
+use upstream::{AnswerStream, ModelRequest, ModelServer};
 
 mod anthropic;
 mod calls;
@@ -42,7 +42,7 @@ mod upstream;
 
 /// Key of the arguments that replace malformed JSON. The engine refuses them against the tool's schema, and the model
 /// reads the error.
-const UNREADABLE: &str = "unreadable_arguments";
+const UNREADABLE_ARGUMENTS_KEY: &str = "unreadable_arguments";
 /// Length limit of the quoted malformed arguments.
 const MAX_UNREADABLE: usize = 2000;
 
@@ -59,30 +59,30 @@ impl ModelBrain {
     }
 
     /// Reads the API key from the session options or the agent's secrets.
-    async fn secrets(&self, prompt: &Prompt) -> Result<Secrets, String> {
+    async fn secrets(&self, prompt: &BrainPrompt) -> Result<SecretValues, String> {
         let mut secrets = match &self.spec.key {
             Some(name) if self.option(prompt, self.spec.options.key.as_ref()).is_none() => {
                 let base_dir = self.services.programs.base_dir(&prompt.agent.name);
-                let read = Secrets::named(&prompt.agent, &base_dir, name).await?;
+                let read = SecretValues::named(&prompt.agent, &base_dir, name).await?;
                 let key = read.get(name.as_str()).unwrap_or_default().to_owned();
-                let mut secrets = Secrets::default();
-                secrets.add(KEY, &key);
+                let mut secrets = SecretValues::default();
+                secrets.add(API_KEY_NAME, &key);
                 secrets
             }
-            _ => Secrets::default(),
+            _ => SecretValues::default(),
         };
         if let Some(key) = self.option(prompt, self.spec.options.key.as_ref()) {
-            secrets.add(KEY, key);
+            secrets.add(API_KEY_NAME, key);
         }
         Ok(secrets)
     }
 
     /// Value that the session set for an option.
-    fn option<'p>(&self, prompt: &'p Prompt, name: Option<&OptionName>) -> Option<&'p str> {
+    fn option<'p>(&self, prompt: &'p BrainPrompt, name: Option<&OptionName>) -> Option<&'p str> {
         prompt.options.get(name?).map(String::as_str).filter(|value| !value.trim().is_empty())
     }
 
-    fn temperature(&self, prompt: &Prompt) -> Result<Option<f64>, String> {
+    fn temperature(&self, prompt: &BrainPrompt) -> Result<Option<f64>, String> {
         let name = self.spec.options.temperature.as_ref();
         let Some(text) = self.option(prompt, name) else {
             return Ok(self.spec.temperature);
@@ -96,16 +96,16 @@ impl ModelBrain {
         }
     }
 
-    fn instructions(&self, prompt: &Prompt) -> Result<Option<String>, String> {
+    fn instructions(&self, prompt: &BrainPrompt) -> Result<Option<String>, String> {
         let Some(template) = &self.spec.instructions else { return Ok(None) };
-        let context = json!({"options": public_options(prompt)});
+        let context = json!({"options": super::public_options(prompt)});
         let text = template
             .render(EscapeContext::Text, context)
             .map_err(|error| format!("the brain's instructions: {error}"))?;
         Ok(Some(text))
     }
 
-    fn request(&self, prompt: &Prompt, names: &ToolNames, key: Option<&str>) -> Result<Request, String> {
+    fn request(&self, prompt: &BrainPrompt, names: &ToolNames, key: Option<&str>) -> Result<ModelRequest, String> {
         let spec = &self.spec;
         let instructions = self.instructions(prompt)?;
         let conversation = ModelConversation::new(spec.provider, instructions.as_deref(), &prompt.history, names);
@@ -120,7 +120,7 @@ impl ModelBrain {
             ApiDialect::OpenAi => openai::request(&ask, &conversation, &prompt.tools, names),
             ApiDialect::Anthropic => anthropic::request(&ask, &conversation, &prompt.tools, names),
         };
-        Ok(Request {
+        Ok(ModelRequest {
             url: provider::address(spec)?,
             headers: provider::headers(spec.provider, key)?,
             body: body.to_string().into(),
@@ -136,7 +136,7 @@ impl ModelBrain {
 }
 
 /// Name of the API key among the secrets of a step.
-const KEY: &str = "key";
+const API_KEY_NAME: &str = "key";
 
 /// Prompt for a summary when a conversation exceeds the model's window.
 const SUM_UP: &str = "Sum up the conversation so far for yourself: it will be taken out of your sight and only your \
@@ -145,30 +145,30 @@ summary alone, in the language of the conversation.";
 
 #[async_trait]
 impl Brain for ModelBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let secrets = self.secrets(&prompt).await.map_err(BrainError::Failed)?;
         let names = ToolNames::new(&prompt.tools);
-        let request = self.request(&prompt, &names, secrets.get(KEY)).map_err(BrainError::Failed)?;
-        let upstream = Upstream {
+        let request = self.request(&prompt, &names, secrets.get(API_KEY_NAME)).map_err(BrainError::Failed)?;
+        let upstream = ModelServer {
             provider: self.spec.provider,
             http: &self.services.http,
             clock: &*self.services.clock,
             secrets: &secrets,
         };
         let mut answer = upstream.open(&request).await.map_err(BrainError::Failed)?;
-        let finish = forward_answer(&mut answer, self.parser(), voice).await?;
-        finish_step(&prompt.agent, finish, &names, &answer, voice)
+        let finish = forward_answer(&mut answer, self.parser(), writer).await?;
+        finish_step(&prompt.agent, finish, &names, &answer, writer)
     }
 
     /// Asks the model, without tools, for a summary of the conversation.
-    async fn summarize(&self, mut prompt: Prompt) -> Option<String> {
+    async fn summarize(&self, mut prompt: BrainPrompt) -> Option<String> {
         prompt.tools.clear();
         prompt.history.push(Message::user(SUM_UP));
         let nobody = SessionId::parse("summary").ok()?;
-        let mut voice = BrainWriter::for_turn(Arc::new(LiveTurn::new(nobody, 0, StreamMode::None)));
-        match self.think(prompt, &mut voice).await {
+        let mut writer = BrainWriter::for_turn(Arc::new(LiveTurn::new(nobody, 0, StreamMode::None)));
+        match self.think(prompt, &mut writer).await {
             Ok(thought) if thought.stop == StopReason::EndTurn => {
-                Some(voice.message().text()).filter(|text| !text.trim().is_empty())
+                Some(writer.message().text()).filter(|text| !text.trim().is_empty())
             }
             Ok(_) => None,
             Err(error) => {
@@ -188,7 +188,7 @@ impl Brain for ModelBrain {
 async fn forward_answer(
     answer: &mut AnswerStream<'_>,
     mut parser: Box<dyn AnswerParser>,
-    voice: &mut BrainWriter,
+    writer: &mut BrainWriter,
 ) -> Result<AnswerEnd, BrainError> {
     let mut deltas = Vec::new();
     while !parser.is_done() {
@@ -196,10 +196,10 @@ async fn forward_answer(
         let error = parser.event(&data, &mut deltas);
         for piece in deltas.drain(..) {
             match piece {
-                AnswerDelta::Text(text) => voice.text(&text).await?,
-                AnswerDelta::Thinking(text) => voice.thinking(&text).await?,
+                AnswerDelta::Text(text) => writer.text(&text).await?,
+                AnswerDelta::Thinking(text) => writer.thinking(&text).await?,
                 AnswerDelta::Signature(signature) => {
-                    voice.keep(Map::from_iter([(SIGNATURE.to_owned(), signature.into())]));
+                    writer.keep(Map::from_iter([(SIGNATURE_KEY.to_owned(), signature.into())]));
                 }
             }
         }
@@ -223,8 +223,8 @@ fn finish_step(
     finish: AnswerEnd,
     names: &ToolNames,
     answer: &AnswerStream<'_>,
-    voice: &mut BrainWriter,
-) -> Result<BrainStepEnd, BrainError> {
+    writer: &mut BrainWriter,
+) -> Result<BrainStepStop, BrainError> {
     let AnswerEnd { mut calls, stop, usage } = finish;
     // A call that was cut off by the token limit is dropped, because its arguments may be incomplete.
     if stop == StopReason::MaxTokens && calls.last().is_some_and(|call| call.input.is_err()) {
@@ -241,24 +241,16 @@ fn finish_step(
                 BrainError::Failed(answer.unusable(&what))
             })?,
         };
-        voice.call(id, tool, input);
-        voice.keep(extra);
+        writer.call(id, tool, input);
+        writer.keep(extra);
     }
-    Ok(BrainStepEnd { stop, usage })
+    Ok(BrainStepStop { stop, usage })
 }
 
 /// Placeholder arguments for malformed JSON; `None` if the tool's schema would accept them.
 fn unreadable(agent: &Agent, tool: &str, text: &str) -> Option<Map<String, Value>> {
     let kept: String = text.chars().take(MAX_UNREADABLE).collect();
-    let input = Map::from_iter([(UNREADABLE.to_owned(), Value::from(kept))]);
+    let input = Map::from_iter([(UNREADABLE_ARGUMENTS_KEY.to_owned(), Value::from(kept))]);
     let schema = &agent.tool(tool)?.input;
     schema.check(&Value::Object(input.clone())).is_err().then_some(input)
-}
-
-/// Session options that are not secret.
-fn public_options(prompt: &Prompt) -> Map<String, Value> {
-    let shown =
-        |name: &OptionName| prompt.agent.option(name.as_str()).is_some_and(|option| option.kind != OptionKind::Secret);
-    let options = prompt.options.iter().filter(|(name, _)| shown(name));
-    options.map(|(name, value)| (name.to_string(), Value::from(value.as_str()))).collect()
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_confine::RunningProgram;
-use nuncio_core::agent::{CommandRun, OptionKind};
+use nuncio_core::agent::{CommandRun, OptionValueType};
 use nuncio_core::turn::{StopReason, Usage};
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{ChildStderr, ChildStdout};
 
 use super::BrainServices;
-use crate::runners::process::{Program, StderrTail};
-use crate::runners::secrets::Secrets;
+use crate::runners::process::{Program, StderrTail, feed};
+use crate::runners::secrets::SecretValues;
 use output_line::{OutputCall, OutputLine};
 
 mod output_line;
@@ -29,7 +29,7 @@ const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
 /// Limit on tool calls of one step.
 const MAX_CALLS: usize = 256;
 /// Time limit for reading remaining output after the program ended.
-const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Brain of agents with `kind = "process"`.
 #[derive(Debug)]
@@ -44,22 +44,22 @@ impl ProcessBrain {
     }
 
     /// Error with the end of the program's standard error, without secrets.
-    fn failed(&self, started: &Program, why: &str, stderr_tail: &StderrTail, secrets: &Secrets) -> BrainError {
+    fn failed(&self, started: &Program, why: &str, stderr_tail: &StderrTail, secrets: &SecretValues) -> BrainError {
         let program = self.program.argv.first().map_or("", String::as_str);
-        let said = stderr_tail.text();
-        let said = if said.is_empty() { String::new() } else { format!("; it said: {said}") };
-        BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{said}"))))
+        let stderr_text = stderr_tail.text();
+        let stderr_text = if stderr_text.is_empty() { String::new() } else { format!("; it said: {stderr_text}") };
+        BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{stderr_text}"))))
     }
 }
 
 #[async_trait]
 impl Brain for ProcessBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let base_dir = self.services.programs.base_dir(&prompt.agent.name);
         let templates = self.program.env.iter().map(|(_, template)| template);
-        let mut secrets = Secrets::read(&prompt.agent, &base_dir, templates).await.map_err(BrainError::Failed)?;
+        let mut secrets = SecretValues::read(&prompt.agent, &base_dir, templates).await.map_err(BrainError::Failed)?;
         let env = secrets.lines(&self.program.env).map_err(BrainError::Failed)?;
-        for option in prompt.agent.options.iter().filter(|option| option.kind == OptionKind::Secret) {
+        for option in prompt.agent.options.iter().filter(|option| option.kind == OptionValueType::Secret) {
             let value = prompt.options.get(&option.name).map(String::as_str).unwrap_or_default();
             secrets.add(&format!("option {}", option.name), value);
         }
@@ -69,10 +69,11 @@ impl Brain for ProcessBrain {
         let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
             return Err(self.failed(&started, "was started without its pipes", &stderr_tail, &secrets));
         };
-        let mut reader = OutputReader::new(stdout, voice);
+        let mut reader = OutputReader::new(stdout, writer);
+        let input = input_line(&prompt);
         let outcome = tokio::select! {
             outcome = follow(&mut started.running, &mut reader) => outcome,
-            never = feed(stdin, input_line(&prompt)) => match never {},
+            never = feed(stdin, &input) => match never {},
             never = async {
                 collect_stderr(&mut stderr, &mut stderr_tail).await;
                 std::future::pending::<Infallible>().await
@@ -80,7 +81,7 @@ impl Brain for ProcessBrain {
         };
         if !matches!(outcome, Ok(None)) {
             // Remaining standard error may still arrive.
-            let _ = tokio::time::timeout(DRAIN, collect_stderr(&mut stderr, &mut stderr_tail)).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, collect_stderr(&mut stderr, &mut stderr_tail)).await;
         }
         match outcome {
             Ok(Some(status)) if !status.success() => {
@@ -94,7 +95,7 @@ impl Brain for ProcessBrain {
 }
 
 /// Input of the program: one line of JSON.
-fn input_line(prompt: &Prompt) -> Vec<u8> {
+fn input_line(prompt: &BrainPrompt) -> Vec<u8> {
     let tool = |tool: &nuncio_engine::ports::brain::OfferedTool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
     let input_line = json!({
         "agent": prompt.agent.name,
@@ -124,22 +125,22 @@ async fn follow(
     running: &mut RunningProgram,
     reader: &mut OutputReader<'_>,
 ) -> Result<Option<ExitStatus>, StepFailure> {
-    let unheard = |error: std::io::Error| StepFailure::Said(format!("cannot be listened to: {error}"));
+    let unreadable = |error: std::io::Error| StepFailure::Said(format!("cannot be listened to: {error}"));
     let status = {
         let mut lines = std::pin::pin!(reader.lines());
         tokio::select! {
             // Output is read before the exit status.
             biased;
-            heard = &mut lines => {
-                heard?;
+            read = &mut lines => {
+                read?;
                 None
             }
             status = running.child.wait() => {
-                let status = status.map_err(unheard)?;
+                let status = status.map_err(unreadable)?;
                 // A background process of the program may hold the pipe open.
                 running.group.kill();
-                if let Ok(heard) = tokio::time::timeout(DRAIN, &mut lines).await {
-                    heard?;
+                if let Ok(read) = tokio::time::timeout(DRAIN_TIMEOUT, &mut lines).await {
+                    read?;
                 }
                 Some(status)
             }
@@ -148,15 +149,8 @@ async fn follow(
     match status {
         Some(status) => Ok(Some(status)),
         None if reader.stop.is_some() => Ok(None),
-        None => running.child.wait().await.map(Some).map_err(unheard),
+        None => running.child.wait().await.map(Some).map_err(unreadable),
     }
-}
-
-/// Writes the prompt and closes the pipe. A program that does not read the prompt is accepted.
-async fn feed(mut stdin: ChildStdin, input_line: Vec<u8>) -> Infallible {
-    let _ = stdin.write_all(&input_line).await;
-    drop(stdin);
-    std::future::pending().await
 }
 
 /// Keeps the end of standard error until it is closed.
@@ -170,7 +164,7 @@ async fn collect_stderr(stderr: &mut ChildStderr, stderr_tail: &mut StderrTail) 
 /// Reader of the program's output.
 struct OutputReader<'a> {
     stdout: BufReader<ChildStdout>,
-    voice: &'a mut BrainWriter,
+    writer: &'a mut BrainWriter,
     number: usize,
     written: u64,
     calls: usize,
@@ -179,8 +173,8 @@ struct OutputReader<'a> {
 }
 
 impl<'a> OutputReader<'a> {
-    fn new(stdout: ChildStdout, voice: &'a mut BrainWriter) -> Self {
-        Self { stdout: BufReader::new(stdout), voice, number: 0, written: 0, calls: 0, usage: None, stop: None }
+    fn new(stdout: ChildStdout, writer: &'a mut BrainWriter) -> Self {
+        Self { stdout: BufReader::new(stdout), writer, number: 0, written: 0, calls: 0, usage: None, stop: None }
     }
 
     /// Reads lines until the end of output or a `stop` line.
@@ -212,14 +206,14 @@ impl<'a> OutputReader<'a> {
         let read =
             output_line::read(line).map_err(|why| StepFailure::Said(format!("wrote in line {} {why}", self.number)))?;
         match read {
-            OutputLine::Text(text) => self.voice.text(&text).await?,
-            OutputLine::Thinking(text) => self.voice.thinking(&text).await?,
+            OutputLine::Text(text) => self.writer.text(&text).await?,
+            OutputLine::Thinking(text) => self.writer.thinking(&text).await?,
             OutputLine::Tool(OutputCall { id, name, input }) => {
                 self.calls += 1;
                 if self.calls > MAX_CALLS {
                     return Err(StepFailure::Said(format!("called more than {MAX_CALLS} tools at once")));
                 }
-                self.voice.call(id, name, input);
+                self.writer.call(id, name, input);
             }
             OutputLine::Usage(usage) => self.usage = Some(usage),
             OutputLine::Stop(reason) => self.stop = Some(reason),
@@ -228,8 +222,8 @@ impl<'a> OutputReader<'a> {
         Ok(())
     }
 
-    fn thought(&self) -> BrainStepEnd {
+    fn thought(&self) -> BrainStepStop {
         let natural = if self.calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
-        BrainStepEnd { stop: self.stop.unwrap_or(natural), usage: self.usage }
+        BrainStepStop { stop: self.stop.unwrap_or(natural), usage: self.usage }
     }
 }

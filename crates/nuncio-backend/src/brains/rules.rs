@@ -21,7 +21,7 @@ use jiff::civil::Date;
 use nuncio_core::agent::RulesSpec;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::clock::Clock;
 
 use super::chunks::syllables;
@@ -61,17 +61,17 @@ impl RulesBrain {
 
 #[async_trait]
 impl Brain for RulesBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         match reply::reply(&self.rules, &prompt, date(self.clock.now())) {
             NextStep::Say(text) => {
                 for piece in syllables(&text) {
-                    voice.text(piece).await?;
+                    writer.text(piece).await?;
                 }
-                Ok(BrainStepEnd::ended(StopReason::EndTurn))
+                Ok(BrainStepStop::ended(StopReason::EndTurn))
             }
             NextStep::Call { name, input } => {
-                voice.call(None, name, input);
-                Ok(BrainStepEnd::ended(StopReason::ToolUse))
+                writer.call(None, name, input);
+                Ok(BrainStepStop::ended(StopReason::ToolUse))
             }
         }
     }

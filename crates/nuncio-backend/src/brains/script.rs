@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::StopReason;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainStepEnd, BrainWriter, OfferedTool, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool};
 use nuncio_engine::ports::clock::Clock;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,38 +36,38 @@ impl ScriptBrain {
 
 #[async_trait]
 impl Brain for ScriptBrain {
-    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
+    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
         let mut calls = false;
         let mut stop = None;
         for item in step(&prompt.history)? {
             match item {
                 ScriptItem::Text(text) => {
                     for word in words(&text) {
-                        voice.text(word).await?;
+                        writer.text(word).await?;
                     }
                 }
                 ScriptItem::Thinking(text) => {
                     for word in words(&text) {
-                        voice.thinking(word).await?;
+                        writer.thinking(word).await?;
                     }
                 }
                 ScriptItem::Deltas { count, delta } => {
                     for _ in 0..count {
-                        voice.text(&delta).await?;
+                        writer.text(&delta).await?;
                     }
                 }
                 ScriptItem::Tool { id, name, input } => {
                     calls = true;
-                    voice.call(id, name, input);
+                    writer.call(id, name, input);
                 }
-                ScriptItem::Echo(what) => voice.text(&echo(what, &prompt.history, &prompt.tools)).await?,
+                ScriptItem::Echo(what) => writer.text(&echo(what, &prompt.history, &prompt.tools)).await?,
                 ScriptItem::Sleep(span) => self.clock.sleep_until(self.clock.now().after(span)).await,
                 ScriptItem::Stop(reason) => stop = Some(reason),
                 ScriptItem::Throw(message) => return Err(BrainError::Failed(message)),
             }
         }
         let natural = if calls { StopReason::ToolUse } else { StopReason::EndTurn };
-        Ok(BrainStepEnd::ended(stop.unwrap_or(natural)))
+        Ok(BrainStepStop::ended(stop.unwrap_or(natural)))
     }
 }
 

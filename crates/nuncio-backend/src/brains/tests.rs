@@ -3,7 +3,7 @@ use nuncio_core::declaration;
 use nuncio_core::time::Timestamp;
 
 use super::*;
-use crate::fetch::{Allow, GuardedFetch};
+use crate::fetch::{AllowedAddresses, GuardedFetch};
 use crate::runners::RunnersConfig;
 
 const HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
@@ -23,9 +23,9 @@ impl Clock for StoppedClock {
 }
 
 #[derive(Debug)]
-struct Zeros;
+struct ZeroEntropy;
 
-impl nuncio_engine::ports::Entropy for Zeros {
+impl nuncio_engine::ports::Entropy for ZeroEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(0);
     }
@@ -38,12 +38,12 @@ fn declared(text: &str) -> Arc<Agent> {
 }
 
 fn brains() -> LocalBrains {
-    let fetch = GuardedFetch::new(Allow::none(), false, None).unwrap();
+    let fetch = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
     LocalBrains::new(&Runners::new(RunnersConfig {
         http: fetch.client_for_configured(),
         fetch: Arc::new(fetch),
         clock: Arc::new(StoppedClock),
-        entropy: Arc::new(Zeros),
+        entropy: Arc::new(ZeroEntropy),
         local_dids: nuncio_anp::client::LocalDids::default(),
         executable: "/bin/true".into(),
         working_dir: "/".into(),
@@ -52,7 +52,7 @@ fn brains() -> LocalBrains {
 }
 
 #[test]
-fn every_example_gets_its_declared_brain() {
+fn hotel_script_and_starter_files_get_their_declared_brain() {
     let brains = brains();
     for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (declaration::STARTER, "RulesBrain")] {
         let made = brains.brain(&declared(text)).unwrap();

@@ -7,13 +7,13 @@ use url::{Host, Origin, Url};
 
 /// Exceptions from the rule that untrusted addresses must be public.
 #[derive(Debug, Clone, Default)]
-pub struct Allow {
+pub struct AllowedAddresses {
     hosts: Vec<String>,
     origins: Vec<Origin>,
     networks: Vec<Network>,
 }
 
-impl Allow {
+impl AllowedAddresses {
     #[must_use]
     pub fn none() -> Self {
         Self::default()
@@ -84,19 +84,19 @@ mod tests {
 
     #[test]
     fn allowed_network_contains_its_addresses_only() {
-        let allow = Allow::parse(["10.0.0.0/8", "192.168.1.7", "fd00::/8", "172.16.0.0/12"]).unwrap();
+        let allow = AllowedAddresses::parse(["10.0.0.0/8", "192.168.1.7", "fd00::/8", "172.16.0.0/12"]).unwrap();
         for inside in ["10.255.0.1", "192.168.1.7", "fdab::1", "172.31.0.1", "::ffff:10.0.0.1"] {
             assert!(allow.address(inside.parse().unwrap()), "{inside}");
         }
         for outside in ["11.0.0.1", "192.168.1.8", "fe80::1", "172.32.0.1", "::1"] {
             assert!(!allow.address(outside.parse().unwrap()), "{outside}");
         }
-        assert!(Allow::parse(["0.0.0.0/0"]).unwrap().address("9.9.9.9".parse().unwrap()));
+        assert!(AllowedAddresses::parse(["0.0.0.0/0"]).unwrap().address("9.9.9.9".parse().unwrap()));
     }
 
     #[test]
     fn allowed_origins_and_hosts_match_exactly() {
-        let allow = Allow::parse(["http://hotel.internal:8080", "Billing.Internal"]).unwrap();
+        let allow = AllowedAddresses::parse(["http://hotel.internal:8080", "Billing.Internal"]).unwrap();
         let url = |text: &str| Url::parse(text).unwrap();
         assert!(allow.origin(&url("http://hotel.internal:8080/rooms")));
         assert!(!allow.origin(&url("https://hotel.internal:8080/")));
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn invalid_entry_of_the_allow_list_is_named_in_the_error() {
         for bad in ["10.0.0.0/33", "http://a/path", "ftp://a", "http://user@a", "a b", "a/b", ""] {
-            let why = Allow::parse([bad]).unwrap_err();
+            let why = AllowedAddresses::parse([bad]).unwrap_err();
             assert!(why.contains(&format!("{bad:?}")), "{why}");
         }
     }

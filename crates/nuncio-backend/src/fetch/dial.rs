@@ -35,7 +35,7 @@ impl GuardedFetch {
             Some(why) => refused(why),
             None => unreachable(cause(error)),
         };
-        let client = self.websocket_client(&to.url, to.trust).map_err(refused)?;
+        let client = self.websockets.of(self.route(&to.url, to.trust).map_err(refused)?);
         let key = generate_key();
         let answer = client
             .get(to.url)

@@ -6,13 +6,13 @@ use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::address::is_public;
-use super::allow::Allow;
+use super::allow::AllowedAddresses;
 
 /// Addresses that a client may connect to.
 #[derive(Debug, Clone)]
 pub(super) enum AddressPolicy {
     /// Public addresses and those that the operator allowed may be reached.
-    Public(Allow),
+    Public(AllowedAddresses),
     /// Loopback addresses, in development mode.
     Loopback,
 }

@@ -40,7 +40,7 @@ impl RemoteAgents {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
         let invocation = Invocation {
             target: AgentTarget::parse(&run.target).map_err(|error| failure(&error))?,
-            way: MethodChoice::Method(run.method.clone()),
+            method: MethodChoice::Method(run.method.clone()),
             arguments: call.arguments.clone(),
             timeout: Some(self.clock.now().until(call.deadline)),
         };
@@ -59,10 +59,10 @@ pub(super) fn check(run: &AnpRun) -> Result<(), String> {
 }
 
 fn failure(error: &ClientError) -> RunError {
-    let said = format!("{}: {}", error.reason.as_str(), error.message);
+    let message = format!("{}: {}", error.reason.as_str(), error.message);
     match error.reason {
-        Reason::Unreachable | Reason::TooSlow => RunError::Unavailable(said),
-        Reason::Answered if error.status.is_some_and(|status| status >= 500) => RunError::Unavailable(said),
-        _ => RunError::Failed(said),
+        Reason::Unreachable | Reason::TooSlow => RunError::Unavailable(message),
+        Reason::Answered if error.status.is_some_and(|status| status >= 500) => RunError::Unavailable(message),
+        _ => RunError::Failed(message),
     }
 }

@@ -1,7 +1,6 @@
 //! Tools that are programs, started for each call.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -9,16 +8,16 @@ use nuncio_confine::RunningProgram;
 use nuncio_core::agent::CommandRun;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStderr, ChildStdout};
 
-use super::process::{Programs, StderrTail};
-use super::secrets::Secrets;
+use super::process::{Programs, StderrTail, feed};
+use super::secrets::SecretValues;
 
 /// Size limit of the output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
 /// Time limit for reading remaining output after the program ended.
-const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a program with the arguments as JSON on its standard input and the result on its standard output. All its
 /// processes end with the program or when this future is dropped.
@@ -26,7 +25,7 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
     let RunCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
     let templates = run.env.iter().map(|(_, template)| template);
-    let secrets = Secrets::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
+    let secrets = SecretValues::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
     // Variables of the agent file come last, so that they take precedence.
     let mut env: Vec<_> = identifier_variables(&call.trace).collect();
     env.extend(secrets.lines_of_call(&run.env, arguments).map_err(RunError::Failed)?);
@@ -51,9 +50,9 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
     match status {
         Ok(status) if status.success() => Ok(output(&streams.answer)),
         Ok(status) => {
-            let said = secrets.redact(&streams.complaint.text());
-            let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-            Err(RunError::Failed(started.explain(format!("`{program}` ended with {status}{said}"))))
+            let stderr = secrets.redact(&streams.complaint.text());
+            let stderr = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
+            Err(RunError::Failed(started.explain(format!("`{program}` ended with {status}{stderr}"))))
         }
         Err(RunFailure::TooMuch) => {
             Err(RunError::Failed(format!("`{program}` answered with more than {MAX_OUTPUT} bytes")))
@@ -90,17 +89,10 @@ async fn finish(running: &mut RunningProgram, streams: &mut ProgramOutput) -> Re
     };
     // A background process of the program may hold the pipes open.
     running.group.kill();
-    if let Ok(read) = tokio::time::timeout(DRAIN, streams.read()).await {
+    if let Ok(read) = tokio::time::timeout(DRAIN_TIMEOUT, streams.read()).await {
         read?;
     }
     Ok(status)
-}
-
-/// Writes the arguments and closes the pipe. A program that does not read the arguments is accepted.
-async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Infallible {
-    let _ = stdin.write_all(input).await;
-    drop(stdin);
-    std::future::pending().await
 }
 
 /// Output of a program, kept when reading is interrupted.

@@ -5,8 +5,8 @@ use std::sync::{OnceLock, Weak};
 
 use nuncio_a2h::peer::{CallOptions, Peer, ToolError};
 use nuncio_core::Code;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentName, CallId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::Value;
 
@@ -53,5 +53,5 @@ async fn call_tool(agent: &Peer, person: PersonName, call: &RunCall) -> Result<V
     let conversation = agent.conversation_with(&Recipient::Person(person)).await?;
     let arguments = Value::Object(call.arguments.clone());
     call.program_start.report();
-    agent.call_tool_with(&conversation.id, call.tool.name.as_str(), arguments, options).await
+    agent.calls().call_tool_with(&conversation.id, call.tool.name.as_str(), arguments, options).await
 }

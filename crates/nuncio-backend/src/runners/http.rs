@@ -8,11 +8,11 @@ use nuncio_core::agent::{HttpMethod, HttpRun};
 use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::EscapeContext;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
-use super::secrets::Secrets;
+use super::secrets::SecretValues;
 use crate::fetch::header_name;
 use fixed_origin::FixedOrigin;
 
@@ -35,7 +35,7 @@ pub(super) fn check(run: &HttpRun) -> Result<(), String> {
 /// Sends the request of an HTTP tool.
 pub(super) async fn run(
     fetch: &Arc<dyn Fetch>,
-    secrets: &Secrets,
+    secrets: &SecretValues,
     run: &HttpRun,
     call: &RunCall,
     timeout: Duration,
@@ -49,7 +49,7 @@ pub(super) async fn run(
 
 fn request(
     fixed_origin: &FixedOrigin<'_>,
-    secrets: &Secrets,
+    secrets: &SecretValues,
     run: &HttpRun,
     call: &RunCall,
     timeout: Duration,
@@ -93,7 +93,7 @@ fn request(
         url,
         headers,
         body: body.map(Bytes::from),
-        trust: Trust::Configured,
+        trust: AddressTrust::Configured,
         timeout,
         max_bytes: MAX_ANSWER,
     })

@@ -8,15 +8,16 @@ use nuncio_core::ids::ExecutionId;
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
 /// Environment variable with the execution id.
-const VARIABLE: &str = "NUNCIO_EXECUTION_ID";
+const EXECUTION_ID_VARIABLE: &str = "NUNCIO_EXECUTION_ID";
 /// Number of checks until giving up.
 const CHECKS: u32 = 500;
 /// Delay between two checks.
-const PAUSE: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Kills everything that was started for these executions, and waits until it has ended.
 pub(super) async fn end(executions: &[ExecutionId]) {
-    let marks: HashSet<Vec<u8>> = executions.iter().map(|id| format!("{VARIABLE}={id}").into_bytes()).collect();
+    let marks: HashSet<Vec<u8>> =
+        executions.iter().map(|id| format!("{EXECUTION_ID_VARIABLE}={id}").into_bytes()).collect();
     for look in 0..CHECKS {
         let left = processes_of(&marks);
         if left.is_empty() {
@@ -35,7 +36,7 @@ pub(super) async fn end(executions: &[ExecutionId]) {
             // Fails only if the process has ended.
             let _ = kill_process(process, Signal::KILL);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     tracing::error!("programs that an earlier server process left running do not end");
 }

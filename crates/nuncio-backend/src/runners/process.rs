@@ -1,6 +1,7 @@
 //! Starts programs as child processes and cleans up after them.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -9,14 +10,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::AgentName;
-use tokio::process::Command;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{ChildStdin, Command};
 
-use super::profile::{Profile, StateFolders};
+use super::profile::{ProgramProfile, StateFolders, explain};
 
 /// Environment variables that a child inherits.
-const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
+const INHERITED_VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
 /// Command name that means this executable.
-const OURSELVES: &str = "nuncio";
+const OWN_COMMAND_NAME: &str = "nuncio";
 /// Bytes of standard error that are kept.
 const TAIL_BYTES: usize = 4 * 1024;
 
@@ -85,7 +87,7 @@ impl Programs {
         command
             .args(arguments)
             .env_clear()
-            .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .current_dir(base_dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -96,23 +98,19 @@ impl Programs {
                 nuncio_confine::spawn(command, profile.reach()).await
             }
             None => {
-                if program == OURSELVES {
+                if program == OWN_COMMAND_NAME {
                     // The state folder is in the data directory, wherever the agent file is.
                     command.env("NUNCIO_DATA", &self.working_dir);
                 }
                 RunningProgram::start(command.envs(env))
             }
         };
-        let explain = |failure: String| match &profile {
-            Some(profile) => profile.explain(failure),
-            None => failure,
-        };
-        let running = started.map_err(|error| explain(failed(error)))?;
+        let running = started.map_err(|error| explain(profile.as_ref(), failed(error)))?;
         Ok(Program { running, profile: profile.map(Arc::new) })
     }
 
     fn locate(&self, base_dir: &Path, program: &str) -> PathBuf {
-        if program == OURSELVES {
+        if program == OWN_COMMAND_NAME {
             self.executable.clone()
         } else if program.contains('/') {
             base_dir.join(program)
@@ -127,17 +125,21 @@ impl Programs {
 pub(crate) struct Program {
     pub(crate) running: RunningProgram,
     /// Permissions of the program; `None` without confinement.
-    pub(crate) profile: Option<Arc<Profile>>,
+    pub(crate) profile: Option<Arc<ProgramProfile>>,
 }
 
 impl Program {
     /// The failure text, with the missing permission that it indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
-        match &self.profile {
-            Some(profile) => profile.explain(failure),
-            None => failure,
-        }
+        explain(self.profile.as_deref(), failure)
     }
+}
+
+/// Writes the input of a program and closes the pipe. A program that does not read its input is accepted.
+pub(crate) async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Infallible {
+    let _ = stdin.write_all(input).await;
+    drop(stdin);
+    std::future::pending().await
 }
 
 /// End of a child's standard error.

@@ -50,7 +50,7 @@ impl StateFolders {
     }
 
     /// Creates the folders of a program and returns its permissions.
-    pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<Profile> {
+    pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<ProgramProfile> {
         let state = self.of(&agent.name);
         let temporary = self.data.join(TEMPORARY).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         for folder in [&state, &temporary] {
@@ -70,7 +70,7 @@ impl StateFolders {
         write.extend([state.clone(), temporary.clone()]);
         let reach =
             ConfinementRules { read, write, network: true, unix: agent.allow.unix, hidden: Some(self.data.clone()) };
-        Ok(Profile { reach, state, temporary: TemporaryFolder(temporary) })
+        Ok(ProgramProfile { reach, state, temporary: TemporaryFolder(temporary) })
     }
 
     /// Checks the `allow` section of an agent file.
@@ -98,13 +98,13 @@ impl StateFolders {
 
 /// Permissions and folders of one program.
 #[derive(Debug)]
-pub(crate) struct Profile {
+pub(crate) struct ProgramProfile {
     reach: ConfinementRules,
     state: PathBuf,
     temporary: TemporaryFolder,
 }
 
-impl Profile {
+impl ProgramProfile {
     pub(crate) fn reach(&self) -> ConfinementRules {
         self.reach.clone()
     }
@@ -115,13 +115,14 @@ impl Profile {
         let caches = CACHES.map(|(name, folder)| (name, self.state.join(folder)));
         own.into_iter().chain(caches).map(|(name, path)| (name, path.into_os_string()))
     }
+}
 
-    /// The failure text, with the missing permission that it indicates.
-    pub(crate) fn explain(&self, failure: String) -> String {
-        match confinement().files.then(|| denial::find(&failure, &self.reach)).flatten() {
-            Some(denial) => format!("{failure}\n{denial}"),
-            None => failure,
-        }
+/// The failure text of a program, with the missing permission that it indicates.
+pub(crate) fn explain(profile: Option<&ProgramProfile>, failure: String) -> String {
+    let confined = profile.filter(|_| confinement().files);
+    match confined.and_then(|profile| denial::find(&failure, &profile.reach)) {
+        Some(denial) => format!("{failure}\n{denial}"),
+        None => failure,
     }
 }
 

@@ -1,10 +1,9 @@
 //! Secrets of an agent, read when needed and removed from texts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
-use minijinja::Environment;
 use nuncio_core::agent::{Agent, SecretSource};
 use nuncio_core::ids::BackendName;
 use nuncio_core::template::{EscapeContext, Template};
@@ -18,22 +17,19 @@ const MIN_REDACTED: usize = 4;
 
 #[derive(Default, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Secrets(BTreeMap<String, String>);
+pub(crate) struct SecretValues(BTreeMap<String, String>);
 
-impl Secrets {
+impl SecretValues {
     /// Reads the secrets that the templates reference.
     pub(crate) async fn read<'a>(
         agent: &Agent,
         base_dir: &Path,
         templates: impl IntoIterator<Item = &'a Template>,
     ) -> Result<Self, String> {
-        let mut named = ReferencedSecrets::None;
-        for template in templates {
-            named.add(template);
-        }
+        let variables: BTreeSet<String> = templates.into_iter().flat_map(Template::variables).collect();
         let mut values = BTreeMap::new();
         for (name, source) in &agent.secrets {
-            if named.includes(name.as_str()) {
+            if is_referenced(&variables, name.as_str()) {
                 let value = read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
                 values.insert(name.to_string(), value);
             }
@@ -89,7 +85,7 @@ impl Secrets {
     }
 }
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for SecretValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -108,44 +104,13 @@ pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> 
     Ok(())
 }
 
-/// Secrets that templates reference.
-enum ReferencedSecrets {
-    None,
-    These(Vec<String>),
-    /// A template computes the name, so any secret may be used.
-    All,
-}
-
-impl ReferencedSecrets {
-    fn add(&mut self, template: &Template) {
-        let environment = Environment::new();
-        let Ok(parsed) = environment.template_from_str(template.as_str()) else {
-            *self = Self::All;
-            return;
-        };
-        for variable in parsed.undeclared_variables(true) {
-            match variable.strip_prefix("secrets") {
-                Some("") => *self = Self::All,
-                Some(rest) => {
-                    let Some(name) = rest.strip_prefix('.').and_then(|rest| rest.split('.').next()) else { continue };
-                    match self {
-                        Self::None => *self = Self::These(vec![name.to_owned()]),
-                        Self::These(names) => names.push(name.to_owned()),
-                        Self::All => {}
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-
-    fn includes(&self, name: &str) -> bool {
-        match self {
-            Self::None => false,
-            Self::These(names) => names.iter().any(|named| named == name),
-            Self::All => true,
-        }
-    }
+/// Whether the variables of templates include the secret. A template that computes the name may use any secret.
+fn is_referenced(variables: &BTreeSet<String>, secret: &str) -> bool {
+    variables.iter().any(|variable| match variable.strip_prefix("secrets") {
+        Some("") => true,
+        Some(rest) => rest.strip_prefix('.').and_then(|rest| rest.split('.').next()) == Some(secret),
+        None => false,
+    })
 }
 
 fn is_identifier(name: &str) -> bool {
@@ -184,24 +149,24 @@ async fn read(source: &SecretSource, base_dir: &Path) -> Result<String, String> 
 mod tests {
     use super::*;
 
-    fn named(template: &str) -> ReferencedSecrets {
-        let mut named = ReferencedSecrets::None;
-        named.add(&Template::parse(template).unwrap());
-        named
+    fn reads(template: &str, secret: &str) -> bool {
+        is_referenced(&Template::parse(template).unwrap().variables(), secret)
     }
 
     #[test]
     fn only_referenced_secrets_are_read() {
-        assert!(named("Bearer {{ secrets.key }}").includes("key"));
-        assert!(!named("Bearer {{ secrets.key }}").includes("other"));
-        assert!(!named("{{ args.key }} {{ secretskey }}").includes("key"));
-        assert!(named("{{ secrets[args.which] }}").includes("anything"));
+        assert!(reads("Bearer {{ secrets.key }}", "key"));
+        assert!(!reads("Bearer {{ secrets.key }}", "other"));
+        assert!(!reads("{{ args.key }} {{ secretskey }}", "key"));
+        assert!(reads("{{ secrets[args.which] }}", "anything"));
     }
 
     #[test]
     fn secrets_are_redacted_and_hidden_in_debug() {
-        let secrets =
-            Secrets(BTreeMap::from([("key".to_owned(), "hunter22".to_owned()), ("pin".to_owned(), "1".to_owned())]));
+        let secrets = SecretValues(BTreeMap::from([
+            ("key".to_owned(), "hunter22".to_owned()),
+            ("pin".to_owned(), "1".to_owned()),
+        ]));
         assert_eq!(format!("{secrets:?}"), "{\"key\", \"pin\"}");
         assert_eq!(secrets.redact("401: hunter22 is wrong"), "401: [secret] is wrong");
     }

@@ -8,12 +8,13 @@ use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
-    Consumer, ConsumerError, Credential, Execution, FailureCode, Options, Reason, Secret, SkillCall, SkillTarget,
+    Consumer, ConsumerError, ConsumerOptions, Credential, FailureCode, Reason, RemoteExecution, Secret, SkillCall,
+    SkillTarget,
 };
 use nuncio_skill::wire::{ErrorCode, InvocationContext};
 use serde_json::json;
 
-use super::secrets::Secrets;
+use super::secrets::SecretValues;
 
 /// Timeout of the cancellation request to the other host.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,12 +28,17 @@ pub(super) struct RemoteSkills {
 
 impl RemoteSkills {
     pub(super) fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        let consumer = Consumer::new(fetch, Arc::clone(&clock), entropy, Options::default());
+        let consumer = Consumer::new(fetch, Arc::clone(&clock), entropy, ConsumerOptions::default());
         Self { consumer, clock }
     }
 
     /// Invokes a skill. Dropping the future cancels the execution at the other host.
-    pub(super) async fn run(&self, secrets: &Secrets, run: &SkillRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+    pub(super) async fn run(
+        &self,
+        secrets: &SecretValues,
+        run: &SkillRun,
+        call: &RunCall,
+    ) -> Result<ToolOutput, RunError> {
         let failed = |error: ConsumerError| failure(secrets, &error);
         let target = SkillTarget::parse(&run.target).map_err(failed)?;
         let credential = credential(secrets, run).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
@@ -50,25 +56,25 @@ impl RemoteSkills {
 
     fn request(&self, credential: Credential, call: &RunCall) -> SkillCall {
         let left = self.clock.now().until(call.deadline);
-        let said = |name: &str| call.trace.get(name).cloned();
+        let traced = |name: &str| call.trace.get(name).cloned();
         let context = InvocationContext {
-            trace_id: said("trace_id"),
+            trace_id: traced("trace_id"),
             timeout_ms: Some(left.max(Duration::from_millis(1)).into()),
             ..InvocationContext::default()
         };
         // Each attempt is a separate execution at the other host; retries within one attempt share the key.
-        let idempotency_key = said("execution_id").map(|execution| {
-            let attempt = said("attempt").unwrap_or_default();
+        let idempotency_key = traced("execution_id").map(|execution| {
+            let attempt = traced("attempt").unwrap_or_default();
             format!("{execution}-{attempt}-{}", call.id)
         });
-        let (inputs, traceparent) = (call.arguments.clone(), said("traceparent"));
+        let (inputs, traceparent) = (call.arguments.clone(), traced("traceparent"));
         SkillCall { inputs, credential, context, idempotency_key, traceparent, ..SkillCall::default() }
     }
 }
 
 /// Cancels the execution when dropped.
 struct CancelGuard<'a> {
-    execution: Option<Execution>,
+    execution: Option<RemoteExecution>,
     consumer: &'a Consumer,
 }
 
@@ -98,7 +104,7 @@ pub(super) fn check(run: &SkillRun) -> Result<(), String> {
     }
 }
 
-fn credential(secrets: &Secrets, run: &SkillRun) -> Result<Credential, String> {
+fn credential(secrets: &SecretValues, run: &SkillRun) -> Result<Credential, String> {
     let filled = |template: &Template| {
         let context = json!({"secrets": secrets});
         let text = template.render(EscapeContext::Line, &context);
@@ -115,11 +121,11 @@ fn credential(secrets: &Secrets, run: &SkillRun) -> Result<Credential, String> {
     })
 }
 
-fn failure(secrets: &Secrets, error: &ConsumerError) -> RunError {
-    let said = secrets.redact(&format!("{}: {}", error.code, error.message));
+fn failure(secrets: &SecretValues, error: &ConsumerError) -> RunError {
+    let message = secrets.redact(&format!("{}: {}", error.code, error.message));
     match (error.reason, error.code) {
-        (Reason::Unreachable | Reason::TooSlow, _) => RunError::Unavailable(said),
-        (Reason::Answered, FailureCode::Protocol(ErrorCode::EndpointUnreachable)) => RunError::Unavailable(said),
-        _ => RunError::Failed(said),
+        (Reason::Unreachable | Reason::TooSlow, _) => RunError::Unavailable(message),
+        (Reason::Answered, FailureCode::Protocol(ErrorCode::EndpointUnreachable)) => RunError::Unavailable(message),
+        _ => RunError::Failed(message),
     }
 }

@@ -8,12 +8,12 @@ use nuncio_engine::ports::Clock;
 use nuncio_identity::{Did, SigningKey};
 use serde_json::{Value, json};
 
-use crate::test_http_server::{self, Received};
-use crate::test_runners::{Workshop, Zeros, failure_text, tool, unavailable_text};
+use crate::test_http_server::{self, ReceivedRequest};
+use crate::test_runners::{RunnersFixture, ZeroEntropy, failure_text, tool, unavailable_text};
 
 /// Starts a host with one agent that has the method `find`; also returns the received requests.
-async fn host(status: &'static str, answer: fn(&Value) -> Value) -> (String, Arc<Mutex<Vec<Received>>>) {
-    let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+async fn host(status: &'static str, answer: fn(&Value) -> Value) -> (String, Arc<Mutex<Vec<ReceivedRequest>>>) {
+    let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
     let log = Arc::clone(&received);
     let address = test_http_server::serve_whole(move |request| {
         log.lock().unwrap().push(request.clone());
@@ -50,23 +50,23 @@ fn description(origin: &str) -> Value {
 }
 
 #[derive(Debug)]
-struct Own(Arc<dyn Clock>);
+struct LocalDidSigner(Arc<dyn Clock>);
 
-impl AgentSigners for Own {
+impl AgentSigners for LocalDidSigner {
     fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>> {
         let did = Did::parse(&format!("did:wba:own.example:{agent}")).unwrap();
-        Some(Arc::new(KeySigner::new(did, SigningKey::from_seed(&[3; 32]), Arc::clone(&self.0), Arc::new(Zeros))))
+        Some(Arc::new(KeySigner::new(did, SigningKey::from_seed(&[3; 32]), Arc::clone(&self.0), Arc::new(ZeroEntropy))))
     }
 }
 
 #[tokio::test]
 async fn remote_method_runs_as_tool_signed_by_agent() {
     let (url, received) = host("200 OK", |asked| json!({"result": {"found": asked["params"]["q"]}})).await;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
     let output = workshop.run(&agent, "find", json!({"q": "x"})).await.unwrap();
     assert_eq!(output.structured, Some(json!({"found": "x"})));
-    workshop.runners.set_signers(Arc::new(Own(Arc::clone(&workshop.clock) as _)));
+    workshop.runners.set_signers(Arc::new(LocalDidSigner(Arc::clone(&workshop.clock) as _)));
     workshop.run(&agent, "find", json!({"q": "y"})).await.unwrap();
     let calls: Vec<_> = received.lock().unwrap().iter().filter(|it| it.line().starts_with("POST")).cloned().collect();
     assert_eq!(calls[0].header("signature-input"), None, "nobody signs yet");
@@ -77,7 +77,7 @@ async fn remote_method_runs_as_tool_signed_by_agent() {
 #[tokio::test]
 async fn invalid_arguments_and_unreachable_agent_give_different_errors() {
     let (url, received) = host("200 OK", |_| json!({"error": {"code": -32000, "message": "no luck"}})).await;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
     let why = failure_text(workshop.run(&agent, "find", json!({"town": "x"})).await);
     assert!(why.starts_with("bad_arguments: "), "{why}");
@@ -98,7 +98,7 @@ async fn invalid_arguments_and_unreachable_agent_give_different_errors() {
 #[tokio::test]
 async fn missing_method_reloads_cached_description_once() {
     let (url, received) = host("200 OK", |_| json!({"error": {"code": -32601, "message": "gone"}})).await;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
     let hits = |line: &str| received.lock().unwrap().iter().filter(|it| it.line().starts_with(line)).count();
     failure_text(workshop.run(&agent, "find", json!({"q": "x"})).await);
@@ -109,7 +109,7 @@ async fn missing_method_reloads_cached_description_once() {
 
 #[tokio::test]
 async fn invalid_did_is_refused_before_serving() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     for target in ["did:wba:UPPER.example:a", "did:wba:127.0.0.1:a"] {
         let why = workshop.resolve(&tool("find", &format!("{{ anp = {target:?} }}"))).await.unwrap_err();
         assert!(why.contains("is no agent and no host"), "{why}");

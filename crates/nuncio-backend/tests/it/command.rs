@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
 use crate::processes;
-use crate::test_runners::{Workshop, failure_text, tool, unavailable_text};
+use crate::test_runners::{RunnersFixture, failure_text, tool, unavailable_text};
 
 fn sh(name: &str, script: &str) -> String {
     tool(name, &format!("{{ command = [\"sh\", \"-c\", '''{script}'''] }}"))
@@ -16,7 +16,7 @@ fn sh(name: &str, script: &str) -> String {
 
 #[tokio::test]
 async fn program_gets_arguments_on_stdin_and_answers_on_stdout() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = workshop
         .resolve(&[sh("echo", "cat"), sh("say", "echo hello; echo"), sh("silent", "true")].concat())
         .await
@@ -30,7 +30,7 @@ async fn program_gets_arguments_on_stdin_and_answers_on_stdout() {
 
 #[tokio::test]
 async fn command_is_not_run_by_a_shell() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent =
         workshop.resolve(&tool("say", r#"{ command = ["echo", "$HOME; `id`", "{{ args.x }}"] }"#)).await.unwrap();
     let said = workshop.run(&agent, "say", json!({"x": "y"})).await.unwrap();
@@ -38,8 +38,8 @@ async fn command_is_not_run_by_a_shell() {
 }
 
 #[tokio::test]
-async fn failure_reports_exit_status_and_stderr() {
-    let workshop = Workshop::new();
+async fn failed_command_reports_exit_status_and_stderr() {
+    let workshop = RunnersFixture::new();
     let script = "yes complaint | head -c 10000 >&2; echo the end >&2; exit 3";
     let agent = workshop.resolve(&[sh("fail", script), sh("killed", "kill -9 $$")].concat()).await.unwrap();
     let why = failure_text(workshop.run(&agent, "fail", json!({})).await);
@@ -51,7 +51,7 @@ async fn failure_reports_exit_status_and_stderr() {
 
 #[tokio::test]
 async fn missing_program_is_unavailable() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("gone", r#"{ command = ["./not-there"] }"#)).await.unwrap();
     let why = unavailable_text(workshop.run(&agent, "gone", json!({})).await);
     assert!(why.starts_with("`./not-there` cannot be started"), "{why}");
@@ -60,7 +60,7 @@ async fn missing_program_is_unavailable() {
 #[tokio::test]
 async fn program_is_found_and_run_in_agent_folder() {
     use std::os::unix::fs::PermissionsExt as _;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let script = workshop.folder.path().join("where");
     std::fs::write(&script, "#!/bin/sh\npwd\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -74,7 +74,7 @@ async fn program_is_found_and_run_in_agent_folder() {
 
 #[tokio::test]
 async fn environment_contains_only_declared_variables() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
     let run = r#"{ command = ["env"], env = { KEY = "Bearer {{ secrets.key }}" } }"#;
     let agent =
@@ -91,7 +91,7 @@ async fn environment_contains_only_declared_variables() {
 
 #[tokio::test]
 async fn call_identifiers_are_in_environment_unless_overridden() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let run = r#"{ command = ["env"], env = { NUNCIO_TRACE_ID = "mine" } }"#;
     let agent = workshop.resolve(&tool("env", run)).await.unwrap();
     let mut call = workshop.call(&agent, "env", json!({}));
@@ -116,7 +116,7 @@ async fn call_identifiers_are_in_environment_unless_overridden() {
 
 #[tokio::test]
 async fn environment_templates_receive_arguments() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let run = r#"{ command = ["sh", "-c", "echo $ROOM"], env = { ROOM = "room {{ args.room }}" } }"#;
     let agent = workshop.resolve(&tool("say", run)).await.unwrap();
     let said = workshop.run(&agent, "say", json!({"room": "12; id"})).await.unwrap();
@@ -128,8 +128,8 @@ async fn environment_templates_receive_arguments() {
 }
 
 #[tokio::test]
-async fn secret_is_redacted_in_error() {
-    let workshop = Workshop::new();
+async fn secret_is_redacted_in_command_error() {
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
     let run = r#"{ command = ["sh", "-c", "echo $KEY is wrong >&2; exit 1"], env = { KEY = "{{ secrets.key }}" } }"#;
     let agent =
@@ -140,7 +140,7 @@ async fn secret_is_redacted_in_error() {
 
 #[tokio::test]
 async fn unreadable_secret_is_reported_before_serving() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("empty"), "\n").unwrap();
     for (source, complaint) in [
         (r#"{ file = "nowhere" }"#, "cannot be read from"),
@@ -154,7 +154,7 @@ async fn unreadable_secret_is_reported_before_serving() {
 
 #[tokio::test]
 async fn program_that_ignores_stdin_is_not_waited_for() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent =
         workshop.resolve(&[sh("deaf", "echo done"), sh("closes", "exec 0<&-; echo done")].concat()).await.unwrap();
     let large = json!({"text": "x".repeat(1_000_000)});
@@ -165,7 +165,7 @@ async fn program_that_ignores_stdin_is_not_waited_for() {
 
 #[tokio::test]
 async fn output_above_the_limit_fails_and_ends_program() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let script = "echo $$ > pid; yes 2>/dev/null & yes";
     let agent = workshop.resolve(&sh("endless", script)).await.unwrap();
     let why = failure_text(workshop.run(&agent, "endless", json!({})).await);
@@ -175,7 +175,7 @@ async fn output_above_the_limit_fails_and_ends_program() {
 }
 
 /// Tool whose program starts another one, reports both process ids on a socket and never ends.
-async fn stuck(workshop: &Workshop) -> (std::sync::Arc<nuncio_core::agent::Agent>, TcpListener) {
+async fn stuck(workshop: &RunnersFixture) -> (std::sync::Arc<nuncio_core::agent::Agent>, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let script = format!("sleep 1000 & exec bash -c \"echo $$ $! > /dev/tcp/127.0.0.1/{port}; sleep 1000\"");
@@ -191,7 +191,7 @@ async fn pids(listener: &TcpListener) -> Vec<u32> {
 
 #[tokio::test]
 async fn dropped_call_ends_program_and_its_children() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let (agent, listener) = stuck(&workshop).await;
     let started = async {
         let pids = pids(&listener).await;
@@ -209,7 +209,7 @@ async fn dropped_call_ends_program_and_its_children() {
 
 #[tokio::test]
 async fn deadline_ends_program_and_its_children() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let (agent, listener) = stuck(&workshop).await;
     let call = workshop.call(&agent, "stuck", json!({}));
     let (outcome, pids) = tokio::join!(workshop.runners.run(call), async {
@@ -225,7 +225,7 @@ async fn deadline_ends_program_and_its_children() {
 
 #[tokio::test]
 async fn background_processes_end_with_the_call() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&sh("daemon", "sleep 1000 & echo $!")).await.unwrap();
     let pid = workshop.run(&agent, "daemon", json!({})).await.unwrap().structured.unwrap();
     processes::wait_for_end(pid.as_u64().unwrap().try_into().unwrap()).await;

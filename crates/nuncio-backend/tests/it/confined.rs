@@ -9,19 +9,19 @@ use nuncio_core::agent::Agent;
 use nuncio_engine::ports::runner::{RunError, ToolOutput};
 use serde_json::json;
 
-use crate::test_runners::{Workshop, failure_text, tool};
+use crate::test_runners::{RunnersFixture, failure_text, tool};
 
 /// Runs a `bash` line in an agent with this `allow` section.
-async fn bash(workshop: &Workshop, allow: &str, line: &str) -> Result<String, String> {
+async fn bash(workshop: &RunnersFixture, allow: &str, line: &str) -> Result<String, String> {
     run(workshop, allow, &["bash", "-c", line]).await
 }
 
-async fn run(workshop: &Workshop, allow: &str, command: &[&str]) -> Result<String, String> {
+async fn run(workshop: &RunnersFixture, allow: &str, command: &[&str]) -> Result<String, String> {
     let agent = agent_with(workshop, allow, command).await.unwrap();
     text(workshop.run(&agent, "try", json!({})).await)
 }
 
-async fn agent_with(workshop: &Workshop, allow: &str, command: &[&str]) -> Result<Arc<Agent>, String> {
+async fn agent_with(workshop: &RunnersFixture, allow: &str, command: &[&str]) -> Result<Arc<Agent>, String> {
     let run = format!("{{ command = {} }}", json!(command));
     workshop.resolve(&format!("[allow]\n{allow}\n{}", tool("try", &run))).await
 }
@@ -33,8 +33,8 @@ fn text(outcome: Result<ToolOutput, RunError>) -> Result<String, String> {
     }
 }
 
-fn workshop_with_secret() -> (Workshop, String) {
-    let workshop = Workshop::new();
+fn workshop_with_secret() -> (RunnersFixture, String) {
+    let workshop = RunnersFixture::new();
     let secret = workshop.data.path().canonicalize().unwrap().join("secret.key");
     fs::write(&secret, "secret").unwrap();
     let secret = secret.display().to_string();
@@ -84,7 +84,7 @@ async fn data_directory_inside_allowed_folder_is_inaccessible() {
 
 #[tokio::test]
 async fn program_can_write_its_state_and_temporary_folder() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let said = bash(&workshop, "", "echo kept > $NUNCIO_STATE/file; mktemp; echo $TMPDIR").await.unwrap();
     let state = workshop.data.path().canonicalize().unwrap().join("programs/hotel");
     assert_eq!(fs::read_to_string(state.join("file")).unwrap(), "kept\n");
@@ -112,7 +112,7 @@ async fn program_can_write_its_state_and_temporary_folder() {
 
 #[tokio::test]
 async fn missing_permission_is_named_in_error() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().canonicalize().unwrap().join("notes");
     fs::write(&file, "words").unwrap();
@@ -129,7 +129,7 @@ async fn missing_permission_is_named_in_error() {
 
 #[tokio::test]
 async fn unix_sockets_are_refused_unless_allowed() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let socket = workshop.folder.path().canonicalize().unwrap().join("service");
     let _service = UnixListener::bind(&socket).unwrap();
     let connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
@@ -156,7 +156,7 @@ async fn unix_sockets_are_refused_unless_allowed() {
 
 #[tokio::test]
 async fn other_processes_are_inaccessible() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let mut other = Command::new("sleep").arg("1000").env("SECRET", "hunter22").stdin(Stdio::null()).spawn().unwrap();
     let id = other.id();
     for allow in ["", "read = [\"/proc\"]"] {
@@ -177,7 +177,7 @@ async fn other_processes_are_inaccessible() {
 
 #[tokio::test]
 async fn confined_program_has_limits_and_no_privileges() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     // The limits are set from outside after the start; the core limit comes first.
     let wait = "until [ \"$(ulimit -Hn)\" -le 16384 ]; do sleep 0.05; done";
     let said = bash(&workshop, "", &format!("{wait}; ulimit -c; ulimit -Hn")).await.unwrap();

@@ -8,14 +8,14 @@ use nuncio_core::turn::StopReason;
 use serde_json::json;
 
 use crate::test_brain::TestBrain;
-use crate::test_runners::Workshop;
+use crate::test_runners::RunnersFixture;
 
 fn example(name: &str) -> TestBrain {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     let text = std::fs::read_to_string(folder.join("agent.toml")).unwrap();
     let declared = nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}"));
     assert_eq!(declared.notes, []);
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     workshop.runners.set_base_dir(AgentName::parse(name).unwrap(), folder);
     TestBrain::of(workshop, &text)
 }

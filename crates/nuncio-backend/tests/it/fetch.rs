@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -18,10 +18,10 @@ use url::Url;
 use crate::test_http_server;
 
 fn strict() -> GuardedFetch {
-    GuardedFetch::new(Allow::none(), false, None).unwrap()
+    GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap()
 }
 
-fn request(url: &str, trust: Trust) -> FetchRequest {
+fn request(url: &str, trust: AddressTrust) -> FetchRequest {
     FetchRequest {
         method: "GET",
         url: Url::parse(url).unwrap(),
@@ -34,7 +34,7 @@ fn request(url: &str, trust: Trust) -> FetchRequest {
 }
 
 async fn configured(address: SocketAddr) -> Result<FetchResponse, FetchError> {
-    strict().fetch(request(&format!("http://{address}/"), Trust::Configured)).await
+    strict().fetch(request(&format!("http://{address}/"), AddressTrust::Configured)).await
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn request_has_user_agent_but_no_cookie_encoding_or_referer() {
         test_http_server::serve_whole(|received| test_http_server::answer("200 OK", "", &received.head)).await;
     let fetch = strict();
     for _ in 0..2 {
-        let answer = fetch.fetch(request(&format!("http://{address}/"), Trust::Configured)).await.unwrap();
+        let answer = fetch.fetch(request(&format!("http://{address}/"), AddressTrust::Configured)).await.unwrap();
         let head = String::from_utf8(answer.body.to_vec()).unwrap().to_lowercase();
         assert!(head.contains(concat!("user-agent: nuncio/", env!("CARGO_PKG_VERSION"))), "{head}");
         for absent in ["cookie", "accept-encoding", "referer"] {
@@ -93,7 +93,7 @@ async fn slow_body_times_out() {
     .await;
     let request = FetchRequest {
         timeout: Duration::from_millis(50),
-        ..request(&format!("http://{address}/"), Trust::Configured)
+        ..request(&format!("http://{address}/"), AddressTrust::Configured)
     };
     assert!(matches!(strict().fetch(request).await, Err(FetchError::TooSlow { .. })));
 }
@@ -113,7 +113,7 @@ async fn too_many_headers_are_refused() {
 async fn closed_port_error_omits_the_query() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let url = format!("http://{address}/path?token=hunter22");
-    let error = strict().fetch(request(&url, Trust::Configured)).await.unwrap_err().to_string();
+    let error = strict().fetch(request(&url, AddressTrust::Configured)).await.unwrap_err().to_string();
     assert!(error.contains("refused") && error.contains("/path"), "{error}");
     assert!(!error.contains("hunter22"), "{error}");
 }
@@ -154,7 +154,7 @@ async fn untrusted_loopback_address_is_refused_in_every_notation() {
     ] {
         for scheme in ["https", "http"] {
             let url = format!("{scheme}://{host}:{port}/");
-            let outcome = strict().fetch(request(&url, Trust::Stranger)).await;
+            let outcome = strict().fetch(request(&url, AddressTrust::Stranger)).await;
             assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{url}: {outcome:?}");
         }
     }
@@ -172,12 +172,12 @@ async fn urls_with_credentials_port_zero_or_other_schemes_are_refused() {
         "file:///etc/passwd",
         "data:text/plain,x",
     ] {
-        for trust in [Trust::Stranger, Trust::Configured] {
+        for trust in [AddressTrust::Stranger, AddressTrust::Configured] {
             let outcome = strict().fetch(request(url, trust)).await;
             assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{url}: {outcome:?}");
         }
     }
-    let outcome = strict().fetch(request("http://example.com/", Trust::Stranger)).await;
+    let outcome = strict().fetch(request("http://example.com/", AddressTrust::Stranger)).await;
     assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{outcome:?}");
 }
 
@@ -192,7 +192,7 @@ async fn invalid_or_transport_headers_are_refused() {
     ] {
         let request = FetchRequest {
             headers: vec![(name.into(), value.into())],
-            ..request("http://127.0.0.1:1/", Trust::Configured)
+            ..request("http://127.0.0.1:1/", AddressTrust::Configured)
         };
         let outcome = strict().fetch(request).await;
         assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{name}: {outcome:?}");
@@ -203,15 +203,15 @@ async fn invalid_or_transport_headers_are_refused() {
 async fn address_allowed_by_operator_is_reachable() {
     let address = test_http_server::serve_whole(|_| test_http_server::answer("200 OK", "", "hello")).await;
     let url = format!("http://{address}/");
-    let allowed = GuardedFetch::new(Allow::parse([url.as_str()]).unwrap(), false, None).unwrap();
-    assert_eq!(allowed.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "hello");
+    let allowed = GuardedFetch::new(AllowedAddresses::parse([url.as_str()]).unwrap(), false, None).unwrap();
+    assert_eq!(allowed.fetch(request(&url, AddressTrust::Stranger)).await.unwrap().body, "hello");
 
-    let developing = GuardedFetch::new(Allow::none(), true, None).unwrap();
+    let developing = GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap();
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("http://{host}:{}/", address.port());
-        assert_eq!(developing.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "hello");
+        assert_eq!(developing.fetch(request(&url, AddressTrust::Stranger)).await.unwrap().body, "hello");
     }
-    let outcome = developing.fetch(request("http://10.0.0.1/", Trust::Stranger)).await;
+    let outcome = developing.fetch(request("http://10.0.0.1/", AddressTrust::Stranger)).await;
     assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{outcome:?}");
 }
 
@@ -234,10 +234,12 @@ async fn extra_root_certificate_is_trusted_and_others_are_not() {
             }
         }
     });
-    let trusting = GuardedFetch::new(Allow::none(), true, Some(include_bytes!("tls/ca.pem"))).unwrap();
-    assert_eq!(trusting.fetch(request(&url, Trust::Configured)).await.unwrap().body, "sealed");
-    assert_eq!(trusting.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "sealed");
-    let outcome = strict().fetch(request(&url, Trust::Configured)).await;
+    let trusting = GuardedFetch::new(AllowedAddresses::none(), true, Some(include_bytes!("tls/ca.pem"))).unwrap();
+    assert_eq!(trusting.fetch(request(&url, AddressTrust::Configured)).await.unwrap().body, "sealed");
+    assert_eq!(trusting.fetch(request(&url, AddressTrust::Stranger)).await.unwrap().body, "sealed");
+    let outcome = strict().fetch(request(&url, AddressTrust::Configured)).await;
     assert!(matches!(&outcome, Err(FetchError::Unreachable { why, .. }) if why.contains("certificate")), "{outcome:?}");
-    assert!(GuardedFetch::new(Allow::none(), false, Some(b"-----BEGIN CERTIFICATE-----\nnonsense")).is_err());
+    assert!(
+        GuardedFetch::new(AllowedAddresses::none(), false, Some(b"-----BEGIN CERTIFICATE-----\nnonsense")).is_err()
+    );
 }

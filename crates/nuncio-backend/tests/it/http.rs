@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::test_http_server::{self, Received};
-use crate::test_runners::{Workshop, agent, failure_text, tool, unavailable_text};
+use crate::test_http_server::{self, ReceivedRequest};
+use crate::test_runners::{RunnersFixture, agent, failure_text, tool, unavailable_text};
 use nuncio_engine::ports::Runner;
 
 /// Response that contains the received request.
-fn mirror(received: &Received) -> String {
+fn mirror(received: &ReceivedRequest) -> String {
     let seen = json!({
         "line": received.line(),
         "kind": received.header("content-type"),
@@ -22,7 +22,7 @@ fn mirror(received: &Received) -> String {
 }
 
 async fn ask(address: SocketAddr, request: &str, arguments: Value) -> Value {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
     let request = request.replace("HOST", &address.to_string());
     let file = format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("ask", &format!("{{ http = {request} }}")));
@@ -60,7 +60,7 @@ async fn post_sends_arguments_or_declared_body() {
 }
 
 #[tokio::test]
-async fn responses_become_output_or_failures() {
+async fn http_responses_become_tool_output_or_failures() {
     let address = test_http_server::serve_whole(|received| match received.line() {
         "GET /text HTTP/1.1" => test_http_server::answer("200 OK", "content-type: text/plain\r\n", "42"),
         "GET /json HTTP/1.1" => {
@@ -76,7 +76,7 @@ async fn responses_become_output_or_failures() {
         }
     })
     .await;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
     let url = format!(
         "{{ http = {{ url = \"http://{address}/{{{{ args.path }}}}\", headers = {{ k = \"{{{{ secrets.key }}}}\" }} }} }}"
@@ -99,7 +99,7 @@ async fn responses_become_output_or_failures() {
 
 #[tokio::test]
 async fn unreachable_service_error_contains_no_secret() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let run = format!("{{ http = {{ url = \"http://{address}/bot{{{{ secrets.key }}}}/send\" }} }}");
@@ -112,7 +112,7 @@ async fn unreachable_service_error_contains_no_secret() {
 #[tokio::test]
 async fn arguments_cannot_change_request_origin() {
     let address = test_http_server::serve_whole(|received| mirror(&received)).await;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let run = format!("{{ http = {{ url = \"http://{address}/rooms/{{{{ args.id }}}}/beds\" }} }}");
     let agent = workshop.resolve(&tool("ask", &run)).await.unwrap();
     for id in [
@@ -141,7 +141,7 @@ async fn arguments_cannot_change_request_origin() {
 
 #[tokio::test]
 async fn host_taken_from_arguments_is_refused_before_serving() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let base = agent(&tool("ask", r#"{ http = { url = "https://api.example/x" } }"#));
     for url in [
         "https://{{ args.host }}/",
@@ -151,7 +151,7 @@ async fn host_taken_from_arguments_is_refused_before_serving() {
     ] {
         let mut agent = base.clone();
         let mut tool = (*agent.tools[0]).clone();
-        let nuncio_core::agent::Run::Http(run) = &mut tool.run else { panic!("http") };
+        let nuncio_core::agent::RunSpec::Http(run) = &mut tool.run else { panic!("http") };
         run.url = nuncio_core::template::Template::parse(url).unwrap();
         agent.tools[0] = tool.into();
         let why = workshop.runners.resolve(agent).await.unwrap_err();

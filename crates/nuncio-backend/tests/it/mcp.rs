@@ -11,12 +11,12 @@ use tokio::net::TcpListener;
 
 use crate::processes;
 use crate::test_mcp_server;
-use crate::test_runners::{self, Workshop, failure_text, tool, unavailable_text};
+use crate::test_runners::{self, RunnersFixture, failure_text, tool, unavailable_text};
 
 const SECRETS: &str = "[secrets]\nkey = { file = \"key\" }\n";
 
-fn workshop() -> Workshop {
-    let workshop = Workshop::new();
+fn workshop() -> RunnersFixture {
+    let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
     workshop
 }
@@ -26,7 +26,7 @@ fn importing(mode: &str) -> String {
     format!("{}{SECRETS}", test_mcp_server::section("fake", mode, "import = true"))
 }
 
-async fn pid(workshop: &Workshop, agent: &Arc<Agent>) -> u32 {
+async fn pid(workshop: &RunnersFixture, agent: &Arc<Agent>) -> u32 {
     let output = workshop.run(agent, "pid", json!({})).await.unwrap();
     output.message_content().text().parse().unwrap()
 }
@@ -82,7 +82,7 @@ async fn mcp_import_list_selects_tools_and_unknown_or_duplicate_tools_are_refuse
 }
 
 #[tokio::test]
-async fn server_without_imports_is_not_started_before_first_call() {
+async fn mcp_server_without_imports_is_not_started_before_first_call() {
     let workshop = workshop();
     let file = format!("{}[[mcp]]\nname = \"gone\"\ncommand = [\"./not-there\"]\n", tool("pid", r#"{ mcp = "gone" }"#));
     let agent = workshop.resolve(&file).await.unwrap();
@@ -91,7 +91,7 @@ async fn server_without_imports_is_not_started_before_first_call() {
 }
 
 #[tokio::test]
-async fn unreachable_http_server_is_unavailable() {
+async fn unreachable_mcp_http_server_is_unavailable() {
     let workshop = workshop();
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let server = format!("[[mcp]]\nname = \"gone\"\nurl = \"http://{address}/mcp?token=hunter22\"\n");
@@ -118,7 +118,7 @@ async fn mcp_call_passes_secret_and_trace_and_returns_result_or_error() {
 }
 
 #[tokio::test]
-async fn server_without_initialize_is_supported() {
+async fn mcp_server_without_initialize_is_supported() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("modern")).await.unwrap();
     assert!(processes::is_running(pid(&workshop, &agent).await));
@@ -149,7 +149,7 @@ async fn calls_share_a_connection_and_dropped_call_is_cancelled() {
 }
 
 #[tokio::test]
-async fn killed_server_is_restarted_after_delay() {
+async fn killed_mcp_server_is_restarted_after_delay() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let first = pid(&workshop, &agent).await;
@@ -172,7 +172,7 @@ async fn killed_server_is_restarted_after_delay() {
 }
 
 #[tokio::test]
-async fn failing_server_is_retried_with_growing_delays() {
+async fn failing_mcp_server_is_retried_with_growing_delays() {
     let workshop = workshop();
     let file =
         format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), test_mcp_server::section("fake", "dies", ""));
@@ -190,7 +190,7 @@ async fn failing_server_is_retried_with_growing_delays() {
 }
 
 #[tokio::test]
-async fn silent_server_times_out() {
+async fn silent_mcp_server_times_out() {
     let workshop = workshop();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mode = format!("gated:{}", listener.local_addr().unwrap().port());
@@ -224,7 +224,7 @@ async fn dropped_call_does_not_stop_slow_server_start() {
 }
 
 /// Agent whose server has a child process, and the id of that child.
-async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
+async fn with_grandchild(workshop: &RunnersFixture) -> (Arc<Agent>, u32) {
     let mut command: Vec<String> = serde_json::from_str(&test_mcp_server::command()).unwrap();
     let wrapper = ["sh", "-c", "sleep 1000 & echo $! > grandchild; exec \"$@\"", "sh"];
     command.splice(0..0, wrapper.map(str::to_owned));
@@ -239,7 +239,7 @@ async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
 }
 
 #[tokio::test]
-async fn release_ends_all_processes() {
+async fn releasing_an_agent_ends_its_mcp_processes() {
     let workshop = workshop();
     let (agent, grandchild) = with_grandchild(&workshop).await;
     let server = pid(&workshop, &agent).await;
@@ -250,7 +250,7 @@ async fn release_ends_all_processes() {
 }
 
 #[tokio::test]
-async fn dropping_runners_ends_all_processes() {
+async fn dropping_runners_ends_all_mcp_processes() {
     let workshop = workshop();
     let (agent, grandchild) = with_grandchild(&workshop).await;
     let server = pid(&workshop, &agent).await;
@@ -260,7 +260,7 @@ async fn dropping_runners_ends_all_processes() {
 }
 
 #[tokio::test]
-async fn unchanged_server_survives_agent_reload() {
+async fn unchanged_mcp_server_survives_agent_reload() {
     let workshop = workshop();
     let old = workshop.resolve(&importing("plain")).await.unwrap();
     let first = pid(&workshop, &old).await;
@@ -277,7 +277,7 @@ async fn unchanged_server_survives_agent_reload() {
 }
 
 #[tokio::test]
-async fn debug_output_contains_no_secret() {
+async fn debug_output_of_mcp_connections_contains_no_secret() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let shown = format!("{:?}", workshop.runners);

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 
 use crate::processes;
-use crate::test_runners::{Workshop, failure_text, unavailable_text};
+use crate::test_runners::{RunnersFixture, failure_text, unavailable_text};
 
 fn script() -> PathBuf {
     let path = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
@@ -22,7 +22,7 @@ fn script() -> PathBuf {
 }
 
 /// Agent that imports the server's tools; the server first writes its process id into `pid`.
-async fn over_stdio(workshop: &Workshop) -> Arc<Agent> {
+async fn over_stdio(workshop: &RunnersFixture) -> Arc<Agent> {
     let command = json!(["sh", "-c", "echo $$ > pid; exec node \"$@\"", "sh", script()]);
     let installed = script().ancestors().find(|folder| folder.ends_with("node_modules")).unwrap().to_owned();
     let allow = format!("[allow]\nwrite = [\".\"]\nread = [{:?}]\n", installed.display().to_string());
@@ -30,11 +30,11 @@ async fn over_stdio(workshop: &Workshop) -> Arc<Agent> {
     workshop.resolve(&(allow + &server)).await.unwrap()
 }
 
-fn pid(workshop: &Workshop) -> u32 {
+fn pid(workshop: &RunnersFixture) -> u32 {
     std::fs::read_to_string(workshop.folder.path().join("pid")).unwrap().trim().parse().unwrap()
 }
 
-async fn call_tools(workshop: &Workshop, agent: &Arc<Agent>) {
+async fn call_tools(workshop: &RunnersFixture, agent: &Arc<Agent>) {
     let echo = workshop.run(agent, "echo", json!({"message": "hello"})).await.unwrap();
     assert_eq!(echo.message_content(), "Echo: hello".into());
     let sum = workshop.run(agent, "get-sum", json!({"a": 2, "b": 3})).await.unwrap();
@@ -55,7 +55,7 @@ async fn call_tools(workshop: &Workshop, agent: &Arc<Agent>) {
 
 #[tokio::test]
 async fn reference_server_tools_are_imported_and_called() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = over_stdio(&workshop).await;
     call_tools(&workshop, &agent).await;
     workshop.runners.release(&agent).await;
@@ -64,7 +64,7 @@ async fn reference_server_tools_are_imported_and_called() {
 
 #[tokio::test]
 async fn dropping_a_long_call_keeps_the_connection() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let agent = over_stdio(&workshop).await;
     let long = json!({"duration": 1000, "steps": 1});
     let mut long = Box::pin(workshop.run(&agent, "trigger-long-running-operation", long));
@@ -80,8 +80,8 @@ async fn dropping_a_long_call_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn killed_server_is_restarted_after_a_delay() {
-    let workshop = Workshop::new();
+async fn killed_mcp_reference_server_is_restarted_after_a_delay() {
+    let workshop = RunnersFixture::new();
     let agent = over_stdio(&workshop).await;
     call_tools(&workshop, &agent).await;
     let first = pid(&workshop);
@@ -117,10 +117,10 @@ async fn over_http(port: u16) -> Child {
 }
 
 #[tokio::test]
-async fn http_server_is_reconnected_after_restart() {
+async fn mcp_http_server_is_reconnected_after_restart() {
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let mut server = over_http(port).await;
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let file = format!(
         "[[mcp]]\nname = \"everything\"\nurl = \"http://127.0.0.1:{port}/mcp\"\nimport = [\"echo\", \"get-sum\", \"get-tiny-image\", \"get-structured-content\"]\n"
     );

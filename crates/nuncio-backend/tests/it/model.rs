@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 use crate::test_brain::TestBrain;
-use crate::test_http_server::{self, Received};
+use crate::test_http_server::{self, ReceivedRequest};
 
 #[path = "model/failures.rs"]
 mod failures;
@@ -21,11 +21,11 @@ mod streams;
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
 /// Requests that the test server received.
-type Log = Arc<Mutex<Vec<Received>>>;
+type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 
 /// Server that sends the n-th response to the n-th request and then repeats the last.
-async fn server(answers: Vec<String>) -> (String, Log) {
-    let log = Log::default();
+async fn server(answers: Vec<String>) -> (String, RequestLog) {
+    let log = RequestLog::default();
     let seen = Arc::clone(&log);
     let address = test_http_server::serve(move |received, mut stream: TcpStream| {
         let mut log = seen.lock().unwrap();
@@ -64,6 +64,6 @@ fn hello() -> String {
     format!("{HEAD}{}data: [DONE]\n\n", events(&[said("Hel"), said("lo"), finish("stop")]))
 }
 
-fn bodies(log: &Log) -> Vec<Value> {
+fn bodies(log: &RequestLog) -> Vec<Value> {
     log.lock().unwrap().iter().map(|received| serde_json::from_str(&received.body).unwrap()).collect()
 }

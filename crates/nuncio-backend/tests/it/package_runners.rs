@@ -7,7 +7,7 @@ use std::process::Command;
 use nuncio_engine::ports::Runner;
 use serde_json::json;
 
-use crate::test_runners::{Workshop, failure_text};
+use crate::test_runners::{RunnersFixture, failure_text};
 
 fn tool(variable: &str) -> PathBuf {
     let path = std::env::var_os(variable).map(PathBuf::from);
@@ -15,8 +15,8 @@ fn tool(variable: &str) -> PathBuf {
 }
 
 /// Workshop with this cache in its agent's state folder.
-fn workshop_with_cache(variable: &str, name: &str) -> Workshop {
-    let workshop = Workshop::new();
+fn workshop_with_cache(variable: &str, name: &str) -> RunnersFixture {
+    let workshop = RunnersFixture::new();
     let state = workshop.data.path().join("programs/hotel");
     std::fs::create_dir_all(&state).unwrap();
     let copied = Command::new("cp").arg("-a").arg(tool(variable)).arg(state.join(name)).status().unwrap();

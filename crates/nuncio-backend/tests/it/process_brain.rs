@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::processes;
 use crate::test_brain::TestBrain;
-use crate::test_runners::Workshop;
+use crate::test_runners::RunnersFixture;
 
 /// Brain that is a shell script with the key in its environment.
 fn sh(script: &str) -> TestBrain {
@@ -84,7 +84,7 @@ async fn program_is_ended_after_stop_line() {
 }
 
 #[tokio::test]
-async fn failures_name_line_and_cause() {
+async fn process_brain_failures_name_line_and_cause() {
     for (script, expected) in [
         (
             "echo '{\"text\":\"a\"}'; echo; echo hello; sleep 1000",
@@ -111,7 +111,7 @@ async fn failures_name_line_and_cause() {
 }
 
 #[tokio::test]
-async fn output_above_the_limit_is_refused() {
+async fn process_brain_output_above_the_limit_is_refused() {
     let text = "x".repeat(60_000);
     let outcome = sh(&format!("yes '{{\"text\":\"{text}\"}}'")).think().await.outcome;
     assert!(matches!(&outcome, Err(BrainError::TooMuch(_))) || outcome.unwrap_err().to_string().contains("16777216"));
@@ -126,7 +126,7 @@ async fn missing_program_is_named_in_error() {
 
 #[tokio::test]
 async fn unreadable_secret_is_reported_before_serving() {
-    let workshop = Workshop::new();
+    let workshop = RunnersFixture::new();
     let text = "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"true\"]\nenv = { A = \"{{ secrets.KEY }}\" }\n[secrets]\nKEY = { file = \"nowhere\" }\n";
     let agent = nuncio_core::declaration::parse("agent.toml", text).unwrap().agent;
     let why = workshop.runners.resolve(agent).await.unwrap_err();

@@ -7,25 +7,26 @@ use nuncio_engine::ports::Runner as _;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::test_http_server::{self, Received};
-use crate::test_runners::{Workshop, failure_text, tool, unavailable_text};
+use crate::test_http_server::{self, ReceivedRequest};
+use crate::test_runners::{RunnersFixture, failure_text, tool, unavailable_text};
 
 /// Host with one skill, `a/b`, and the received requests.
-struct Host {
+struct SkillHost {
     origin: String,
-    received: Arc<Mutex<Vec<Received>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
     stopped: Arc<Notify>,
 }
 
-impl Host {
+impl SkillHost {
     /// Starts a host whose skill requires `auth` and whose status responses come from `status`.
     async fn start(auth: Value, status: fn(usize) -> Value) -> Self {
-        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let (log, stopped) = (Arc::clone(&received), Arc::new(Notify::new()));
         let bell = Arc::clone(&stopped);
         let address = test_http_server::serve_whole(move |request| {
             let origin = format!("http://{}", request.header("host").unwrap());
-            let looks = log.lock().unwrap().iter().filter(|one: &&Received| one.line().contains("/status/")).count();
+            let looks =
+                log.lock().unwrap().iter().filter(|one: &&ReceivedRequest| one.line().contains("/status/")).count();
             log.lock().unwrap().push(request.clone());
             let answer = |status: &str, body: Value| {
                 test_http_server::answer(status, "content-type: application/json\r\n", &body.to_string())
@@ -46,7 +47,7 @@ impl Host {
         Self { origin: address.to_string(), received, stopped }
     }
 
-    fn got(&self, line: &str) -> Vec<Received> {
+    fn got(&self, line: &str) -> Vec<ReceivedRequest> {
         self.received.lock().unwrap().iter().filter(|one| one.line().starts_with(line)).cloned().collect()
     }
 }
@@ -81,7 +82,7 @@ fn state(status: &str) -> Value {
 }
 
 /// Runs the tool and advances the clock while the skill runs.
-async fn forecast(workshop: &Workshop, run: &str, trace: &[(&'static str, &str)]) -> Result<Value, String> {
+async fn forecast(workshop: &RunnersFixture, run: &str, trace: &[(&'static str, &str)]) -> Result<Value, String> {
     let file = format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("forecast", run));
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
     let agent = workshop.resolve(&file).await?;
@@ -102,8 +103,8 @@ async fn forecast(workshop: &Workshop, run: &str, trace: &[(&'static str, &str)]
 #[tokio::test]
 async fn remote_skill_runs_as_tool() {
     let key = json!({"type": "api_key", "header": "X-Key"});
-    let host = Host::start(key, |_| state("completed")).await;
-    let workshop = Workshop::new();
+    let host = SkillHost::start(key, |_| state("completed")).await;
+    let workshop = RunnersFixture::new();
     let run = format!("{{ skill = {{ target = \"a/b@{}\", api_key = \"{{{{ secrets.key }}}}\" }} }}", host.origin);
     let trace = [("trace_id", "t-1"), ("execution_id", "exe_1"), ("attempt", "2")];
     assert_eq!(forecast(&workshop, &run, &trace).await.unwrap(), json!({"sky": "blue"}));
@@ -118,8 +119,8 @@ async fn remote_skill_runs_as_tool() {
 
 #[tokio::test]
 async fn failed_skill_error_contains_no_secret() {
-    let host = Host::start(json!({"type": "none"}), |_| state("failed")).await;
-    let workshop = Workshop::new();
+    let host = SkillHost::start(json!({"type": "none"}), |_| state("failed")).await;
+    let workshop = RunnersFixture::new();
     let run =
         format!("{{ skill = {{ target = \"http://{}/b.json\", api_key = \"{{{{ secrets.key }}}}\" }} }}", host.origin);
     let why = forecast(&workshop, &run, &[]).await.unwrap_err();
@@ -128,8 +129,8 @@ async fn failed_skill_error_contains_no_secret() {
 
 #[tokio::test]
 async fn invalid_arguments_and_unreachable_host_give_different_errors() {
-    let host = Host::start(json!({"type": "none"}), |_| state("completed")).await;
-    let workshop = Workshop::new();
+    let host = SkillHost::start(json!({"type": "none"}), |_| state("completed")).await;
+    let workshop = RunnersFixture::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);
     let agent = workshop.resolve(&tool("forecast", &run)).await.unwrap();
     let why = failure_text(workshop.run(&agent, "forecast", json!({"town": "Rome"})).await);
@@ -144,8 +145,8 @@ async fn invalid_arguments_and_unreachable_host_give_different_errors() {
 
 #[tokio::test]
 async fn dropped_call_cancels_remote_execution() {
-    let host = Host::start(json!({"type": "none"}), |_| state("running")).await;
-    let workshop = Workshop::new();
+    let host = SkillHost::start(json!({"type": "none"}), |_| state("running")).await;
+    let workshop = RunnersFixture::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);
     let agent = workshop.resolve(&tool("forecast", &run)).await.unwrap();
     let call = workshop.call(&agent, "forecast", json!({"city": "Rome"}));

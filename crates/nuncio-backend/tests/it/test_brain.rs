@@ -10,22 +10,24 @@ use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::converse::LiveTurn;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, OfferedTool, Prompt};
+use nuncio_engine::ports::brain::{
+    Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool,
+};
 use serde_json::Value;
 
-use crate::test_runners::Workshop;
+use crate::test_runners::RunnersFixture;
 
 /// Result of one brain step.
 #[derive(Debug)]
-pub(crate) struct Step {
-    pub(crate) outcome: Result<BrainStepEnd, BrainError>,
+pub(crate) struct StepResult {
+    pub(crate) outcome: Result<BrainStepStop, BrainError>,
     /// Message that the output becomes.
     pub(crate) message: Value,
 }
 
-impl Step {
+impl StepResult {
     /// Blocks of a successful step.
-    pub(crate) fn blocks(self) -> (BrainStepEnd, Value) {
+    pub(crate) fn blocks(self) -> (BrainStepStop, Value) {
         let thought = self.outcome.unwrap_or_else(|error| panic!("{error}"));
         (thought, self.message["content"].clone())
     }
@@ -41,7 +43,7 @@ impl Step {
 
 /// Brain of an agent named `hotel`.
 pub(crate) struct TestBrain {
-    pub(crate) workshop: Workshop,
+    pub(crate) workshop: RunnersFixture,
     pub(crate) agent: Arc<Agent>,
     pub(crate) brain: Arc<dyn Brain>,
     pub(crate) history: Vec<Message>,
@@ -51,14 +53,14 @@ pub(crate) struct TestBrain {
 impl TestBrain {
     /// Creates the brain from the text after `[agent]`, with the secret `KEY`.
     pub(crate) fn new(rest: &str) -> Self {
-        let workshop = Workshop::new();
+        let workshop = RunnersFixture::new();
         std::fs::write(workshop.folder.path().join("key"), "sk-hunter22").unwrap();
         let text =
             format!("[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\n{rest}\n[secrets]\nKEY = {{ file = \"key\" }}\n");
         Self::of(workshop, &text)
     }
 
-    pub(crate) fn of(workshop: Workshop, text: &str) -> Self {
+    pub(crate) fn of(workshop: RunnersFixture, text: &str) -> Self {
         let declared = nuncio_core::declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
         let brain = LocalBrains::new(&workshop.runners).brain(&agent).unwrap();
@@ -70,13 +72,13 @@ impl TestBrain {
         self.options.insert(OptionName::parse(option).unwrap(), value.to_owned());
     }
 
-    pub(crate) async fn think(&self) -> Step {
+    pub(crate) async fn think(&self) -> StepResult {
         let tool = |tool: &Arc<nuncio_core::agent::Tool>| OfferedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.input.source().clone(),
         };
-        let prompt = Prompt {
+        let prompt = BrainPrompt {
             agent: Arc::clone(&self.agent),
             history: self.history.clone(),
             tools: self.agent.tools.iter().map(tool).collect(),
@@ -85,11 +87,11 @@ impl TestBrain {
         let session = SessionId::parse("ses_1").unwrap();
         let mut speaker = BrainWriter::for_turn(Arc::new(LiveTurn::new(session, 1, StreamMode::Delta)));
         let outcome = self.brain.think(prompt, &mut speaker).await;
-        Step { outcome, message: serde_json::to_value(speaker.message()).unwrap() }
+        StepResult { outcome, message: serde_json::to_value(speaker.message()).unwrap() }
     }
 
     /// Runs a step while the clock advances by a second every few milliseconds.
-    pub(crate) async fn think_with_moving_clock(&self) -> Step {
+    pub(crate) async fn think_with_moving_clock(&self) -> StepResult {
         let time_flies = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(2)).await;

@@ -7,13 +7,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Received request.
 #[derive(Debug, Clone)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedRequest {
     /// Request line and headers, unparsed.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Received {
+impl ReceivedRequest {
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap_or_default()
     }
@@ -27,7 +27,7 @@ impl Received {
 /// Serves on a free port, one request per connection.
 pub(crate) async fn serve<F, Done>(answer: F) -> SocketAddr
 where
-    F: Fn(Received, TcpStream) -> Done + Clone + Send + 'static,
+    F: Fn(ReceivedRequest, TcpStream) -> Done + Clone + Send + 'static,
     Done: Future<Output = ()> + Send,
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -46,7 +46,7 @@ where
 }
 
 /// Serves complete responses.
-pub(crate) async fn serve_whole(answer: impl Fn(Received) -> String + Clone + Send + 'static) -> SocketAddr {
+pub(crate) async fn serve_whole(answer: impl Fn(ReceivedRequest) -> String + Clone + Send + 'static) -> SocketAddr {
     serve(move |received, mut stream| {
         let answer = answer(received);
         async move { drop(stream.write_all(answer.as_bytes()).await) }
@@ -58,7 +58,7 @@ pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Received> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -69,7 +69,7 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
         }
     };
     let head = String::from_utf8(bytes[..end].to_vec()).ok()?;
-    let mut received = Received { head, body: String::new() };
+    let mut received = ReceivedRequest { head, body: String::new() };
     let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {

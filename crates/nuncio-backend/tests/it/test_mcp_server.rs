@@ -49,7 +49,7 @@ fn helper_process_serves_mcp() {
         }
         _ => {}
     }
-    let server = Fake { mode: mode.to_owned() };
+    let server = TestMcpServer { mode: mode.to_owned() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let running = serve_server(server, (tokio::io::stdin(), tokio::io::stdout())).await.unwrap();
@@ -58,11 +58,11 @@ fn helper_process_serves_mcp() {
     std::process::exit(0);
 }
 
-struct Fake {
+struct TestMcpServer {
     mode: String,
 }
 
-impl Fake {
+impl TestMcpServer {
     fn tools(&self) -> Vec<Tool> {
         let names = ["pid", "wait", "fail", "exit", "key", "trace", "structured", "last"];
         let input = if self.mode == "bad-schema" {
@@ -80,7 +80,7 @@ impl Fake {
     }
 }
 
-impl ServerHandler for Fake {
+impl ServerHandler for TestMcpServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nuncio_anp::client::LocalDids;
-use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::{AgentName, CallId};
@@ -47,32 +47,32 @@ impl Clock for ManualClock {
 
 /// Random source of zeros.
 #[derive(Debug)]
-pub(crate) struct Zeros;
+pub(crate) struct ZeroEntropy;
 
-impl Entropy for Zeros {
+impl Entropy for ZeroEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(0);
     }
 }
 
 /// Runners, their clock, and a folder for the agent's files.
-pub(crate) struct Workshop {
+pub(crate) struct RunnersFixture {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) runners: Runners,
     pub(crate) folder: TempDir,
     pub(crate) data: TempDir,
 }
 
-impl Workshop {
+impl RunnersFixture {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(ManualClock(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))));
-        let fetch = GuardedFetch::new(Allow::none(), false, None).unwrap();
+        let fetch = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let [folder, data] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         let runners = Runners::new(RunnersConfig {
             http: fetch.client_for_configured(),
             fetch: Arc::new(fetch),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            entropy: Arc::new(Zeros),
+            entropy: Arc::new(ZeroEntropy),
             local_dids: LocalDids::Http,
             executable: PathBuf::from("/bin/echo"),
             working_dir: data.path().to_owned(),
@@ -104,6 +104,7 @@ impl Workshop {
             trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
             program_start: StartSignal::default(),
             sent: SentMessages::default(),
+            inbox: None,
         }
     }
 }

@@ -68,7 +68,7 @@ pub struct ModelSpec {
     pub max_tokens: Option<u64>,
     /// System prompt; a template over `options`.
     pub instructions: Option<Template>,
-    /// Context window, in tokens.
+    /// Context window of the model, in tokens.
     pub window_tokens: Option<u64>,
     /// Session options that override fields of this configuration.
     pub options: ModelOptions,
@@ -84,7 +84,7 @@ pub struct ModelOptions {
 }
 
 string_enum! {
-    /// In the order in which they are listed to people.
+    /// Providers of language models, in the order in which they are listed to people.
     pub enum Provider {
         /// OpenAI, or any server with the same API.
         OpenAi = "openai",
@@ -100,7 +100,7 @@ string_enum! {
 }
 
 impl Provider {
-    /// Whether it accepts requests without a key.
+    /// Whether the provider accepts requests without a key.
     #[must_use]
     pub fn is_keyless(self) -> bool {
         self == Self::Ollama
@@ -121,24 +121,24 @@ pub struct AapSpec {
 /// Configuration of a rules brain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RulesSpec {
-    /// Answer when no intent matches.
+    /// Template of the answer when no intent matches.
     pub fallback: Option<Template>,
-    /// In order of preference.
+    /// Intents in order of preference: the first wins a tie.
     pub intents: Vec<Intent>,
 }
 
 /// An intent of the user that the rules brain recognises.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intent {
-    /// Unique in the agent.
+    /// Name of the intent, unique in the agent.
     pub name: BackendName,
-    /// Any of these words or phrases matches, ignoring case.
+    /// Words or phrases, any of which matches the intent, ignoring case.
     pub keywords: Vec<String>,
     /// Regular expressions, any of which matches; named groups fill slots.
     pub patterns: Vec<String>,
     /// Values that must be collected before the intent runs, in the order they are asked for.
     pub slots: Vec<Slot>,
-    /// The tool to call; `None` for a text answer.
+    /// The tool that the intent calls; `None` for a text answer.
     pub tool: Option<ToolName>,
     /// Answer template over `slots`, and over `result` and `text` once the tool has run.
     pub answer: Template,
@@ -149,12 +149,12 @@ pub struct Intent {
 /// A value that an intent needs before it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slot {
-    /// The tool argument that it fills.
+    /// Name of the slot and of the tool argument that it fills.
     pub name: String,
     pub kind: SlotKind,
-    /// The question that asks for it. A slot without a question is optional.
+    /// The question that asks for the slot's value. A slot without a question is optional.
     pub ask: Option<Template>,
-    /// Used when the user gives no value.
+    /// Value of the slot if the user gives none.
     pub default: Option<String>,
     /// Whether the value of an earlier intent's slot of the same name is reused.
     pub remember: bool,
@@ -170,6 +170,6 @@ pub enum SlotKind {
     Integer,
     /// One of these values with synonyms: `suite|suites|套房` accepts three spellings and has the value `suite`.
     Choice(Vec<String>),
-    /// The match of this regular expression.
+    /// The text that matches this regular expression.
     Pattern(String),
 }

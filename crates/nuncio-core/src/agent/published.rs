@@ -39,15 +39,15 @@ pub enum InformationLocation {
 /// A capability of an agent, independent of the interface that offers it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capability {
-    /// For example `cap.hotel.booking`.
+    /// Id of the capability, for example `cap.hotel.booking`.
     pub id: CapabilityId,
     pub name: String,
     pub description: String,
-    /// Dotted tags of the intents it serves: `hotel.booking` includes everything below it.
+    /// Dotted tags of the intents that the capability serves: `hotel.booking` includes everything below it.
     pub intent_tags: Vec<String>,
-    /// The tools that implement it; empty for the agent as a whole.
+    /// The tools that implement the capability; empty for the agent as a whole.
     pub tools: Vec<ToolName>,
-    /// Whether some of its calls need a person's approval.
+    /// Whether some calls of the capability need a person's approval.
     pub human_authorization: bool,
 }
 
@@ -62,40 +62,40 @@ impl Capability {
 /// An ANP interface of an agent that another server provides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElsewhereInterface {
-    /// Id in the agent file; documents add a prefix to it.
+    /// Id of the interface in the agent file; published documents add a prefix to it.
     pub name: crate::ids::BackendName,
     pub kind: InterfaceKind,
-    /// For example `WebRTC`.
+    /// Protocol of the interface, for example `WebRTC`.
     pub protocol: String,
     pub version: Option<String>,
     /// Address of the interface's description.
     pub url: Url,
     pub description: String,
-    /// Whether each use needs a person's approval.
+    /// Whether each use of the interface needs a person's approval.
     pub human_authorization: bool,
 }
 
 string_enum! {
-    /// In order of preference.
+    /// Kinds of ANP interfaces, in order of preference.
     #[derive(PartialOrd, Ord)]
     pub enum InterfaceKind {
-        /// Called with arguments.
+        /// The interface is called with arguments.
         Structured = "structured",
-        /// Used by conversation.
+        /// The interface is used by conversation.
         NaturalLanguage = "natural_language",
     }
 }
 
 /// Visibility of an agent in ANP discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Presence {
-    /// Whether the host's list of agents contains it.
+pub struct DiscoveryVisibility {
+    /// Whether the host's list of agents contains the agent.
     pub listed: bool,
-    /// Whether callers without a grant may talk to it.
+    /// Whether callers without a grant may talk to the agent.
     pub conversation: bool,
 }
 
-impl Default for Presence {
+impl Default for DiscoveryVisibility {
     fn default() -> Self {
         Self { listed: true, conversation: true }
     }

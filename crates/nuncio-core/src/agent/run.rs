@@ -11,7 +11,7 @@ use crate::text::LocalText;
 
 /// The backend that runs a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Run {
+pub enum RunSpec {
     Mcp {
         server: BackendName,
         tool: ToolName,
@@ -47,14 +47,14 @@ pub struct DeviceRun {
 pub struct HttpRun {
     pub method: HttpMethod,
     pub url: Template,
-    /// Values may refer to secrets.
+    /// Headers of the request; the values may refer to secrets.
     pub headers: Vec<(String, Template)>,
-    /// Without a body, methods that take one send the arguments as JSON.
+    /// Body of the request. Without it, methods that take a body send the arguments as JSON.
     pub body: Option<Template>,
 }
 
 string_enum! {
-    /// In the order in which they are listed to people.
+    /// HTTP methods of tools, in the order in which they are listed to people.
     pub enum HttpMethod {
         Get = "GET",
         Post = "POST",
@@ -124,12 +124,12 @@ pub enum McpTransport {
     Stdio {
         /// Program and arguments; never empty.
         argv: Vec<String>,
-        /// Templates that may refer to secrets.
+        /// Environment variables; the values are templates that may refer to secrets.
         env: Vec<(String, Template)>,
     },
     Http {
         url: Url,
-        /// Sent with each request; values may refer to secrets.
+        /// Headers sent with each request; the values may refer to secrets.
         headers: Vec<(String, Template)>,
     },
 }
@@ -137,7 +137,7 @@ pub enum McpTransport {
 /// Selects the MCP server's tools that the agent offers unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpImport {
-    /// `None` imports all.
+    /// Names of the imported tools; `None` imports all.
     pub only: Option<Vec<ToolName>>,
     /// Permission that callers of the imported tools need.
     pub scope: Option<ScopeId>,

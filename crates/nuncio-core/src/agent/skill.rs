@@ -7,19 +7,20 @@ use url::Url;
 
 use crate::ids::SkillId;
 use crate::string_enum;
+use crate::string_form::string_form;
 use crate::time::Timestamp;
 
 /// A tool, or a whole agent, offered to agents of other hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
-    /// Unique on this host.
+    /// Id of the skill, unique on this host.
     pub id: SkillId,
     pub name: String,
     pub description: String,
     pub version: SkillVersion,
     pub kind: CapabilityType,
     pub access: SkillAccess,
-    /// Authentication method for callers.
+    /// How the skill's callers authenticate.
     pub auth: SkillAuth,
     pub method: SkillMethod,
     pub tags: Vec<String>,
@@ -59,28 +60,18 @@ impl std::fmt::Display for SkillVersion {
     }
 }
 
-impl TryFrom<String> for SkillVersion {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text).ok_or_else(|| format!("{text:?} is not MAJOR.MINOR.PATCH"))
-    }
-}
-
-impl From<SkillVersion> for String {
-    fn from(version: SkillVersion) -> Self {
-        version.to_string()
-    }
-}
+string_form!(SkillVersion, |text| {
+    SkillVersion::parse(text).ok_or_else(|| format!("{text:?} is not MAJOR.MINOR.PATCH"))
+});
 
 string_enum! {
     /// The `type` of a skill descriptor.
     pub enum CapabilityType {
         Plugin = "plugin",
         Api = "api",
-        /// A source of answers.
+        /// The skill is a source of answers.
         Knowledge = "knowledge",
-        /// Work done by a machine or a person.
+        /// The skill is work done by a machine or a person.
         Task = "task",
     }
 }
@@ -88,11 +79,11 @@ string_enum! {
 string_enum! {
     /// The access policy of a skill.
     pub enum SkillAccess {
-        /// Everyone can find it; callers that pass its `auth` can use it.
+        /// Everyone can find the skill; callers that pass its `auth` can use it.
         Public = "public",
-        /// Everyone can find it; only authenticated callers with its permission can use it.
+        /// Everyone can find the skill; only authenticated callers with its permission can use it.
         Restricted = "restricted",
-        /// Hidden from everyone except authenticated callers with its permission.
+        /// The skill is hidden from everyone except authenticated callers with its permission.
         Private = "private",
     }
 }
@@ -100,7 +91,7 @@ string_enum! {
 /// How callers of a skill authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillAuth {
-    /// No authentication.
+    /// Callers do not authenticate.
     None,
     /// An API key of this server, sent in `header`.
     ApiKey { header: String },
@@ -140,7 +131,7 @@ string_enum! {
 }
 
 impl SkillMethod {
-    /// Whether inputs are in the query string.
+    /// Whether requests with this method carry the inputs in the query string.
     #[must_use]
     pub const fn has_query(self) -> bool {
         matches!(self, Self::Get | Self::Delete)
@@ -149,7 +140,7 @@ impl SkillMethod {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Includes the first attempt.
+    /// Largest number of attempts, including the first.
     pub max_attempts: u32,
     /// Delay before the second attempt; doubles with each further one.
     pub backoff: Duration,

@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 /// One change to permissions, accounts or data, in the same chain as the calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditEventRecord {
-    pub happened: AuditEvent,
+    #[serde(rename = "happened")]
+    pub event: AuditEvent,
     pub by: Principal,
     /// The operating-system account, if an operator acted on this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -51,9 +52,9 @@ pub struct AuditEventRecord {
 impl AuditEventRecord {
     /// An audit event record with all optional fields empty.
     #[must_use]
-    pub fn new(happened: AuditEvent, by: Principal, at: Timestamp) -> Self {
+    pub fn new(event: AuditEvent, by: Principal, at: Timestamp) -> Self {
         Self {
-            happened,
+            event,
             by,
             account: None,
             action: None,

@@ -6,7 +6,7 @@ use crate::ids::PersonName;
 use crate::principal::Principal;
 
 /// JSON fields whose value means the person if it equals their name or the name of one of their keys.
-const NAMED: [&str; 4] = ["person", "subject", "device", "user"];
+const PERSON_FIELDS: [&str; 4] = ["person", "subject", "device", "user"];
 
 /// The person to remove and the pseudonym.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Redaction {
         match value {
             Value::String(text) => {
                 let is_name = *text == self.name.as_str() || self.key_names.contains(text);
-                let by = if NAMED.contains(&key) && is_name {
+                let by = if PERSON_FIELDS.contains(&key) && is_name {
                     self.pseudonym.to_string()
                 } else if self.principals.iter().any(|principal| *text == principal.to_string()) {
                     Principal::Person(self.pseudonym.clone()).to_string()

@@ -9,7 +9,7 @@ use crate::ids::{ApprovalId, GrantId, MessageId, RelationId};
 
 /// The references of one record. Fields are in alphabetical order, so that the serialised JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct References {
+pub struct AuditReferences {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<ApprovalReference>,
     /// The messages that carried the call; more than one if the device could not decrypt the first.
@@ -20,7 +20,7 @@ pub struct References {
     pub rule: Option<PermissionSource>,
 }
 
-impl References {
+impl AuditReferences {
     /// Whether the record has no references, as in records of earlier versions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -84,7 +84,7 @@ mod tests {
     use crate::digest::canonical;
 
     #[test]
-    fn references_serialise_canonically_and_parse_back() {
+    fn audit_references_serialise_canonically_and_parse_back() {
         let ledger = LedgerReference { hash: Digest::ZERO, relation: RelationId::parse("rel_1").unwrap(), seq: 3 };
         let grant = PermissionSource::Grant { grant: GrantId::parse("grant_1").unwrap(), hash: Digest::ZERO };
         let rules = [
@@ -96,15 +96,15 @@ mod tests {
             PermissionSource::OtherRelay,
         ];
         for rule in rules.into_iter().chain([grant, PermissionSource::Ledger(ledger)]) {
-            let references = References {
+            let references = AuditReferences {
                 approval: Some(ApprovalReference { hash: Digest::ZERO, id: ApprovalId::parse("apr_1").unwrap() }),
                 messages: vec![MessageReference { envelope: Digest::ZERO, id: MessageId::parse("msg_1-1").unwrap() }],
                 rule: Some(rule),
             };
             let text = serde_json::to_string(&references).unwrap();
             assert_eq!(text.as_bytes(), canonical(&references));
-            assert_eq!(serde_json::from_str::<References>(&text).unwrap(), references);
+            assert_eq!(serde_json::from_str::<AuditReferences>(&text).unwrap(), references);
         }
-        assert!(References::default().is_empty());
+        assert!(AuditReferences::default().is_empty());
     }
 }

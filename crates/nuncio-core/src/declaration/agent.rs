@@ -6,7 +6,7 @@ use url::Url;
 use super::reader::{TomlItem, TomlTable};
 use super::skill::{self, SkillPublisher, SkillSource, moment};
 use super::source::cut;
-use crate::agent::{Owner, OwnerKind, Presence, Skill};
+use crate::agent::{DiscoveryVisibility, Owner, OwnerKind, Skill};
 use crate::ids::AgentName;
 use crate::time::Timestamp;
 
@@ -19,11 +19,11 @@ pub(super) struct AgentSection {
     pub(super) owner: Option<Owner>,
     pub(super) skill: Option<Skill>,
     pub(super) created: Option<Timestamp>,
-    pub(super) presence: Presence,
+    pub(super) presence: DiscoveryVisibility,
 }
 
 /// Last part of the skill id of an agent that is published as a whole.
-const WHOLE: &str = "ask";
+const WHOLE_AGENT_SKILL: &str = "ask";
 
 pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<AgentSection> {
     let table = root.required("agent", "[agent] with a name and a version")?.table()?;
@@ -37,7 +37,7 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<A
             skill.missing("description", "what it does, here or in [agent]");
         }
         let subject = SkillSource {
-            part: Some(WHOLE),
+            part: Some(WHOLE_AGENT_SKILL),
             name: title.as_deref().or(name.as_ref().map(AgentName::as_str)),
             description: description.as_deref(),
             scope: None,
@@ -56,7 +56,7 @@ fn version(item: &TomlItem<'_>) -> Option<Version> {
     match Version::parse(text) {
         Ok(version) => Some(version),
         Err(error) => {
-            item.spot.fault(
+            item.position.fault(
                 format!("{:?} is not a version: {error}", cut(text)),
                 r#"allowed: MAJOR.MINOR.PATCH, such as "1.0.0""#,
             );
@@ -78,19 +78,19 @@ fn email(item: &TomlItem<'_>) -> Option<String> {
     let text = item.any_text()?;
     let parts = text.split_once('@').filter(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'));
     if parts.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        item.spot.fault(format!("{:?} is not an e-mail address", cut(text)), "allowed: NAME@HOST");
+        item.position.fault(format!("{:?} is not an e-mail address", cut(text)), "allowed: NAME@HOST");
         return None;
     }
     Some(text.to_owned())
 }
 
 /// `anp = { … }`: visibility in ANP discovery.
-fn presence(table: &TomlTable<'_>) -> Presence {
-    let default = Presence::default();
+fn presence(table: &TomlTable<'_>) -> DiscoveryVisibility {
+    let default = DiscoveryVisibility::default();
     let listed = table.flag("listed").unwrap_or(default.listed);
     let conversation = table.flag("conversation").unwrap_or(default.conversation);
     table.finish();
-    Presence { listed, conversation }
+    DiscoveryVisibility { listed, conversation }
 }
 
 /// An `http:` or `https:` URL.
@@ -101,7 +101,7 @@ pub(super) fn web_address(item: &TomlItem<'_>) -> Option<Url> {
         Ok(url) => format!("its scheme is {:?}", url.scheme()),
         Err(error) => error.to_string(),
     };
-    item.spot.fault(
+    item.position.fault(
         format!("{:?} is not a web address: {problem}", cut(text)),
         r#"allowed: an address beginning with "https://" or "http://""#,
     );

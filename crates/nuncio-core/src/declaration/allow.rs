@@ -16,7 +16,7 @@ fn paths(table: &TomlTable<'_>, key: &'static str) -> Vec<String> {
     let Some(item) = table.item(key) else { return Vec::new() };
     let paths = item.distinct_texts().unwrap_or_default();
     for path in paths.iter().filter(|path| path.contains('\0') || path.starts_with('~') && !is_home(path)) {
-        item.spot.fault(
+        item.position.fault(
             format!("{path:?} is not a path"),
             "allowed: a path from the agent file's folder, from / or from ~/",
         );

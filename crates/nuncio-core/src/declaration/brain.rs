@@ -12,7 +12,7 @@ use crate::ids::AgentName;
 mod model;
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum BrainKind {
     Rules,
     Script,
     Model,
@@ -20,12 +20,12 @@ enum Kind {
     Aap,
 }
 
-const KINDS: [(&str, Kind); 5] = [
-    ("rules", Kind::Rules),
-    ("script", Kind::Script),
-    ("model", Kind::Model),
-    ("process", Kind::Process),
-    ("aap", Kind::Aap),
+const BRAIN_KINDS: [(&str, BrainKind); 5] = [
+    ("rules", BrainKind::Rules),
+    ("script", BrainKind::Script),
+    ("model", BrainKind::Model),
+    ("process", BrainKind::Process),
+    ("aap", BrainKind::Aap),
 ];
 
 /// Reads `[brain]`; without the section the agent has a rules brain.
@@ -33,24 +33,24 @@ pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Br
     let Some(table) = root.table("brain") else {
         return Some(rules(root, names, RulesSpec::default()));
     };
-    let Some(kind) = table.choice("kind", &KINDS) else {
+    let Some(kind) = table.choice("kind", &BRAIN_KINDS) else {
         // An unknown kind has unknown keys; the intents are still checked for faults.
         intents::read(root, names);
         return None;
     };
-    if !matches!(kind, Kind::Rules) {
+    if !matches!(kind, BrainKind::Rules) {
         table.refuse("fallback", r#"only a brain of kind "rules" has a fallback"#);
         root.refuse("intent", r#"only a brain of kind "rules" has intents"#);
     }
     let brain = match kind {
-        Kind::Rules => {
-            let fallback = table.item("fallback").and_then(|item| templates::read(&item, TemplateUse::Said, names));
+        BrainKind::Rules => {
+            let fallback = table.item("fallback").and_then(|item| templates::read(&item, TemplateUse::Reply, names));
             Some(rules(root, names, RulesSpec { fallback, intents: Vec::new() }))
         }
-        Kind::Script => Some(BrainSpec::Script),
-        Kind::Model => model::read(&table, names).map(|spec| BrainSpec::Model(Box::new(spec))),
-        Kind::Process => process(&table, names).map(BrainSpec::Process),
-        Kind::Aap => aap(&table, names).map(BrainSpec::Aap),
+        BrainKind::Script => Some(BrainSpec::Script),
+        BrainKind::Model => model::read(&table, names).map(|spec| BrainSpec::Model(Box::new(spec))),
+        BrainKind::Process => process(&table, names).map(BrainSpec::Process),
+        BrainKind::Aap => aap(&table, names).map(BrainSpec::Aap),
     };
     table.finish();
     brain
@@ -59,8 +59,8 @@ pub(super) fn read(root: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Br
 fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, mut rules: RulesSpec) -> BrainSpec {
     rules.intents = intents::read(root, names);
     if !root.has("intent") {
-        let spot = root.key_spot("brain").unwrap_or_else(|| root.spot.here("brain"));
-        spot.note("the brain matches no message", "a rules brain needs [[intent]] sections");
+        let position = root.key_position("brain").unwrap_or_else(|| root.position.here("brain"));
+        position.note("the brain matches no message", "a rules brain needs [[intent]] sections");
     }
     BrainSpec::Rules(rules)
 }
@@ -68,7 +68,7 @@ fn rules(root: &TomlTable<'_>, names: &DeclaredNames<'_>, mut rules: RulesSpec) 
 fn process(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<CommandRun> {
     let argv = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
     let argv = argv.and_then(|item| run::argv(&item));
-    let env = table.table("env").map(|table| run::env(&table, TemplateUse::Thinking, names));
+    let env = table.table("env").map(|table| run::env(&table, TemplateUse::BrainEnvironment, names));
     Some(CommandRun { argv: argv?, env: env.unwrap_or_default() })
 }
 

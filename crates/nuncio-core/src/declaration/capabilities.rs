@@ -22,7 +22,7 @@ pub(super) fn read(root: &TomlTable<'_>) -> Capabilities {
         if !(delta || message || none)
             && let Some(item) = table.peek("stream")
         {
-            item.spot.fault(
+            item.position.fault(
                 "found an empty list, so nobody could be answered",
                 r#"allowed: at least one of "delta", "message", "none""#,
             );

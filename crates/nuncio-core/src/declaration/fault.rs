@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::join_lines;
+
 /// An error or a warning about an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentFileFault {
@@ -33,19 +35,6 @@ impl fmt::Display for AgentFileFault {
 }
 
 /// All faults of an agent file in file order; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", join_lines(.0))]
 pub struct AgentFileFaults(pub Vec<AgentFileFault>);
-
-impl fmt::Display for AgentFileFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{fault}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for AgentFileFaults {}

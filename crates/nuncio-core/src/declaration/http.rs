@@ -1,21 +1,21 @@
 //! `run = { http = … }`: an HTTP request.
 
-use super::names::{DeclaredNames, ToolArguments};
+use super::names::{ArgumentNames, DeclaredNames};
 use super::reader::{TomlItem, TomlTable};
 use super::source::cut;
 use super::templates::{self, TemplateUse};
 use crate::agent::{HttpMethod, HttpRun};
 use crate::template::Template;
 
-pub(super) fn read(table: &TomlTable<'_>, input: &ToolArguments<'_>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
+pub(super) fn read(table: &TomlTable<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
     let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
     let method = match table.item("method") {
         Some(item) => item.choice(&methods),
         None => Some(HttpMethod::Get),
     };
     let url = table.required("url", "the URL of the request").and_then(|item| address(&item, input, names));
-    let headers = table.table("headers").map(|table| headers(&table, TemplateUse::Sent(input), names));
-    let body = table.item("body").and_then(|item| templates::read(&item, TemplateUse::Sent(input), names));
+    let headers = table.table("headers").map(|table| headers(&table, TemplateUse::BackendRequest(input), names));
+    let body = table.item("body").and_then(|item| templates::read(&item, TemplateUse::BackendRequest(input), names));
     table.finish();
     Some(HttpRun { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
 }
@@ -40,22 +40,22 @@ pub(super) fn is_header_name(name: &str) -> bool {
 }
 
 /// A URL template with a literal scheme. Values are percent-encoded, so a value could never supply the scheme.
-fn address(item: &TomlItem<'_>, input: &ToolArguments<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
+fn address(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.is_empty());
     let Some(host) = host else {
-        item.spot.fault(
+        item.position.fault(
             format!("{:?} is not a web address", cut(text)),
             r#"allowed: a template beginning with "https://" or "http://" and a host"#,
         );
         return None;
     };
     if host.contains("{{") {
-        item.spot.note(
+        item.position.note(
             "the host is filled in by the call",
             "whoever calls the tool chooses where the request and its headers go",
         );
     }
-    templates::read(item, TemplateUse::Sent(input), names)
+    templates::read(item, TemplateUse::BackendRequest(input), names)
 }

@@ -24,7 +24,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Intent> {
     let slots = slots::read(table, tool.as_ref().and_then(|tool| Some((tool, names.input(tool)?))), names);
     let patterns = table.item("patterns").and_then(|item| item.some_list("a list of patterns"));
     let patterns = patterns.map(|items| items.iter().filter_map(|item| pattern(item, &slot_names)).collect());
-    let said = |item: TomlItem<'_>| templates::read(&item, TemplateUse::Said, names);
+    let said = |item: TomlItem<'_>| templates::read(&item, TemplateUse::Reply, names);
     let answer = table.required("answer", "what to say").and_then(said);
     let failure = if table.has("tool") {
         table.item("failure").and_then(said)
@@ -33,7 +33,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Intent> {
         None
     };
     if !table.has("keywords") && !table.has("patterns") {
-        table.spot.fault("the intent can never match", "needed: keywords, patterns or both");
+        table.position.fault("the intent can never match", "needed: keywords, patterns or both");
     }
     if let Some(tool) = &tool {
         note_unfilled(table, tool, &slot_names, names);
@@ -59,7 +59,7 @@ fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
         } else {
             similar::help(group, "slots", slots.iter().copied())
         };
-        item.spot.fault(format!("the group {:?} is not a slot of the intent", cut(group)), help);
+        item.position.fault(format!("the group {:?} is not a slot of the intent", cut(group)), help);
     }
     Some(regex.as_str().to_owned())
 }
@@ -69,8 +69,8 @@ fn note_unfilled(table: &TomlTable<'_>, tool: &ToolName, slots: &BTreeSet<&str>,
     let required = names.input(tool).map(|input| input.required.as_slice()).unwrap_or_default();
     for argument in required.iter().filter(|argument| !slots.contains(*argument)) {
         let known = similar::list(slots.iter().copied());
-        let spot = table.key_spot("tool").unwrap_or_else(|| table.spot.clone());
-        spot.note(
+        let position = table.key_position("tool").unwrap_or_else(|| table.position.clone());
+        position.note(
             format!("{tool:?} cannot be called without {:?}, for which there is no slot", cut(argument)),
             if known.is_empty() { "the intent has no slots".to_owned() } else { format!("slots: {known}") },
         );

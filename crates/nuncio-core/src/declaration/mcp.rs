@@ -34,12 +34,12 @@ fn transport(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<McpTran
     match kind? {
         "command" => {
             table.refuse("headers", "allowed only with \"url\"");
-            let env = table.table("env").map(|table| run::env(&table, TemplateUse::Started, names));
+            let env = table.table("env").map(|table| run::env(&table, TemplateUse::ServerStart, names));
             Some(McpTransport::Stdio { argv: argv?, env: env.unwrap_or_default() })
         }
         _ => {
             table.refuse("env", "allowed only with \"command\"");
-            let headers = table.table("headers").map(|table| http::headers(&table, TemplateUse::Started, names));
+            let headers = table.table("headers").map(|table| http::headers(&table, TemplateUse::ServerStart, names));
             Some(McpTransport::Http { url: url?, headers: headers.unwrap_or_default() })
         }
     }
@@ -73,9 +73,10 @@ fn listed(item: &TomlItem<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<T
     for item in item.some_list("a list of tool names")? {
         let name = item.name(ToolName::parse)?;
         if names.has_tool(name.as_str()) {
-            item.spot.fault(format!("there is a [[tool]] {name:?} too"), "allowed: either the import or the [[tool]]");
+            item.position
+                .fault(format!("there is a [[tool]] {name:?} too"), "allowed: either the import or the [[tool]]");
         } else if !taken.insert(name.clone()) {
-            item.spot.fault(format!("{name:?} is already imported"), "allowed: each name once");
+            item.position.fault(format!("{name:?} is already imported"), "allowed: each name once");
         }
         tools.push(name);
     }

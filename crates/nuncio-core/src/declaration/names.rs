@@ -12,11 +12,11 @@ use super::source::cut;
 use crate::ids::{BackendName, OptionName, ScopeId, ToolName};
 
 pub(super) struct DeclaredNames<'a> {
-    tools: BTreeMap<&'a str, ToolArguments<'a>>,
+    tools: BTreeMap<&'a str, ArgumentNames<'a>>,
     scopes: BTreeSet<&'a str>,
     servers: BTreeSet<&'a str>,
     secrets: BTreeSet<&'a str>,
-    options: BTreeMap<&'a str, Secrecy>,
+    options: BTreeMap<&'a str, OptionSecrecy>,
     /// Names of declared tools, and of tools imported by name from MCP servers.
     callable: BTreeSet<&'a str>,
     /// Whether some MCP server imports all its tools, whose names are unknown to the parser.
@@ -25,7 +25,7 @@ pub(super) struct DeclaredNames<'a> {
 
 /// The arguments of a tool, as far as its schema lists them.
 #[derive(Default)]
-pub(super) struct ToolArguments<'a> {
+pub(super) struct ArgumentNames<'a> {
     /// Names of the arguments; `None` when the schema lists no properties.
     pub(super) properties: Option<BTreeSet<&'a str>>,
     pub(super) required: Vec<&'a str>,
@@ -33,9 +33,9 @@ pub(super) struct ToolArguments<'a> {
 
 /// Whether the value of an option may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Secrecy {
+pub(super) enum OptionSecrecy {
     /// The option's value is visible to everyone who may see the session.
-    Shown,
+    Public,
     /// The option's value is never shown.
     Secret,
 }
@@ -44,8 +44,8 @@ impl<'a> DeclaredNames<'a> {
     /// Collects the names and reports duplicates.
     pub(super) fn collect(root: &TomlTable<'a>) -> Self {
         let secrecy = |option: &TomlTable<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
-            Some("secret") => Secrecy::Secret,
-            _ => Secrecy::Shown,
+            Some("secret") => OptionSecrecy::Secret,
+            _ => OptionSecrecy::Public,
         };
         let options = unique(root, "option", "name", "option");
         unique(root, "intent", "name", "intent");
@@ -55,7 +55,7 @@ impl<'a> DeclaredNames<'a> {
         let imports = || servers.values().filter_map(|server| server.peek("import"));
         let tools: BTreeMap<_, _> = unique(root, "tool", "name", "tool")
             .into_iter()
-            .map(|(name, tool)| (name, ToolArguments::of(&tool)))
+            .map(|(name, tool)| (name, ArgumentNames::of(&tool)))
             .collect();
         let imported = imports().flat_map(|import| texts(&import));
         Self {
@@ -88,7 +88,7 @@ impl<'a> DeclaredNames<'a> {
     }
 
     /// The arguments of a tool that the file declares.
-    pub(super) fn input(&self, tool: &ToolName) -> Option<&ToolArguments<'a>> {
+    pub(super) fn input(&self, tool: &ToolName) -> Option<&ArgumentNames<'a>> {
         self.tools.get(tool.as_str())
     }
 
@@ -111,27 +111,28 @@ impl<'a> DeclaredNames<'a> {
             } else {
                 similar::help(name, "declared", self.secrets.iter().copied())
             };
-            item.spot.fault(format!("no secret is called {:?}", cut(name)), help);
+            item.position.fault(format!("no secret is called {:?}", cut(name)), help);
         }
         known
     }
 
     /// Reads a reference to an option, which must be as secret as its use requires.
-    pub(super) fn option(&self, item: &TomlItem<'_>, secrecy: Secrecy) -> Option<OptionName> {
+    pub(super) fn option(&self, item: &TomlItem<'_>, secrecy: OptionSecrecy) -> Option<OptionName> {
         let name = item.name(OptionName::parse)?;
         let declared: BTreeSet<_> = self.options.keys().copied().collect();
         if !known(item, name.as_str(), "option", &declared) {
             return None;
         }
         match (self.options.get(name.as_str()), secrecy) {
-            (Some(Secrecy::Shown), Secrecy::Secret) => {
-                item.spot.fault(
+            (Some(OptionSecrecy::Public), OptionSecrecy::Secret) => {
+                item.position.fault(
                     format!("{name:?} is visible to everyone who can read the session"),
                     r#"allowed: an option of type "secret""#,
                 );
             }
-            (Some(Secrecy::Secret), Secrecy::Shown) => {
-                item.spot.fault(format!("{name:?} is a secret"), r#"allowed: an option of type "text" or "select""#);
+            (Some(OptionSecrecy::Secret), OptionSecrecy::Public) => {
+                item.position
+                    .fault(format!("{name:?} is a secret"), r#"allowed: an option of type "text" or "select""#);
             }
             _ => return Some(name),
         }
@@ -139,12 +140,12 @@ impl<'a> DeclaredNames<'a> {
     }
 
     /// The declared options and the secrecy of their values.
-    pub(super) fn options(&self) -> &BTreeMap<&'a str, Secrecy> {
+    pub(super) fn options(&self) -> &BTreeMap<&'a str, OptionSecrecy> {
         &self.options
     }
 }
 
-impl<'a> ToolArguments<'a> {
+impl<'a> ArgumentNames<'a> {
     /// Reads the arguments from the tool's input schema.
     pub(super) fn of(tool: &TomlTable<'a>) -> Self {
         let schema = tool.peek("input");
@@ -171,8 +172,8 @@ fn unique<'a>(root: &TomlTable<'a>, section: &'static str, key: &str, what: &str
     for (name, table) in root.peek_named(section, key) {
         if let Some(first) = seen.get(name) {
             if let Some(item) = table.peek(key) {
-                let line = first.spot.line();
-                item.spot.fault(
+                let line = first.position.line();
+                item.position.fault(
                     format!("the {what} at line {line} already has this {key}"),
                     format!("allowed: one that no other {what} has"),
                 );
@@ -194,7 +195,7 @@ fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&st
     } else {
         similar::help(name, "declared", declared.iter().copied())
     };
-    item.spot.fault(format!("no [[{section}]] is called {:?}", cut(name)), help);
+    item.position.fault(format!("no [[{section}]] is called {:?}", cut(name)), help);
     false
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::reader::TomlTable;
 use super::templates::secrets_in;
-use crate::agent::{Agent, BrainSpec, McpTransport, Run, Sensitivity};
+use crate::agent::{Agent, BrainSpec, McpTransport, RunSpec, Sensitivity};
 use crate::ids::{BackendName, ScopeId};
 use crate::template::Template;
 
@@ -17,25 +17,25 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     let scopes: BTreeSet<_> = scopes.map(ScopeId::as_str).collect();
     for (id, table) in root.peek_named("scope", "id") {
         if !scopes.contains(id) {
-            table.spot.note("no tool needs this scope", "use it in a tool, or remove it");
+            table.position.note("no tool needs this scope", "use it in a tool, or remove it");
         }
     }
 
     let servers = agent.tools.iter().filter_map(|tool| match &tool.run {
-        Run::Mcp { server, .. } => Some(server),
-        Run::Http(_)
-        | Run::Command(_)
-        | Run::Human(_)
-        | Run::Skill(_)
-        | Run::Anp(_)
-        | Run::Answer(_)
-        | Run::Device(_) => None,
+        RunSpec::Mcp { server, .. } => Some(server),
+        RunSpec::Http(_)
+        | RunSpec::Command(_)
+        | RunSpec::Human(_)
+        | RunSpec::Skill(_)
+        | RunSpec::Anp(_)
+        | RunSpec::Answer(_)
+        | RunSpec::Device(_) => None,
     });
     let servers = servers.chain(imports().map(|(server, _)| &server.name));
     let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
     for (name, table) in root.peek_named("mcp", "name") {
         if !servers.contains(name) {
-            table.spot.note("no tool uses this server", "import its tools, or name it in a tool's run");
+            table.position.note("no tool uses this server", "import its tools, or name it in a tool's run");
         }
     }
 
@@ -44,7 +44,8 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     let secrets = root.peek("secrets").and_then(|item| item.table());
     for (name, item) in secrets.iter().flat_map(TomlTable::entries) {
         if !named.contains(name) {
-            item.spot.note("no template uses this secret", format!("write {{{{ secrets.{name} }}}}, or leave it out"));
+            item.position
+                .note("no template uses this secret", format!("write {{{{ secrets.{name} }}}}, or leave it out"));
         }
     }
 
@@ -53,11 +54,10 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
     };
     let called: BTreeSet<_> = rules.intents.iter().filter_map(|intent| intent.tool.as_ref()).collect();
     for (name, table) in root.peek_named("tool", "name") {
-        if agent
-            .tool(name)
-            .is_some_and(|tool| !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, Run::Device(_)))
-        {
-            table.spot.note("the tool cannot be called", "it is hidden, and no intent uses it");
+        if agent.tool(name).is_some_and(|tool| {
+            !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, RunSpec::Device(_))
+        }) {
+            table.position.note("the tool cannot be called", "it is hidden, and no intent uses it");
         }
     }
 }
@@ -65,13 +65,13 @@ pub(super) fn unused(agent: &Agent, root: &TomlTable<'_>) {
 /// Warns about server tools that change data under a `low` scope, which run without asking. On devices such scopes
 /// count as `medium`.
 pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
-    let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, Run::Device(_)));
+    let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, RunSpec::Device(_)));
     let imports = agent.mcp.iter().filter_map(|server| server.import.as_ref()?.scope.as_ref());
     let used: BTreeSet<_> = server_tools.filter_map(|tool| tool.scope.as_ref()).chain(imports).collect();
     for (id, table) in root.peek_named("scope", "id") {
         let Some(scope) = agent.scopes.iter().find(|scope| scope.id.as_str() == id) else { continue };
         if scope.sensitivity == Sensitivity::Low && scope.id.is_mutating() && used.contains(&scope.id) {
-            table.spot.here("sensitivity").note(
+            table.position.here("sensitivity").note(
                 "is \"low\", though the scope lets tools change something",
                 "calls under a low scope are not asked about; use \"medium\" or \"high\"",
             );
@@ -84,10 +84,10 @@ fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {
         match &tool.run {
-            Run::Mcp { .. } | Run::Human(_) | Run::Anp(_) | Run::Answer(_) | Run::Device(_) => {}
-            Run::Skill(skill) => templates.extend(skill.templates()),
-            Run::Http(http) => templates.extend(http.templates()),
-            Run::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),
+            RunSpec::Mcp { .. } | RunSpec::Human(_) | RunSpec::Anp(_) | RunSpec::Answer(_) | RunSpec::Device(_) => {}
+            RunSpec::Skill(skill) => templates.extend(skill.templates()),
+            RunSpec::Http(http) => templates.extend(http.templates()),
+            RunSpec::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),
         }
     }
     for server in &agent.mcp {

@@ -3,17 +3,18 @@
 use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
-use crate::agent::{AgentOption, OptionKind};
+use crate::agent::{AgentOption, OptionValueType};
 use crate::ids::OptionName;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum OptionType {
     Text,
     Secret,
     Select,
 }
 
-const KINDS: [(&str, Kind); 3] = [("text", Kind::Text), ("secret", Kind::Secret), ("select", Kind::Select)];
+const OPTION_TYPES: [(&str, OptionType); 3] =
+    [("text", OptionType::Text), ("secret", OptionType::Secret), ("select", OptionType::Select)];
 
 pub(super) fn read(root: &TomlTable<'_>) -> Vec<AgentOption> {
     root.tables("option", "name").iter().filter_map(option).collect()
@@ -21,12 +22,12 @@ pub(super) fn read(root: &TomlTable<'_>) -> Vec<AgentOption> {
 
 fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
     let name = table.name("name", OptionName::parse);
-    let kind = table.choice("type", &KINDS);
+    let kind = table.choice("type", &OPTION_TYPES);
     let title = table.optional_text("title");
     let description = table.optional_text("description");
     let choices = match kind {
-        Some(Kind::Select) => table.required("options", "the texts to choose from"),
-        Some(Kind::Text | Kind::Secret) => {
+        Some(OptionType::Select) => table.required("options", "the texts to choose from"),
+        Some(OptionType::Text | OptionType::Secret) => {
             table.refuse("options", r#"only an option of type "select" has options"#);
             None
         }
@@ -34,7 +35,7 @@ fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
     };
     let choices = choices.and_then(|item| item.distinct_texts());
     let default = match kind {
-        Some(Kind::Select) => table.required("default", "one of the options"),
+        Some(OptionType::Select) => table.required("default", "one of the options"),
         _ => table.item("default"),
     };
     let default = match default {
@@ -43,25 +44,25 @@ fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
     };
     table.finish();
     let kind = match kind? {
-        Kind::Text => OptionKind::Text,
-        Kind::Secret => OptionKind::Secret,
-        Kind::Select => OptionKind::Select(choices?),
+        OptionType::Text => OptionValueType::Text,
+        OptionType::Secret => OptionValueType::Secret,
+        OptionType::Select => OptionValueType::Select(choices?),
     };
     Some(AgentOption { name: name?, title, description, kind, default: default? })
 }
 
-fn default_value(item: &TomlItem<'_>, kind: Option<Kind>, choices: Option<&[String]>) -> Option<String> {
+fn default_value(item: &TomlItem<'_>, kind: Option<OptionType>, choices: Option<&[String]>) -> Option<String> {
     let text = item.any_text()?;
     // The value is not repeated in the message: it may be a real secret.
-    if kind == Some(Kind::Secret) && !text.is_empty() {
-        item.spot.fault("a secret has no default", r#"allowed: "", or no default at all"#);
+    if kind == Some(OptionType::Secret) && !text.is_empty() {
+        item.position.fault("a secret has no default", r#"allowed: "", or no default at all"#);
         return None;
     }
     if let Some(choices) = choices
         && !choices.iter().any(|choice| choice == text)
     {
         let help = similar::help(text, "allowed", choices.iter().map(String::as_str));
-        item.spot.fault(format!("found {:?}", cut(text)), help);
+        item.position.fault(format!("found {:?}", cut(text)), help);
         return None;
     }
     Some(text.to_owned())

@@ -38,12 +38,12 @@ fn one_information(table: &TomlTable<'_>, taken: &mut BTreeMap<String, usize>) -
 fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
     let path = item.name(InformationPath::parse)?;
     if let Some(line) = taken.get(path.stem()) {
-        item.spot.fault(
+        item.position.fault(
             format!("the file at line {line} already has the name {:?}", path.stem()),
             "allowed: a name that no other file has, whatever its folder",
         );
     } else {
-        taken.insert(path.stem().to_owned(), item.spot.line());
+        taken.insert(path.stem().to_owned(), item.position.line());
     }
     Some(path)
 }
@@ -113,7 +113,7 @@ fn interface(table: &TomlTable<'_>) -> Option<ElsewhereInterface> {
 
 fn bounded(tables: &[TomlTable<'_>], section: &str) {
     if let Some(one_more) = tables.get(MAX_SECTIONS) {
-        one_more.spot.fault(
+        one_more.position.fault(
             format!("one of {} sections [[{}]]", tables.len(), cut(section)),
             format!("allowed: at most {MAX_SECTIONS}"),
         );

@@ -15,7 +15,7 @@ use crate::ids::InvalidName;
 
 /// A table that records which of its keys were read.
 pub(super) struct TomlTable<'a> {
-    pub(super) spot: FilePosition<'a>,
+    pub(super) position: FilePosition<'a>,
     entries: &'a DeTable<'a>,
     known: RefCell<Vec<&'static str>>,
     refused: RefCell<Vec<&'static str>>,
@@ -23,7 +23,7 @@ pub(super) struct TomlTable<'a> {
 
 /// A TOML value with its position in the file.
 pub(super) struct TomlItem<'a> {
-    pub(super) spot: FilePosition<'a>,
+    pub(super) position: FilePosition<'a>,
     pub(super) value: &'a DeValue<'a>,
 }
 
@@ -32,8 +32,8 @@ impl<'a> TomlTable<'a> {
         Self::new(source.root(), entries)
     }
 
-    fn new(spot: FilePosition<'a>, entries: &'a DeTable<'a>) -> Self {
-        Self { spot, entries, known: RefCell::default(), refused: RefCell::default() }
+    fn new(position: FilePosition<'a>, entries: &'a DeTable<'a>) -> Self {
+        Self { position, entries, known: RefCell::default(), refused: RefCell::default() }
     }
 
     /// The value of an optional key.
@@ -58,7 +58,7 @@ impl<'a> TomlTable<'a> {
 
     /// The value of a key. Does not mark the key as read.
     pub(super) fn peek(&self, key: &str) -> Option<TomlItem<'a>> {
-        self.entries.get(key).map(|value| TomlItem::new(&self.spot, key, value))
+        self.entries.get(key).map(|value| TomlItem::new(&self.position, key, value))
     }
 
     /// A required, non-empty text.
@@ -109,11 +109,11 @@ impl<'a> TomlTable<'a> {
         let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| {
             let own_name = value.get_ref().as_table().and_then(|table| table.get(name));
             let own_name = own_name.and_then(|name| name.get_ref().as_str());
-            let spot = match own_name {
-                Some(own_name) => item.spot.named(value.span().start, own_name),
-                None => item.spot.numbered(value.span().start, index),
+            let position = match own_name {
+                Some(own_name) => item.position.named(value.span().start, own_name),
+                None => item.position.numbered(value.span().start, index),
             };
-            TomlItem { spot, value: value.get_ref() }.table()
+            TomlItem { position, value: value.get_ref() }.table()
         };
         tables.iter().enumerate().filter_map(read).collect()
     }
@@ -127,8 +127,8 @@ impl<'a> TomlTable<'a> {
         let read = |section: &'a Spanned<DeValue<'a>>| {
             let entries = section.get_ref().as_table()?;
             let own_name = entries.get(name)?.get_ref().as_str()?;
-            let spot = item.spot.named(section.span().start, own_name);
-            Some((own_name, TomlTable::new(spot, entries)))
+            let position = item.position.named(section.span().start, own_name);
+            Some((own_name, TomlTable::new(position, entries)))
         };
         sections.filter_map(read).collect()
     }
@@ -139,12 +139,13 @@ impl<'a> TomlTable<'a> {
         let listed = similar::list(keys.iter().copied());
         let mut given = keys.iter().filter(|key| self.has(key));
         let Some(first) = given.next() else {
-            self.spot.fault(format!("has none of {listed}"), "needed: one of them");
+            self.position.fault(format!("has none of {listed}"), "needed: one of them");
             return None;
         };
         for second in given {
-            if let Some(spot) = self.key_spot(second) {
-                spot.fault(format!("not allowed together with {first:?}"), format!("allowed: only one of {listed}"));
+            if let Some(position) = self.key_position(second) {
+                position
+                    .fault(format!("not allowed together with {first:?}"), format!("allowed: only one of {listed}"));
             }
         }
         Some(first)
@@ -161,21 +162,21 @@ impl<'a> TomlTable<'a> {
         entries.sort_by_key(|(key, _)| key.span().start);
         let read = |(key, value): (&'a Spanned<_>, _)| {
             let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
-            (key.as_ref(), TomlItem::new(&self.spot, key, value))
+            (key.as_ref(), TomlItem::new(&self.position, key, value))
         };
         entries.into_iter().map(read).collect()
     }
 
     /// Reports a missing key.
     pub(super) fn missing(&self, key: &str, what: &str) {
-        self.spot.here(key).fault("missing", format!("needed: {what}"));
+        self.position.here(key).fault("missing", format!("needed: {what}"));
     }
 
     /// Reports a key that is not allowed in this table, with the reason.
     pub(super) fn refuse(&self, key: &'static str, why: &str) {
         self.refused.borrow_mut().push(key);
-        if let Some(spot) = self.key_spot(key) {
-            spot.fault("not allowed here", why);
+        if let Some(position) = self.key_position(key) {
+            position.fault("not allowed here", why);
         }
     }
 
@@ -187,9 +188,9 @@ impl<'a> TomlTable<'a> {
             if known.contains(&word) || self.refused.borrow().contains(&word) {
                 continue;
             }
-            if let Some(spot) = self.key_spot(word) {
+            if let Some(position) = self.key_position(word) {
                 let help = similar::help(word, "allowed", known.iter().copied());
-                spot.fault("unknown key", help);
+                position.fault("unknown key", help);
             }
         }
     }
@@ -202,9 +203,9 @@ impl<'a> TomlTable<'a> {
     }
 
     /// Position of the key in the file, not of its value.
-    pub(super) fn key_spot(&self, key: &str) -> Option<FilePosition<'a>> {
+    pub(super) fn key_position(&self, key: &str) -> Option<FilePosition<'a>> {
         let (found, _) = self.entries.get_key_value(key)?;
-        Some(self.spot.inside(found.span().start, &segment(key)))
+        Some(self.position.inside(found.span().start, &segment(key)))
     }
 }
 
@@ -213,15 +214,15 @@ pub(super) type NameParser<T> = fn(&str) -> Result<T, InvalidName>;
 
 impl<'a> TomlItem<'a> {
     fn new(outer: &FilePosition<'a>, key: &str, value: &'a Spanned<DeValue<'a>>) -> Self {
-        let spot = outer.inside(value.span().start, &segment(key));
-        Self { spot, value: value.get_ref() }
+        let position = outer.inside(value.span().start, &segment(key));
+        Self { position, value: value.get_ref() }
     }
 
     /// A non-empty text.
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.any_text()?;
         if text.trim().is_empty() {
-            self.spot.fault("found an empty text", "allowed: a non-empty text");
+            self.position.fault("found an empty text", "allowed: a non-empty text");
             return None;
         }
         Some(text)
@@ -240,7 +241,7 @@ impl<'a> TomlItem<'a> {
         match parse(self.any_text()?) {
             Ok(name) => Some(name),
             Err(InvalidName { what, found, rule }) => {
-                self.spot.fault(format!("{found:?} is not {what}"), format!("allowed: {rule}"));
+                self.position.fault(format!("{found:?} is not {what}"), format!("allowed: {rule}"));
                 None
             }
         }
@@ -251,7 +252,7 @@ impl<'a> TomlItem<'a> {
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
             let help = similar::help(text, "allowed", words.iter().map(|(word, _)| *word));
-            self.spot.fault(format!("found {:?}", cut(text)), help);
+            self.position.fault(format!("found {:?}", cut(text)), help);
         }
         found.map(|(_, meaning)| *meaning)
     }
@@ -273,7 +274,7 @@ impl<'a> TomlItem<'a> {
         let number = u64::from_str_radix(digits.as_str(), digits.radix()).ok();
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {
-            self.spot.fault(format!("found {}", cut(&digits.to_string())), format!("allowed: {allowed}"));
+            self.position.fault(format!("found {}", cut(&digits.to_string())), format!("allowed: {allowed}"));
         }
         number
     }
@@ -294,14 +295,14 @@ impl<'a> TomlItem<'a> {
         };
         let number = number.filter(|number| range.contains(number));
         if number.is_none() {
-            self.spot.fault(format!("found {}", cut(&found)), format!("allowed: {allowed}"));
+            self.position.fault(format!("found {}", cut(&found)), format!("allowed: {allowed}"));
         }
         number
     }
 
     pub(super) fn table(&self) -> Option<TomlTable<'a>> {
         if let DeValue::Table(entries) = self.value {
-            return Some(TomlTable::new(self.spot.clone(), entries));
+            return Some(TomlTable::new(self.position.clone(), entries));
         }
         self.wrong_kind(match self.value {
             DeValue::Array(array) if is_sections(array) => "a single table, in single brackets",
@@ -316,7 +317,7 @@ impl<'a> TomlItem<'a> {
             return None;
         };
         let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| TomlItem {
-            spot: self.spot.numbered(value.span().start, index),
+            position: self.position.numbered(value.span().start, index),
             value: value.get_ref(),
         };
         Some(values.iter().enumerate().map(read).collect())
@@ -329,7 +330,7 @@ impl<'a> TomlItem<'a> {
         for item in self.some_list("a list of texts")? {
             let text = item.text()?;
             if !seen.insert(text) {
-                item.spot.fault(format!("{:?} is listed twice", cut(text)), "allowed: each once");
+                item.position.fault(format!("{:?} is listed twice", cut(text)), "allowed: each once");
                 return None;
             }
             texts.push(text.to_owned());
@@ -341,7 +342,7 @@ impl<'a> TomlItem<'a> {
     pub(super) fn some_list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
-            self.spot.fault("found an empty list", format!("allowed: {what}, not empty"));
+            self.position.fault("found an empty list", format!("allowed: {what}, not empty"));
             return None;
         }
         Some(items)
@@ -363,7 +364,7 @@ impl<'a> TomlItem<'a> {
             DeValue::Array(_) => "found a list".to_owned(),
             DeValue::Table(_) => "found a table".to_owned(),
         };
-        self.spot.fault(found, help);
+        self.position.fault(found, help);
     }
 }
 

@@ -6,19 +6,19 @@ mod human;
 mod skill;
 
 use super::http;
-use super::names::{DeclaredNames, ToolArguments};
+use super::names::{ArgumentNames, DeclaredNames};
 use super::reader::{TomlItem, TomlTable};
 use super::templates::{self, TemplateUse};
-use crate::agent::{AnpRun, CommandRun, Run};
+use crate::agent::{AnpRun, CommandRun, RunSpec};
 use crate::ids::ToolName;
 use crate::template::Template;
 
 pub(super) fn read(
     table: &TomlTable<'_>,
     own_name: Option<&ToolName>,
-    input: &ToolArguments<'_>,
+    input: &ArgumentNames<'_>,
     names: &DeclaredNames<'_>,
-) -> Option<Run> {
+) -> Option<RunSpec> {
     let kind = table.one_of(&["mcp", "http", "command", "human", "skill", "anp", "answer", "device"]);
     let server = table.item("mcp").and_then(|item| names.server(&item));
     let http = table.table("http").and_then(|table| http::read(&table, input, names));
@@ -27,7 +27,7 @@ pub(super) fn read(
     let skill = table.item("skill").and_then(|item| skill::read(&item, names));
     let agent = table.item("anp").and_then(|item| anp::target(&item));
     let device = table.item("device").and_then(|item| device::read(&item));
-    let answer = table.item("answer").and_then(|item| templates::read(&item, TemplateUse::Shown(input), names));
+    let answer = table.item("answer").and_then(|item| templates::read(&item, TemplateUse::TaskText(input), names));
     let tool = match kind {
         Some("mcp") => match table.item("tool") {
             Some(item) => item.name(ToolName::parse),
@@ -49,7 +49,7 @@ pub(super) fn read(
         }
     };
     let env = match kind {
-        Some("command") => table.table("env").map(|table| env(&table, TemplateUse::Sent(input), names)),
+        Some("command") => table.table("env").map(|table| env(&table, TemplateUse::BackendRequest(input), names)),
         _ => {
             table.refuse("env", "allowed only with \"command\"");
             None
@@ -57,14 +57,14 @@ pub(super) fn read(
     };
     table.finish();
     match kind? {
-        "mcp" => Some(Run::Mcp { server: server?, tool: tool? }),
-        "http" => Some(Run::Http(Box::new(http?))),
-        "human" => Some(Run::Human(human?)),
-        "skill" => Some(Run::Skill(Box::new(skill?))),
-        "anp" => Some(Run::Anp(Box::new(AnpRun { target: agent?, method: method? }))),
-        "answer" => Some(Run::Answer(answer?)),
-        "device" => Some(Run::Device(device?)),
-        _ => Some(Run::Command(CommandRun { argv: argv?, env: env.unwrap_or_default() })),
+        "mcp" => Some(RunSpec::Mcp { server: server?, tool: tool? }),
+        "http" => Some(RunSpec::Http(Box::new(http?))),
+        "human" => Some(RunSpec::Human(human?)),
+        "skill" => Some(RunSpec::Skill(Box::new(skill?))),
+        "anp" => Some(RunSpec::Anp(Box::new(AnpRun { target: agent?, method: method? }))),
+        "answer" => Some(RunSpec::Answer(answer?)),
+        "device" => Some(RunSpec::Device(device?)),
+        _ => Some(RunSpec::Command(CommandRun { argv: argv?, env: env.unwrap_or_default() })),
     }
 }
 
@@ -74,11 +74,11 @@ pub(super) fn argv(item: &TomlItem<'_>) -> Option<Vec<String>> {
     for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {
         let text = if index == 0 { word.text()? } else { word.any_text()? };
         if text.contains('\0') {
-            word.spot.fault("contains a NUL character", "allowed: a text without NUL");
+            word.position.fault("contains a NUL character", "allowed: a text without NUL");
             return None;
         }
         if text.contains("{{") {
-            word.spot.note(
+            word.position.note(
                 "is not expanded as a template",
                 "arguments are passed unchanged; only environment values are templates",
             );

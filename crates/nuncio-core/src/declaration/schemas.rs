@@ -28,11 +28,11 @@ fn compile(item: &TomlItem<'_>, compile: fn(Value) -> Result<Schema, SchemaError
     match compile(json(item)?) {
         Ok(schema) => Some(schema),
         Err(SchemaError::NotAnObject) => {
-            item.spot.fault("arguments are always an object", r#"needed: type = "object""#);
+            item.position.fault("arguments are always an object", r#"needed: type = "object""#);
             None
         }
         Err(error) => {
-            item.spot.fault(
+            item.position.fault(
                 format!("not a usable schema: {error}"),
                 "allowed: JSON Schema 2020-12 without remote references",
             );
@@ -48,7 +48,7 @@ fn note_required(item: &TomlItem<'_>, schema: &Value) {
     };
     for name in required.iter().filter_map(Value::as_str).filter(|name| !properties.contains_key(*name)) {
         let help = similar::help(name, "properties", properties.keys().map(String::as_str));
-        item.spot.note(format!("requires {:?}, which is not among its properties", cut(name)), help);
+        item.position.note(format!("requires {:?}, which is not among its properties", cut(name)), help);
     }
 }
 

@@ -26,7 +26,7 @@ fn scope(table: &TomlTable<'_>) -> Option<Scope> {
     let description_key = table.item("description_i18n_key").and_then(|item| i18n_key(&item));
     table.finish();
     let scope = Scope { id: id?, label: label?, description, sensitivity: sensitivity?, label_key, description_key };
-    note_untold(table, &scope);
+    note_missing_translations(table, &scope);
     Some(scope)
 }
 
@@ -36,7 +36,7 @@ pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if text.len() > 200 || !text.bytes().all(fits) {
         let allowed = r#"allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label""#;
-        item.spot.fault("is not a translation key", allowed);
+        item.position.fault("is not a translation key", allowed);
         return None;
     }
     Some(text.to_owned())
@@ -54,35 +54,35 @@ pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
     let mut texts = BTreeMap::new();
     for (language, item) in item.table()?.entries() {
         if !is_language(language) {
-            item.spot.fault("not a language", r#"allowed: a language tag such as "en" or "zh-CN""#);
+            item.position.fault("not a language", r#"allowed: a language tag such as "en" or "zh-CN""#);
         }
         if let Some(text) = item.text() {
             texts.insert(language.to_owned(), text.to_owned());
         }
     }
     if texts.is_empty() {
-        item.spot.fault("found no text", "allowed: at least one language");
+        item.position.fault("found no text", "allowed: at least one language");
     }
     LocalText::in_languages(texts)
 }
 
 /// Warns about languages in which the scope has a label but no description.
-fn note_untold(table: &TomlTable<'_>, scope: &Scope) {
+fn note_missing_translations(table: &TomlTable<'_>, scope: &Scope) {
     let Some(description) = &scope.description else {
         if scope.sensitivity == Sensitivity::High {
-            table.spot.here("description").note(
+            table.position.here("description").note(
                 "missing, though the sensitivity is high",
                 "whoever is asked sees only the label; add a sentence that says what is at stake",
             );
         }
         return;
     };
-    let told: Vec<_> = description.languages().map(|(tag, _)| tag).collect();
-    let untold: Vec<_> = scope.label.languages().map(|(tag, _)| tag).filter(|tag| !told.contains(tag)).collect();
-    if !untold.is_empty() {
-        let spot = table.key_spot("description").unwrap_or_else(|| table.spot.clone());
-        spot.note(
-            format!("not given in {}", similar::list(untold)),
+    let described: Vec<_> = description.languages().map(|(tag, _)| tag).collect();
+    let missing: Vec<_> = scope.label.languages().map(|(tag, _)| tag).filter(|tag| !described.contains(tag)).collect();
+    if !missing.is_empty() {
+        let position = table.key_position("description").unwrap_or_else(|| table.position.clone());
+        position.note(
+            format!("not given in {}", similar::list(missing)),
             "the label has these languages; give the description in them too",
         );
     }

@@ -17,7 +17,7 @@ pub(super) fn read(root: &TomlTable<'_>) -> Vec<(BackendName, SecretSource)> {
 fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)> {
     let nameable = is_identifier(name).then(|| BackendName::parse(name).ok()).flatten();
     if nameable.is_none() {
-        item.spot.fault(
+        item.position.fault(
             format!("{:?} cannot be used in a template", cut(name)),
             "allowed: 1 to 64 letters, digits and '_', not beginning with a digit",
         );
@@ -29,7 +29,7 @@ fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)
 fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
     // The value is not repeated in the message: it may be the secret itself.
     if !item.value.is_table() {
-        item.spot.fault(
+        item.position.fault(
             "a secret is not written into the agent file",
             r#"allowed: { env = "VARIABLE" } or { file = "path" }"#,
         );

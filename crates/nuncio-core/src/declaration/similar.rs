@@ -7,18 +7,17 @@ const MAX_LENGTH: usize = 64;
 
 /// The candidate that is closest to `word`, if one is close enough.
 pub(super) fn similar<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = letters(word);
-    if word.is_empty() || word.len() > MAX_LENGTH {
+    let (word, length) = (word.to_lowercase(), word.chars().count());
+    if length == 0 || length > MAX_LENGTH {
         return None;
     }
     // A third of the letters may differ, at most three.
-    let limit = word.len().div_ceil(3).min(3);
+    let limit = length.div_ceil(3).min(3);
     candidates
         .into_iter()
         .take(MAX_CANDIDATES)
-        .map(|candidate| (letters(candidate), candidate))
-        .filter(|(letters, _)| letters.len().abs_diff(word.len()) <= limit)
-        .map(|(letters, candidate)| (distance(&word, &letters), candidate))
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
+        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -38,9 +37,9 @@ pub(super) fn help<'a>(word: &str, label: &str, candidates: impl IntoIterator<It
 
 /// The candidates, quoted; a long list is cut.
 pub(super) fn list<'a>(candidates: impl IntoIterator<Item = &'a str>) -> String {
-    const SHOWN: usize = 20;
+    const MAX_SUGGESTIONS: usize = 20;
     let mut candidates = candidates.into_iter();
-    let shown: Vec<_> = candidates.by_ref().take(SHOWN).map(|candidate| format!("{candidate:?}")).collect();
+    let shown: Vec<_> = candidates.by_ref().take(MAX_SUGGESTIONS).map(|candidate| format!("{candidate:?}")).collect();
     let mut list = shown.join(", ");
     if candidates.next().is_some() {
         list.push_str(" and more");
@@ -48,34 +47,12 @@ pub(super) fn list<'a>(candidates: impl IntoIterator<Item = &'a str>) -> String 
     list
 }
 
-fn letters(word: &str) -> Vec<char> {
-    word.chars().flat_map(char::to_lowercase).collect()
-}
-
-/// Optimal string alignment distance: insertions, deletions, changes and swaps of neighbours.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, y) in b.iter().enumerate() {
-            let mut best = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
-                best = best.min(before_last[j - 1] + 1);
-            }
-            row.push(best);
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn typing_errors_get_a_suggestion() {
+    fn misspelled_key_gets_a_suggestion() {
         let keys = ["name", "title", "timeout_ms", "human_authorization"];
         for (slip, meant) in [
             ("nmae", "name"),
@@ -92,8 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn swapped_neighbours_have_distance_one() {
-        let of = |a: &str, b: &str| distance(&letters(a), &letters(b));
+    fn two_swapped_characters_count_as_one_typing_error() {
+        let of = strsim::osa_distance;
         assert_eq!(of("", ""), 0);
         assert_eq!(of("", "abc"), 3);
         assert_eq!(of("abcd", "abdc"), 1);

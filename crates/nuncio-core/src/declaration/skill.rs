@@ -83,7 +83,7 @@ fn method(item: &TomlItem<'_>, subject: &SkillSource<'_>) -> Option<SkillMethod>
     let nested = properties.into_iter().flatten().filter(|(_, schema)| nested(schema));
     let nested = similar::list(nested.map(|(key, _)| key.as_str()));
     if method.has_query() && !nested.is_empty() {
-        item.spot.note(
+        item.position.note(
             format!("inputs are sent in the query, with {nested} as JSON"),
             r#""POST" and "PUT" take every input as it is"#,
         );
@@ -99,26 +99,26 @@ fn history(table: &TomlTable<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     if let (Some(created_at), Some(updated_at), Some(item)) = (created_at, updated_at, updated)
         && updated_at < created_at
     {
-        item.spot.fault("is before \"created_at\"", "allowed: the same time, or a later one");
+        item.position.fault("is before \"created_at\"", "allowed: the same time, or a later one");
     }
     (created_at, updated_at)
 }
 
 /// Reads a time, given as text or as a TOML date. A date without time means midnight UTC.
 pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
-    const ALLOWED: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
+    const ALLOWED_TIMES: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
     let text = match item.value {
         DeValue::String(text) => text.to_string(),
         DeValue::Datetime(moment) => moment.to_string(),
         _ => {
-            item.wrong_kind(ALLOWED);
+            item.wrong_kind(ALLOWED_TIMES);
             return None;
         }
     };
     let day_alone = text.len() == "2026-01-15".len();
     let moment = Timestamp::try_from(if day_alone { format!("{text}T00:00:00Z") } else { text.clone() });
     if moment.is_err() {
-        item.spot.fault(format!("found {:?}", cut(&text)), format!("allowed: {ALLOWED}"));
+        item.position.fault(format!("found {:?}", cut(&text)), format!("allowed: {ALLOWED_TIMES}"));
     }
     moment.ok()
 }
@@ -136,8 +136,8 @@ fn retry(table: &TomlTable<'_>) -> Option<RetryPolicy> {
 
 /// Warns that anonymous callers have only the scopes granted to `anonymous`.
 fn note_anonymous(table: &TomlTable<'_>, scope: &str, publisher: &SkillPublisher) {
-    let spot = table.key_spot("auth").unwrap_or_else(|| table.spot.clone());
-    spot.note(
+    let position = table.key_position("auth").unwrap_or_else(|| table.position.clone());
+    position.note(
         format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),
         format!("until `nuncio grant create anonymous {} {}` they are refused", publisher.shown_name(), cut(scope)),
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use toml::de::DeValue;
 
-use super::names::{DeclaredNames, ToolArguments};
+use super::names::{ArgumentNames, DeclaredNames};
 use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use super::source::cut;
@@ -14,7 +14,7 @@ use crate::agent::{Slot, SlotKind};
 use crate::ids::ToolName;
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum SlotType {
     Text,
     Date,
     Integer,
@@ -22,18 +22,18 @@ enum Kind {
     Pattern,
 }
 
-const KINDS: [(&str, Kind); 5] = [
-    ("text", Kind::Text),
-    ("date", Kind::Date),
-    ("integer", Kind::Integer),
-    ("choice", Kind::Choice),
-    ("pattern", Kind::Pattern),
+const SLOT_TYPES: [(&str, SlotType); 5] = [
+    ("text", SlotType::Text),
+    ("date", SlotType::Date),
+    ("integer", SlotType::Integer),
+    ("choice", SlotType::Choice),
+    ("pattern", SlotType::Pattern),
 ];
 
 /// The slots of an intent, which fill the arguments of its tool.
 pub(super) fn read(
     intent: &TomlTable<'_>,
-    tool: Option<(&ToolName, &ToolArguments<'_>)>,
+    tool: Option<(&ToolName, &ArgumentNames<'_>)>,
     names: &DeclaredNames<'_>,
 ) -> Vec<Slot> {
     let tables = intent.tables("slot", "name");
@@ -46,7 +46,7 @@ pub(super) fn read(
                 && let Some(name) = item.value.as_str()
             {
                 if !seen.insert(name) {
-                    item.spot.fault("the intent already has this slot", "allowed: each name once");
+                    item.position.fault("the intent already has this slot", "allowed: each name once");
                 }
                 check_argument(&item, name, tool);
             }
@@ -57,21 +57,21 @@ pub(super) fn read(
 
 fn slot(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Slot> {
     let name = table.text("name");
-    let kind = table.choice("type", &KINDS);
-    let choices = own_key(table, "choices", kind, Kind::Choice, "the words to choose from");
+    let kind = table.choice("type", &SLOT_TYPES);
+    let choices = own_key(table, "choices", kind, SlotType::Choice, "the words to choose from");
     let choices = choices.and_then(|item| item.distinct_texts());
-    let pattern = own_key(table, "pattern", kind, Kind::Pattern, "a regular expression");
+    let pattern = own_key(table, "pattern", kind, SlotType::Pattern, "a regular expression");
     let pattern = pattern.and_then(|item| regex(&item));
-    let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Said, names));
+    let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Reply, names));
     let default = table.item("default");
     let remember = table.flag("remember").unwrap_or(true);
     table.finish();
     let kind = match kind? {
-        Kind::Text => SlotKind::Text,
-        Kind::Date => SlotKind::Date,
-        Kind::Integer => SlotKind::Integer,
-        Kind::Choice => SlotKind::Choice(choices?),
-        Kind::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
+        SlotType::Text => SlotKind::Text,
+        SlotType::Date => SlotKind::Date,
+        SlotType::Integer => SlotKind::Integer,
+        SlotType::Choice => SlotKind::Choice(choices?),
+        SlotType::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
     };
     let default = default.and_then(|item| default_value(&item, &kind));
     Some(Slot { name: name?, kind, ask, default, remember })
@@ -81,14 +81,14 @@ fn slot(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Slot> {
 fn own_key<'a>(
     table: &TomlTable<'a>,
     key: &'static str,
-    kind: Option<Kind>,
-    owner: Kind,
+    kind: Option<SlotType>,
+    owner: SlotType,
     what: &str,
 ) -> Option<TomlItem<'a>> {
     match kind {
         Some(kind) if kind == owner => table.required(key, what),
         Some(_) => {
-            let owner = KINDS.iter().find(|(_, kind)| *kind == owner).map_or("other", |(word, _)| word);
+            let owner = SLOT_TYPES.iter().find(|(_, kind)| *kind == owner).map_or("other", |(word, _)| word);
             table.refuse(key, &format!("only a slot of type {owner:?} has this"));
             None
         }
@@ -110,12 +110,12 @@ fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
         }
         _ => return Some(written),
     };
-    item.spot.fault(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"));
+    item.position.fault(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"));
     None
 }
 
 /// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
-fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &ToolArguments<'_>)>) {
+fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &ArgumentNames<'_>)>) {
     let Some((tool, input)) = tool else {
         return;
     };
@@ -128,7 +128,7 @@ fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &Too
         } else {
             similar::help(name, "it takes", properties.iter().copied())
         };
-        item.spot.fault(format!("{tool:?} takes no argument {:?}", cut(name)), help);
+        item.position.fault(format!("{tool:?} takes no argument {:?}", cut(name)), help);
     }
 }
 
@@ -141,7 +141,8 @@ pub(super) fn regex(item: &TomlItem<'_>) -> Option<Regex> {
             let drawn = error.to_string();
             let reason = drawn.lines().last().unwrap_or_default();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-            item.spot.fault(format!("not a pattern: {reason}"), "allowed: a regular expression of Rust's regex crate");
+            item.position
+                .fault(format!("not a pattern: {reason}"), "allowed: a regular expression of Rust's regex crate");
             None
         }
     }

@@ -34,11 +34,11 @@ impl<'a> AgentFileSource<'a> {
     }
 
     pub(super) fn root(&'a self) -> FilePosition<'a> {
-        self.spot(0)
+        self.position(0)
     }
 
     /// A position in the agent file without a key.
-    pub(super) fn spot(&'a self, offset: usize) -> FilePosition<'a> {
+    pub(super) fn position(&'a self, offset: usize) -> FilePosition<'a> {
         FilePosition { source: self, offset, key: String::new() }
     }
 
@@ -55,7 +55,7 @@ impl<'a> AgentFileSource<'a> {
     }
 
     /// Line and column of a byte offset, both starting at 1.
-    fn position(&self, offset: usize) -> (usize, usize) {
+    fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts[line - 1];
         let before = self.text.get(start..offset).unwrap_or_default();
@@ -64,14 +64,14 @@ impl<'a> AgentFileSource<'a> {
 }
 
 impl<'a> FilePosition<'a> {
-    /// Reports an error at this position.
-    pub(super) fn fault(&self, found: impl Into<String>, help: impl Into<FaultHelp>) {
+    /// Reports an error at this position; an empty `help` is left out.
+    pub(super) fn fault(&self, found: impl Into<String>, help: impl Into<String>) {
         let fault = self.describe(found.into(), help.into());
         self.source.faults.borrow_mut().push(fault);
     }
 
     /// Reports a warning at this position.
-    pub(super) fn note(&self, found: impl Into<String>, help: impl Into<FaultHelp>) {
+    pub(super) fn note(&self, found: impl Into<String>, help: impl Into<String>) {
         let note = self.describe(found.into(), help.into());
         self.source.notes.borrow_mut().push(note);
     }
@@ -103,40 +103,20 @@ impl<'a> FilePosition<'a> {
     }
 
     pub(super) fn line(&self) -> usize {
-        self.source.position(self.offset).0
+        self.source.line_and_column(self.offset).0
     }
 
-    fn describe(&self, found: String, help: FaultHelp) -> AgentFileFault {
-        let (line, column) = self.source.position(self.offset);
-        AgentFileFault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help: help.0 }
-    }
-}
-
-/// The optional second part of a fault: what is allowed.
-pub(super) struct FaultHelp(Option<String>);
-
-impl From<String> for FaultHelp {
-    fn from(text: String) -> Self {
-        Self(Some(text))
-    }
-}
-
-impl From<&str> for FaultHelp {
-    fn from(text: &str) -> Self {
-        Self(Some(text.to_owned()))
-    }
-}
-
-impl From<Option<String>> for FaultHelp {
-    fn from(text: Option<String>) -> Self {
-        Self(text)
+    fn describe(&self, found: String, help: String) -> AgentFileFault {
+        let (line, column) = self.source.line_and_column(self.offset);
+        let help = Some(help).filter(|help| !help.is_empty());
+        AgentFileFault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help }
     }
 }
 
 /// Shortens a text of the agent file for a message.
 pub(super) fn cut(text: &str) -> String {
-    const SHOWN: usize = 80;
-    let mut shown: String = text.chars().take(SHOWN).collect();
+    const MAX_SHOWN_CHARACTERS: usize = 80;
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
@@ -153,14 +133,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_count_lines_and_characters_from_one() {
+    fn file_positions_count_lines_and_characters_from_one() {
         let source = AgentFileSource::new("f", "a\r\n预b\n");
-        assert_eq!(source.position(0), (1, 1));
-        assert_eq!(source.position(3), (2, 1));
-        assert_eq!(source.position(6), (2, 2));
-        assert_eq!(source.position(8), (3, 1));
+        assert_eq!(source.line_and_column(0), (1, 1));
+        assert_eq!(source.line_and_column(3), (2, 1));
+        assert_eq!(source.line_and_column(6), (2, 2));
+        assert_eq!(source.line_and_column(8), (3, 1));
         // An offset past the end or inside a character gives a nearby position, not a panic.
-        assert_eq!(source.position(99), (3, 1));
-        assert_eq!(source.position(4), (2, 1));
+        assert_eq!(source.line_and_column(99), (3, 1));
+        assert_eq!(source.line_and_column(4), (2, 1));
     }
 }

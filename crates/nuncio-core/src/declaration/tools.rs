@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::names::{DeclaredNames, ToolArguments};
+use super::names::{ArgumentNames, DeclaredNames};
 use super::reader::TomlTable;
 use super::skill::{self, SkillPublisher, SkillSource};
 use super::{run, schemas};
-use crate::agent::{Run, Skill, Tool};
+use crate::agent::{RunSpec, Skill, Tool};
 use crate::ids::ToolName;
 use crate::schema::Schema;
 
@@ -33,8 +33,8 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPubli
     let output = table.item("output").and_then(|item| schemas::result(&item));
     let run = table.required("run", "the backend, such as { command = [\"date\"] }");
     let run = run.and_then(|item| item.table());
-    let run = run.and_then(|run| run::read(&run, name.as_ref(), &ToolArguments::of(table), names));
-    let for_devices = matches!(run, Some(Run::Device(_)));
+    let run = run.and_then(|run| run::read(&run, name.as_ref(), &ArgumentNames::of(table), names));
+    let for_devices = matches!(run, Some(RunSpec::Device(_)));
     if for_devices {
         check_device_tool(table, name.as_ref());
     }
@@ -81,7 +81,7 @@ fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
     if let (Some(name), Some(item)) = (name, table.peek("name"))
         && !fits(name.as_str())
     {
-        item.spot.fault(
+        item.position.fault(
             format!("{:?} is not a valid name for a device tool", name.as_str()),
             "allowed: 2 to 32 lower-case letters, digits and '_', beginning with a letter",
         );
@@ -95,7 +95,7 @@ fn read_skill(
     publisher: &SkillPublisher,
 ) -> Option<Skill> {
     if !callable {
-        table.spot.fault(
+        table.position.fault(
             "the skill could not be called, because the tool is hidden",
             "allowed: either the skill, or expose = false",
         );
@@ -107,7 +107,7 @@ fn timeout(table: &TomlTable<'_>) -> Duration {
     let run = table.peek("run").and_then(|item| item.value.as_table());
     let millis = if run.is_some_and(|run| run.contains_key("human")) {
         if !table.has("output") {
-            table.spot.here("output").note(
+            table.position.here("output").note(
                 "missing, so that whoever does it answers in one field of text",
                 "describe the answer with a JSON Schema, and they get a form for it",
             );

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{Event, EventLog, OutputKind};
 use crate::ids::CallId;
 use crate::message::{Block, Content, Message, ToolCall};
-use crate::turn::{Stop, StopReason};
+use crate::turn::{StopReason, TurnOutcome};
 
 #[derive(Deserialize)]
 struct ToolResult {
@@ -17,7 +17,7 @@ struct ToolResult {
 impl EventLog {
     /// How the turn ended; `None` while it runs.
     #[must_use]
-    pub fn stop(&self) -> Option<Stop> {
+    pub fn stop(&self) -> Option<TurnOutcome> {
         match self.event(self.len().checked_sub(1)?)? {
             Event::Stopped(json) => serde_json::from_str(json).ok(),
             _ => None,
@@ -29,28 +29,28 @@ impl EventLog {
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
-        let mut said: Vec<Block> = Vec::new();
+        let mut blocks: Vec<Block> = Vec::new();
         let mut calls = false;
         for (_, event) in self.from(0) {
             match event {
                 Event::Started | Event::Delta(..) => {}
-                Event::Block(OutputKind::Text, text) => said.push(Block::text(text)),
-                Event::Block(OutputKind::Thinking, text) => said.push(Block::thinking(text)),
+                Event::Block(OutputKind::Text, text) => blocks.push(Block::text(text)),
+                Event::Block(OutputKind::Thinking, text) => blocks.push(Block::thinking(text)),
                 Event::ToolCall(json) => {
                     calls = true;
-                    said.extend(serde_json::from_str::<ToolCall>(json).ok().map(Block::tool_use));
+                    blocks.extend(serde_json::from_str::<ToolCall>(json).ok().map(Block::tool_use));
                 }
                 Event::ToolResult(json) => {
-                    flush(&mut messages, &mut said);
+                    flush(&mut messages, &mut blocks);
                     calls = false;
                     let result = serde_json::from_str::<ToolResult>(json).ok();
                     messages.extend(result.map(|result| Message::tool(result.tool_call_id, result.content)));
                 }
                 Event::Stopped(json) => {
-                    let failed =
-                        serde_json::from_str::<Stop>(json).is_ok_and(|stop| stop.stop_reason == StopReason::Error);
+                    let failed = serde_json::from_str::<TurnOutcome>(json)
+                        .is_ok_and(|stop| stop.stop_reason == StopReason::Error);
                     if !failed || calls {
-                        flush(&mut messages, &mut said);
+                        flush(&mut messages, &mut blocks);
                     }
                 }
             }
@@ -59,9 +59,9 @@ impl EventLog {
     }
 }
 
-fn flush(messages: &mut Vec<Message>, said: &mut Vec<Block>) {
-    if !said.is_empty() {
-        messages.push(Message::assistant(std::mem::take(said)));
+fn flush(messages: &mut Vec<Message>, blocks: &mut Vec<Block>) {
+    if !blocks.is_empty() {
+        messages.push(Message::assistant(std::mem::take(blocks)));
     }
 }
 
@@ -79,8 +79,8 @@ mod tests {
         }
     }
 
-    fn stop(stop_reason: StopReason) -> Stop {
-        Stop {
+    fn stop(stop_reason: StopReason) -> TurnOutcome {
+        TurnOutcome {
             stop_reason,
             turn_id: "s.1".into(),
             cancelled: false,

@@ -112,7 +112,7 @@ fn valid_ledger_yields_permissions_at_each_step() {
 }
 
 #[test]
-fn entries_after_revocation_are_refused() {
+fn ledger_entries_after_revocation_are_refused() {
     let mut entries = ledger();
     let last = entries[5].hash();
     entries.push(by_ada(entry(7, last, LedgerAction::Revoke, &["b", "c"], 60), "dev_1", 1));
@@ -128,7 +128,7 @@ fn entries_after_revocation_are_refused() {
 
 /// Attacks of a dishonest server without a device's key, each with the expected error.
 #[test]
-fn every_forged_entry_is_refused() {
+fn every_forged_ledger_entry_is_refused() {
     type Tamper = fn(&mut Vec<LedgerEntry>);
     let again: fn(Vec<LedgerEntry>) -> Vec<LedgerEntry> = |entries| rechain(entries, 1);
     let cases: &[(&str, Tamper, LedgerFault)] = &[
@@ -288,7 +288,7 @@ fn every_forged_entry_is_refused() {
 
 /// If a forger does not recompute the hashes, the next entry reveals the change.
 #[test]
-fn changed_entry_breaks_hash_of_next_entry() {
+fn changed_ledger_entry_breaks_hash_of_next_entry() {
     for place in 0..5 {
         let mut entries = ledger();
         // A well-formed change that only the signature reveals.
@@ -315,7 +315,7 @@ fn signature_with_other_label_is_refused() {
 }
 
 #[test]
-fn signed_bytes_of_entry_are_stable() {
+fn signed_bytes_of_a_ledger_entry_are_stable() {
     let entry = LedgerEntry { signature: None, ..ledger().remove(3) };
     let message = String::from_utf8(entry.message()).unwrap();
     let (label, json) = message.split_once('\n').unwrap();

@@ -20,7 +20,7 @@ pub fn verify(
 ) -> Result<LedgerState, LedgerFault> {
     let mut verifier = LedgerVerifier::new(devices, check);
     entries.iter().try_for_each(|entry| verifier.take(entry))?;
-    verifier.standing().ok_or(LedgerFault::Empty)
+    verifier.into_state().ok_or(LedgerFault::Empty)
 }
 
 /// The state that a valid ledger results in.
@@ -46,8 +46,8 @@ impl LedgerState {
     /// The scopes usable at `now`. A scope granted for one call may already be used; the ledger does not record that.
     pub fn effective(&self, now: Timestamp) -> impl Iterator<Item = &ScopeId> {
         let in_time = move |term: &GrantTerm| !matches!(term, GrantTerm::Until(end) if now >= *end);
-        let held = self.granted.iter().filter(move |(_, term)| in_time(term)).map(|(scope, _)| scope);
-        held.filter(|scope| !self.suspended.contains(*scope))
+        let granted = self.granted.iter().filter(move |(_, term)| in_time(term)).map(|(scope, _)| scope);
+        granted.filter(|scope| !self.suspended.contains(*scope))
     }
 }
 
@@ -80,7 +80,7 @@ pub enum LedgerFault {
     /// A person's entry has no signature.
     #[error("entry {0} is the person's, but no device signed it")]
     Unsigned(u64),
-    /// An entry's device is not the person's, or was not at that time.
+    /// The device of an entry does not belong to the person, or did not at the time of the entry.
     #[error("entry {seq} is signed by device {device}, which was not the person's at that time")]
     UnknownDevice { seq: u64, device: DeviceId },
     /// The signature of an entry is invalid: the entry was changed, or another key signed it.
@@ -92,25 +92,25 @@ pub enum LedgerFault {
 pub struct LedgerVerifier<'a> {
     devices: &'a [Device],
     check: &'a dyn CheckSignature,
-    standing: Option<LedgerState>,
+    state: Option<LedgerState>,
 }
 
 impl<'a> LedgerVerifier<'a> {
     #[must_use]
     pub fn new(devices: &'a [Device], check: &'a dyn CheckSignature) -> Self {
-        Self { devices, check, standing: None }
+        Self { devices, check, state: None }
     }
 
     /// The state after the entries so far; `None` before the first.
     #[must_use]
-    pub fn standing(self) -> Option<LedgerState> {
-        self.standing
+    pub fn into_state(self) -> Option<LedgerState> {
+        self.state
     }
 
     /// Verifies the next entry.
     pub fn take(&mut self, entry: &LedgerEntry) -> Result<(), LedgerFault> {
         let seq = entry.seq;
-        let head = self.standing.as_ref().map_or(ChainHead::START, |standing| standing.head);
+        let head = self.state.as_ref().map_or(ChainHead::START, |state| state.head);
         if seq != head.seq + 1 {
             return Err(LedgerFault::Gap { expected: head.seq + 1, found: seq });
         }
@@ -119,11 +119,11 @@ impl<'a> LedgerVerifier<'a> {
         }
         well_formed(entry)?;
         let person = self.made_by(entry)?;
-        let Some(standing) = self.standing.as_mut() else {
+        let Some(state) = self.state.as_mut() else {
             let Some(person) = person.filter(|_| entry.action == LedgerAction::Grant) else {
                 return Err(LedgerFault::Malformed { seq, why: "a ledger begins with the person's grant" });
             };
-            self.standing = Some(LedgerState {
+            self.state = Some(LedgerState {
                 relation: entry.relation_id.clone(),
                 agent: entry.agent_id.clone(),
                 person,
@@ -137,19 +137,19 @@ impl<'a> LedgerVerifier<'a> {
             });
             return Ok(());
         };
-        let same = standing.relation == entry.relation_id && standing.agent == entry.agent_id;
-        if !same || person.is_some_and(|person| person != standing.person) {
+        let same = state.relation == entry.relation_id && state.agent == entry.agent_id;
+        if !same || person.is_some_and(|person| person != state.person) {
             return Err(LedgerFault::Foreign(seq));
         }
-        if entry.at < standing.at {
+        if entry.at < state.at {
             return Err(LedgerFault::BackInTime(seq));
         }
-        if standing.ended {
+        if state.ended {
             return Err(LedgerFault::AfterTheEnd(seq));
         }
-        standing.apply(entry)?;
-        standing.head = ChainHead { seq, hash: entry.hash() };
-        standing.at = entry.at;
+        state.apply(entry)?;
+        state.head = ChainHead { seq, hash: entry.hash() };
+        state.at = entry.at;
         Ok(())
     }
 
@@ -167,8 +167,8 @@ impl<'a> LedgerVerifier<'a> {
         let (Some(id), Some(signature)) = (&entry.device_id, &entry.signature) else {
             return Err(LedgerFault::Unsigned(seq));
         };
-        let known = |device: &&Device| device.id == *id && device.person == *person && device.is_valid_at(entry.at);
-        let Some(device) = self.devices.iter().find(known) else {
+        let is_signer = |device: &&Device| device.id == *id && device.person == *person && device.is_valid_at(entry.at);
+        let Some(device) = self.devices.iter().find(is_signer) else {
             return Err(LedgerFault::UnknownDevice { seq, device: id.clone() });
         };
         if !self.check.holds(&device.key, &entry.message(), signature) {

@@ -34,26 +34,26 @@ pub(super) fn fallback(
     notes: &mut ManifestNotes,
 ) -> Option<LocalText> {
     let value = fields.map.get(name)?;
-    let place = fields.at(name);
+    let location = fields.at(name);
     match value {
         Value::String(text) => {
-            check(text, &place, length, notes);
+            check(text, &location, length, notes);
             Some(LocalText::english(text))
         }
         Value::Object(texts) if !texts.is_empty() => {
             let mut read = BTreeMap::new();
             for (language, text) in texts {
-                let place = pointer(&place, language);
+                let location = pointer(&location, language);
                 if !is_language(language) {
                     let message = "must be a language tag such as \"en\" or \"zh-CN\"".to_owned();
-                    notes.fault(ManifestRule::FallbackLanguage, &place, message);
+                    notes.fault(ManifestRule::FallbackLanguage, &location, message);
                 }
                 match text.as_str() {
                     Some(text) => {
-                        check(text, &place, length, notes);
+                        check(text, &location, length, notes);
                         read.insert(language.clone(), text.to_owned());
                     }
-                    None => notes.fault(ManifestRule::WrongType, &place, "must be a text".to_owned()),
+                    None => notes.fault(ManifestRule::WrongType, &location, "must be a text".to_owned()),
                 }
             }
             LocalText::in_languages(read)
@@ -65,9 +65,9 @@ pub(super) fn fallback(
     }
 }
 
-fn check(text: &str, place: &str, length: TextLength, notes: &mut ManifestNotes) {
+fn check(text: &str, location: &str, length: TextLength, notes: &mut ManifestNotes) {
     if let Some(why) = wrong(text, length) {
-        notes.fault(ManifestRule::FallbackText, place, why);
+        notes.fault(ManifestRule::FallbackText, location, why);
     }
 }
 

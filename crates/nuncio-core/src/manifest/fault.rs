@@ -2,47 +2,18 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::Code;
+use crate::text::join_lines;
+use crate::{Code, string_enum};
 
 /// Limit of reported faults per manifest.
 const MAX_FAULTS: usize = 256;
 
-macro_rules! rules {
-    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl $name {
-            pub const ALL: &[Self] = &[$(Self::$variant),*];
-
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),* }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.as_str())
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-    };
-}
-
-rules! {
+string_enum! {
     /// A rule that a manifest can break. Each comment states what the rule requires.
-    ManifestRule {
+    #[derive(PartialOrd, Ord)]
+    pub enum ManifestRule {
         /// The text is JSON.
         NotJson = "not_json",
         /// Nesting is within the limit of the parser.
@@ -130,9 +101,10 @@ impl ManifestRule {
     }
 }
 
-rules! {
+string_enum! {
     /// Why a manifest gets a warning: it is valid, but probably unintended.
-    WarningRule {
+    #[derive(PartialOrd, Ord)]
+    pub enum WarningRule {
         /// The manifest is large.
         Large = "large",
         /// A tool accepts arguments that its schema does not list.
@@ -166,7 +138,8 @@ pub struct ManifestWarning {
 }
 
 /// All broken rules of a manifest; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", join_lines(.0))]
 pub struct ManifestFaults(Vec<ManifestFault>);
 
 impl ManifestFaults {
@@ -192,20 +165,6 @@ impl ManifestFaults {
         }
     }
 }
-
-impl fmt::Display for ManifestFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{fault}")?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ManifestFaults {}
 
 impl fmt::Display for ManifestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,29 +14,29 @@ pub(super) const MAX_NODES: usize = 5_000;
 /// Length limit of a regular expression in an input schema, in characters.
 pub(super) const MAX_PATTERN: usize = 512;
 
-/// Compiles the input schema at JSON pointer `place` and records its faults.
-pub(super) fn read(source: &Value, place: &str, notes: &mut ManifestNotes) -> Option<Schema> {
+/// Compiles the input schema at JSON pointer `location` and records its faults.
+pub(super) fn read(source: &Value, location: &str, notes: &mut ManifestNotes) -> Option<Schema> {
     let before = notes.count();
     if source.get("type") != Some(&Value::from("object")) {
         let message = "must say \"type\": \"object\", since a tool's arguments are one".to_owned();
-        notes.fault(ManifestRule::SchemaNotObject, place, message);
+        notes.fault(ManifestRule::SchemaNotObject, location, message);
     }
     // A schema that is too deep or too large is not examined further.
     let depth = schema::depth(source);
     if depth > MAX_DEPTH {
         let message = format!("nests deeper than {MAX_DEPTH} levels; move parts into \"$defs\"");
-        notes.fault(ManifestRule::SchemaTooDeep, place, message);
+        notes.fault(ManifestRule::SchemaTooDeep, location, message);
     }
     let nodes = nodes(source);
     if nodes > MAX_NODES {
         let message = format!("has {nodes} values, at most {MAX_NODES} are allowed");
-        notes.fault(ManifestRule::SchemaTooLarge, place, message);
+        notes.fault(ManifestRule::SchemaTooLarge, location, message);
     }
-    draft(source, place, notes);
-    keywords::each(source, place, &mut |schema, at| {
+    draft(source, location, notes);
+    keywords::each(source, location, &mut |schema, at| {
         references(schema, at, notes);
         patterns(schema, at, notes);
-        if at != place && schema.get("$id").is_some() {
+        if at != location && schema.get("$id").is_some() {
             let message = "must not be there: it would change what references mean".to_owned();
             notes.fault(ManifestRule::SchemaRebased, &pointer(at, "$id"), message);
         }
@@ -44,31 +44,31 @@ pub(super) fn read(source: &Value, place: &str, notes: &mut ManifestNotes) -> Op
     if notes.count() > before {
         return None;
     }
-    let compiled = compile(source, place, notes);
+    let compiled = compile(source, location, notes);
     if compiled.is_some() && source.get("additionalProperties") != Some(&Value::Bool(false)) {
         let message = "is not false: the tool takes arguments that nobody agreed to; close the object".to_owned();
-        notes.warn(WarningRule::AdditionalProperties, &pointer(place, "additionalProperties"), message);
+        notes.warn(WarningRule::AdditionalProperties, &pointer(location, "additionalProperties"), message);
     }
     compiled
 }
 
-fn compile(source: &Value, place: &str, notes: &mut ManifestNotes) -> Option<Schema> {
+fn compile(source: &Value, location: &str, notes: &mut ManifestNotes) -> Option<Schema> {
     let mut invalid = |at: &str, message: String| notes.fault(ManifestRule::SchemaInvalid, at, message);
     match Schema::compile_arguments(source.clone()) {
         Ok(schema) => Some(schema),
         Err(SchemaError::Invalid(why)) => {
             let all: Vec<_> = jsonschema::draft202012::meta::validator()
                 .iter_errors(source)
-                .map(|error| (format!("{place}{}", error.instance_path()), error.to_string()))
+                .map(|error| (format!("{location}{}", error.instance_path()), error.to_string()))
                 .collect();
             all.iter().for_each(|(at, why)| invalid(at, why.clone()));
             if all.is_empty() {
-                invalid(place, why);
+                invalid(location, why);
             }
             None
         }
         Err(why) => {
-            invalid(place, why.to_string());
+            invalid(location, why.to_string());
             None
         }
     }
@@ -82,43 +82,43 @@ fn nodes(value: &Value) -> usize {
     }
 }
 
-fn draft(source: &Value, place: &str, notes: &mut ManifestNotes) {
+fn draft(source: &Value, location: &str, notes: &mut ManifestNotes) {
     let Some(found) = source.get("$schema") else { return };
     let is_2020 = |text: &str| text.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema";
     if !found.as_str().is_some_and(is_2020) {
         let message = format!("must be Draft 2020-12, found {}; leave it out or convert the schema", shown(found));
-        notes.fault(ManifestRule::SchemaDraft, &pointer(place, "$schema"), message);
+        notes.fault(ManifestRule::SchemaDraft, &pointer(location, "$schema"), message);
     }
 }
 
-fn references(schema: &Value, place: &str, notes: &mut ManifestNotes) {
+fn references(schema: &Value, location: &str, notes: &mut ManifestNotes) {
     for keyword in ["$ref", "$dynamicRef"] {
         let Some(target) = schema.get(keyword).and_then(Value::as_str) else { continue };
         if !target.starts_with('#') {
             let message = format!("must stay within the schema, such as \"#/$defs/name\", found {target:?}");
-            notes.fault(ManifestRule::SchemaReference, &pointer(place, keyword), message);
+            notes.fault(ManifestRule::SchemaReference, &pointer(location, keyword), message);
         }
     }
 }
 
-fn patterns(schema: &Value, place: &str, notes: &mut ManifestNotes) {
+fn patterns(schema: &Value, location: &str, notes: &mut ManifestNotes) {
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        pattern_fault(pattern, || pointer(place, "pattern"), notes);
+        pattern_fault(pattern, || pointer(location, "pattern"), notes);
     }
     let named = schema.get("patternProperties").and_then(Value::as_object);
     for pattern in named.into_iter().flat_map(|named| named.keys()) {
-        pattern_fault(pattern, || pointer(&pointer(place, "patternProperties"), pattern), notes);
+        pattern_fault(pattern, || pointer(&pointer(location, "patternProperties"), pattern), notes);
     }
 }
 
-fn pattern_fault(pattern: &str, place: impl Fn() -> String, notes: &mut ManifestNotes) {
+fn pattern_fault(pattern: &str, location: impl Fn() -> String, notes: &mut ManifestNotes) {
     let length = pattern.chars().count();
     if length > MAX_PATTERN {
         let message = format!("must not have more than {MAX_PATTERN} characters, found {length}");
-        notes.fault(ManifestRule::SchemaPattern, &place(), message);
+        notes.fault(ManifestRule::SchemaPattern, &location(), message);
     } else if let Some(found) = unbounded(pattern) {
         let message = format!("must not use {found}, which cannot be matched in linear time");
-        notes.fault(ManifestRule::SchemaPattern, &place(), message);
+        notes.fault(ManifestRule::SchemaPattern, &location(), message);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Preset scopes with translations, and the minimum sensitivity of scopes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::Deserialize;
 
@@ -18,7 +17,7 @@ const BUILT_IN: &str = include_str!("presets.toml");
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presets {
     scopes: BTreeMap<ScopeId, PresetScope>,
-    floors: BTreeMap<Family, Sensitivity>,
+    floors: BTreeMap<ScopeFamily, Sensitivity>,
 }
 
 /// A scope that every device has translations for.
@@ -36,7 +35,8 @@ pub struct PresetScope {
 }
 
 /// All faults in additions to the presets; never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
 pub struct PresetFaults(Vec<String>);
 
 impl PresetFaults {
@@ -45,14 +45,6 @@ impl PresetFaults {
         &self.0
     }
 }
-
-impl fmt::Display for PresetFaults {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
-}
-
-impl std::error::Error for PresetFaults {}
 
 impl Default for Presets {
     /// The four built-in scopes and the built-in floors.
@@ -123,14 +115,15 @@ impl Presets {
         })
     }
 
-    fn extend(&mut self, bundle: Bundle) -> Result<(), PresetFaults> {
+    fn extend(&mut self, bundle: PresetBundle) -> Result<(), PresetFaults> {
         let mut faults = Vec::new();
         let mut extended = self.clone();
         for (index, scope) in bundle.scope.into_iter().enumerate() {
-            extended.add_scope(scope, &mut Faults { place: format!("scope {}", index + 1), list: &mut faults });
+            extended.add_scope(scope, &mut EntryFaults { location: format!("scope {}", index + 1), list: &mut faults });
         }
         for (index, floor) in bundle.floor.into_iter().enumerate() {
-            extended.add_floor(&floor, &mut Faults { place: format!("floor {}", index + 1), list: &mut faults });
+            extended
+                .add_floor(&floor, &mut EntryFaults { location: format!("floor {}", index + 1), list: &mut faults });
         }
         if faults.is_empty() {
             *self = extended;
@@ -139,7 +132,7 @@ impl Presets {
         Err(PresetFaults(faults))
     }
 
-    fn add_scope(&mut self, added: BundleScope, faults: &mut Faults<'_>) {
+    fn add_scope(&mut self, added: PresetScopeEntry, faults: &mut EntryFaults<'_>) {
         let Some(id) = faults.id(&added.id) else { return };
         faults.texts("label", &added.label, TextLength::Label);
         faults.texts("description", &added.description, TextLength::Sentence);
@@ -175,8 +168,8 @@ impl Presets {
         self.scopes.insert(id, scope);
     }
 
-    fn add_floor(&mut self, added: &BundleFloor, faults: &mut Faults<'_>) {
-        let Some(family) = Family::parse(&added.family) else {
+    fn add_floor(&mut self, added: &PresetFloorEntry, faults: &mut EntryFaults<'_>) {
+        let Some(family) = ScopeFamily::parse(&added.family) else {
             return faults
                 .add("family", "must be a scope such as \"filesystem:write\", or all of a domain: \"shell:*\"");
         };
@@ -202,12 +195,12 @@ fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<Loca
 
 /// One scope, or every scope of a domain; in lower case, so that capitals do not bypass a floor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Family {
+enum ScopeFamily {
     One(String),
     Domain(String),
 }
 
-impl Family {
+impl ScopeFamily {
     fn parse(text: &str) -> Option<Self> {
         let (domain, all) = text.strip_suffix(":*").map_or((text, false), |domain| (domain, true));
         let name = ScopeId::parse(domain).ok()?.as_str().to_ascii_lowercase();
@@ -225,16 +218,16 @@ impl Family {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bundle {
+struct PresetBundle {
     #[serde(default)]
-    scope: Vec<BundleScope>,
+    scope: Vec<PresetScopeEntry>,
     #[serde(default)]
-    floor: Vec<BundleFloor>,
+    floor: Vec<PresetFloorEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BundleScope {
+struct PresetScopeEntry {
     id: String,
     sensitivity: Option<Sensitivity>,
     label_i18n_key: Option<String>,
@@ -247,20 +240,20 @@ struct BundleScope {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct BundleFloor {
+struct PresetFloorEntry {
     family: String,
     sensitivity: Sensitivity,
 }
 
 /// Collects the faults of one preset entry.
-struct Faults<'a> {
-    place: String,
+struct EntryFaults<'a> {
+    location: String,
     list: &'a mut Vec<String>,
 }
 
-impl Faults<'_> {
+impl EntryFaults<'_> {
     fn add(&mut self, field: &str, message: &str) {
-        self.list.push(format!("{}: {field} {message}", self.place));
+        self.list.push(format!("{}: {field} {message}", self.location));
     }
 
     fn id(&mut self, text: &str) -> Option<ScopeId> {

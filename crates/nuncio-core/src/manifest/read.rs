@@ -1,6 +1,6 @@
 //! Parsing of the manifest's outermost fields, and helpers for reading any field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use semver::Version;
@@ -95,21 +95,25 @@ fn is_exact(number: &Number) -> bool {
 /// An object of the manifest with its JSON pointer.
 pub(super) struct ManifestFields<'a> {
     pub(super) map: &'a Map<String, Value>,
-    place: String,
+    location: String,
 }
 
 impl<'a> ManifestFields<'a> {
-    pub(super) fn of(value: &'a Value, place: String, what: &str, notes: &mut ManifestNotes) -> Option<Self> {
+    pub(super) fn of(value: &'a Value, location: String, what: &str, notes: &mut ManifestNotes) -> Option<Self> {
         let Some(map) = value.as_object() else {
-            notes.fault(ManifestRule::WrongType, &place, format!("{what} must be an object, found {}", shown(value)));
+            notes.fault(
+                ManifestRule::WrongType,
+                &location,
+                format!("{what} must be an object, found {}", shown(value)),
+            );
             return None;
         };
-        Some(Self { map, place })
+        Some(Self { map, location })
     }
 
     /// The JSON pointer of a field.
     pub(super) fn at(&self, name: &str) -> String {
-        pointer(&self.place, name)
+        pointer(&self.location, name)
     }
 
     pub(super) fn required(&self, name: &str, notes: &mut ManifestNotes) -> Option<&'a Value> {
@@ -162,7 +166,7 @@ impl<'a> ManifestFields<'a> {
             self.wrong_type(name, "a list", value, notes);
             return None;
         };
-        Some(ManifestList { items, place: self.at(name) })
+        Some(ManifestList { items, location: self.at(name) })
     }
 
     pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut ManifestNotes) {
@@ -181,13 +185,29 @@ impl<'a> ManifestFields<'a> {
 /// A list of the manifest with its JSON pointer.
 pub(super) struct ManifestList<'a> {
     items: &'a [Value],
-    place: String,
+    location: String,
 }
 
 impl<'a> ManifestList<'a> {
-    /// Each item with its JSON pointer.
-    pub(super) fn items(&self) -> impl Iterator<Item = (&'a Value, String)> {
-        self.items.iter().enumerate().map(|(index, item)| (item, format!("{}/{index}", self.place)))
+    /// Reads every item with its JSON pointer; `None` if one has a fault. A value of `key` that an earlier item has is
+    /// a fault.
+    pub(super) fn read_unique<T>(
+        &self,
+        key: &str,
+        (rule, repeated): (ManifestRule, &str),
+        notes: &mut ManifestNotes,
+        mut read: impl FnMut(&'a Value, String, &mut ManifestNotes) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for (index, item) in self.items.iter().enumerate() {
+            let pointer = format!("{}/{index}", self.location);
+            if item.get(key).and_then(Value::as_str).is_some_and(|name| !seen.insert(name)) {
+                notes.fault(rule, &format!("{pointer}/{key}"), repeated.to_owned());
+            }
+            all.push(read(item, pointer, notes));
+        }
+        all.into_iter().collect()
     }
 }
 

@@ -1,7 +1,5 @@
 //! The `permission_scopes` of a manifest.
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
 use super::display_text::{self, TextLength};
@@ -12,7 +10,7 @@ use super::{ManifestScope, RESERVED_PREFIXES};
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
 
-const FIELDS: [&str; 6] =
+const SCOPE_FIELDS: [&str; 6] =
     ["id", "label_i18n_key", "description_i18n_key", "label_fallback", "description_fallback", "sensitivity"];
 
 pub(super) fn read(
@@ -20,24 +18,12 @@ pub(super) fn read(
     presets: &Presets,
     notes: &mut ManifestNotes,
 ) -> Option<Vec<ManifestScope>> {
-    let mut seen = HashSet::new();
-    let mut scopes = Vec::new();
-    let mut whole = true;
-    for (value, place) in list.items() {
-        let id = value.get("id").and_then(Value::as_str);
-        if id.is_some_and(|id| !seen.insert(id)) {
-            let message = "is declared above already; leave one".to_owned();
-            notes.fault(ManifestRule::ScopeDuplicate, &format!("{place}/id"), message);
-        }
-        let scope = scope(value, place, presets, notes);
-        whole &= scope.is_some();
-        scopes.extend(scope);
-    }
-    whole.then_some(scopes)
+    let repeated = (ManifestRule::ScopeDuplicate, "is declared above already; leave one");
+    list.read_unique("id", repeated, notes, |value, location, notes| scope(value, location, presets, notes))
 }
 
-fn scope(value: &Value, place: String, presets: &Presets, notes: &mut ManifestNotes) -> Option<ManifestScope> {
-    let fields = ManifestFields::of(value, place, "a scope", notes)?;
+fn scope(value: &Value, location: String, presets: &Presets, notes: &mut ManifestNotes) -> Option<ManifestScope> {
+    let fields = ManifestFields::of(value, location, "a scope", notes)?;
     let id = id(&fields, notes);
     let label_i18n_key = fields.i18n_key("label_i18n_key", notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
@@ -48,7 +34,7 @@ fn scope(value: &Value, place: String, presets: &Presets, notes: &mut ManifestNo
         words_missing(id, &fields, presets, notes);
         below_floor(id, sensitivity, &fields, presets, notes);
     }
-    fields.unknown(&FIELDS, notes);
+    fields.unknown(&SCOPE_FIELDS, notes);
     Some(ManifestScope {
         id: id?,
         label_i18n_key: label_i18n_key?,

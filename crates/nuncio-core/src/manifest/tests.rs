@@ -29,13 +29,13 @@ fn check(value: &Value) -> Result<CheckedManifest, ManifestFaults> {
 /// The example with values set at JSON pointers; null removes a value.
 fn with(changes: &[(&str, Value)]) -> Value {
     let mut manifest = example();
-    for (place, value) in changes {
-        let (parent, name) = place.rsplit_once('/').unwrap();
+    for (location, value) in changes {
+        let (parent, name) = location.rsplit_once('/').unwrap();
         match manifest.pointer_mut(parent).unwrap() {
             Value::Object(map) if value.is_null() => drop(map.remove(name)),
             Value::Object(map) => drop(map.insert(name.to_owned(), value.clone())),
             Value::Array(list) => list.push(value.clone()),
-            other => panic!("{place} leads into {other}"),
+            other => panic!("{location} leads into {other}"),
         }
     }
     manifest
@@ -61,7 +61,7 @@ fn writing_scope(more: &[(&str, Value)]) -> Value {
 }
 
 #[test]
-fn specification_example_is_valid() {
+fn manifest_example_of_the_specification_is_valid() {
     let checked = parse(EXAMPLE).unwrap();
     let manifest = &checked.manifest;
     assert_eq!(manifest.agent_version, Version::new(1, 0, 0));
@@ -81,7 +81,7 @@ fn specification_example_is_valid() {
 }
 
 #[test]
-fn unknown_fields_are_preserved_and_hashed() {
+fn unknown_manifest_fields_are_preserved_and_hashed() {
     let checked = check(&with(&[("/change_note", json!("why")), ("/tools/0/x-more", json!([1]))])).unwrap();
     assert_eq!(checked.manifest.source()["change_note"], "why");
     assert_ne!(checked.hash, parse(EXAMPLE).unwrap().hash);
@@ -267,11 +267,11 @@ fn rules() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[test]
-fn each_broken_rule_is_reported_with_its_pointer() {
+fn each_broken_manifest_rule_is_reported_with_its_pointer() {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for (rule, manifest, place) in rules() {
-        let faults = check(&manifest).expect_err(&format!("{rule} at {place}"));
-        assert_eq!(told(&faults), [(rule, place)], "{faults}");
+    for (rule, manifest, location) in rules() {
+        let faults = check(&manifest).expect_err(&format!("{rule} at {location}"));
+        assert_eq!(told(&faults), [(rule, location)], "{faults}");
         let fault = &faults.faults()[0];
         assert_eq!((faults.code(), fault.code), (fault.rule.code(), fault.rule.code()), "{faults}");
         seen.insert(rule);
@@ -283,7 +283,7 @@ fn each_broken_rule_is_reported_with_its_pointer() {
 }
 
 #[test]
-fn invalid_json_and_inexact_numbers_are_refused() {
+fn manifest_with_invalid_json_or_inexact_numbers_is_refused() {
     let tripped = |text: &str| {
         told(&parse(text).unwrap_err()).iter().map(|(rule, at)| format!("{rule} {at}")).collect::<Vec<_>>()
     };
@@ -347,7 +347,7 @@ fn all_manifest_faults_are_reported_together() {
 }
 
 #[test]
-fn size_limit_counts_canonical_bytes() {
+fn manifest_size_limit_counts_canonical_bytes() {
     // White space is not part of the canonical form.
     let spaced = EXAMPLE.replacen('{', &format!("{{{}", " ".repeat(2 * MAX_BYTES)), 1);
     assert!(spaced.len() > MAX_BYTES && spaced.len() < MAX_WRITTEN_BYTES);
@@ -372,7 +372,7 @@ fn size_limit_counts_canonical_bytes() {
 }
 
 #[test]
-fn values_exactly_at_the_limits_are_valid() {
+fn manifest_values_exactly_at_the_limits_are_valid() {
     let schema = |schema: Value| check(&with(&[("/tools/0/input_schema", schema)]));
     let deep = (0..30).fold(json!(true), |inner, _| json!({"items": inner}));
     assert_eq!(crate::schema::depth(&deep), 31);
@@ -411,8 +411,8 @@ fn input_schema_open_to_more_properties_or_missing_description_gets_a_warning() 
         if !open.is_null() {
             schema.insert("additionalProperties".to_owned(), open);
         }
-        let place = "/tools/0/input_schema/additionalProperties".to_owned();
-        assert_eq!(rules(&manifest), [("additional_properties".to_owned(), place)]);
+        let location = "/tools/0/input_schema/additionalProperties".to_owned();
+        assert_eq!(rules(&manifest), [("additional_properties".to_owned(), location)]);
     }
     assert_eq!(rules(&example()), [("description_fallback".to_owned(), "/tools/0/description_fallback".to_owned())]);
 }

@@ -1,6 +1,5 @@
 //! The `tools` of a manifest.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,7 +11,7 @@ use super::read::{ManifestFields, ManifestList, shown};
 use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
 use crate::ids::{ScopeId, ToolName};
 
-const FIELDS: [&str; 7] = [
+const TOOL_FIELDS: [&str; 7] = [
     "name",
     "description_i18n_key",
     "description_fallback",
@@ -28,30 +27,18 @@ pub(super) fn read(
     presets: &Presets,
     notes: &mut ManifestNotes,
 ) -> Option<Vec<ManifestTool>> {
-    let mut seen = HashSet::new();
-    let mut tools = Vec::new();
-    let mut whole = true;
-    for (value, place) in list.items() {
-        let name = value.get("name").and_then(Value::as_str);
-        if name.is_some_and(|name| !seen.insert(name)) {
-            let message = "is the name of a tool above already; choose another".to_owned();
-            notes.fault(ManifestRule::ToolDuplicate, &format!("{place}/name"), message);
-        }
-        let tool = tool(value, place, declared, presets, notes);
-        whole &= tool.is_some();
-        tools.extend(tool);
-    }
-    whole.then_some(tools)
+    let repeated = (ManifestRule::ToolDuplicate, "is the name of a tool above already; choose another");
+    list.read_unique("name", repeated, notes, |value, location, notes| tool(value, location, declared, presets, notes))
 }
 
 fn tool(
     value: &Value,
-    place: String,
+    location: String,
     declared: &[&str],
     presets: &Presets,
     notes: &mut ManifestNotes,
 ) -> Option<ManifestTool> {
-    let fields = ManifestFields::of(value, place, "a tool", notes)?;
+    let fields = ManifestFields::of(value, location, "a tool", notes)?;
     let name = name(&fields, notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
     let description_fallback = display_text::fallback(&fields, "description_fallback", TextLength::Sentence, notes);
@@ -67,7 +54,7 @@ fn tool(
         let message = "is missing: a client whose bundle has no such key cannot say what the tool does".to_owned();
         notes.warn(WarningRule::DescriptionFallback, &fields.at("description_fallback"), message);
     }
-    fields.unknown(&FIELDS, notes);
+    fields.unknown(&TOOL_FIELDS, notes);
     Some(ManifestTool {
         name: name?,
         description_i18n_key: description_i18n_key?,

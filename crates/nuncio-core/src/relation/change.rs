@@ -40,15 +40,15 @@ impl Relation {
     /// Applies a new manifest version to the relation: removes undeclared scopes, suspends changed ones, and restores
     /// those that are again as accepted. `None` if nothing changes.
     #[must_use]
-    pub fn judged(&self, new: &NewManifest<'_>) -> Option<RelationChange> {
+    pub fn with_manifest(&self, new: &NewManifest<'_>) -> Option<RelationChange> {
         if !self.is_active() {
             return None;
         }
         let manifest = ManifestRef { version: new.version, hash: new.hash };
         let at = new.at.max(self.updated_at);
         let before: BTreeSet<_> = self.suspended().cloned().collect();
-        let gone = self.grants.iter().map(|grant| &grant.scope).filter(|scope| !new.declared.contains(*scope));
-        let (mut next, mut entries) = match self.prune(gone.cloned().collect(), manifest, at) {
+        let undeclared = self.grants.iter().map(|grant| &grant.scope).filter(|scope| !new.declared.contains(*scope));
+        let (mut next, mut entries) = match self.prune(undeclared.cloned().collect(), manifest, at) {
             Some((next, entry)) => (next, vec![entry]),
             None => (self.clone(), Vec::new()),
         };
@@ -56,16 +56,16 @@ impl Relation {
 
         let granted: BTreeSet<_> =
             next.grants.iter().filter(|grant| grant.holds_at(at)).map(|grant| grant.scope.clone()).collect();
-        let mut asked: BTreeSet<_> = new.changed.intersection(&granted).cloned().collect();
-        asked.extend(new.fresh.iter().cloned());
+        let mut unconsented: BTreeSet<_> = new.changed.intersection(&granted).cloned().collect();
+        unconsented.extend(new.fresh.iter().cloned());
         let since = self.pending.as_ref().map_or(at, |pending| pending.since);
-        let scopes: Vec<_> = asked.iter().cloned().collect();
+        let scopes: Vec<_> = unconsented.iter().cloned().collect();
         next.pending =
             (!scopes.is_empty()).then_some(PendingReauth { scopes, version: new.version, hash: new.hash, since });
 
-        let held = |scope: &&ScopeId| next.grant(scope).is_some();
-        let suspended: BTreeSet<_> = asked.difference(&before).filter(held).cloned().collect();
-        let restored: BTreeSet<_> = before.difference(&asked).filter(held).cloned().collect();
+        let is_granted = |scope: &&ScopeId| next.grant(scope).is_some();
+        let suspended: BTreeSet<_> = unconsented.difference(&before).filter(is_granted).cloned().collect();
+        let restored: BTreeSet<_> = before.difference(&unconsented).filter(is_granted).cloned().collect();
         for (action, scopes) in [(LedgerAction::Suspend, &suspended), (LedgerAction::Restore, &restored)] {
             if scopes.is_empty() {
                 continue;

@@ -71,7 +71,7 @@ fn publish(
     fresh: &[&str],
     millis: i64,
 ) -> Option<RelationChange> {
-    relation.judged(&NewManifest {
+    relation.with_manifest(&NewManifest {
         version: number,
         hash: version(number).hash,
         declared: &set(declared),
@@ -316,7 +316,7 @@ proptest! {
                         fresh: &scopes(&fresh).intersection(&scopes(&declared)).cloned().collect(),
                         at: at(now),
                     };
-                    if let Some(judged) = relation.judged(&published) {
+                    if let Some(judged) = relation.with_manifest(&published) {
                         relation = judged.relation;
                         entries.extend(judged.entries);
                     }

@@ -25,7 +25,7 @@ pub enum HotelError {
     )]
     NoNights {
         check_in: Date,
-        /// Not after `check_in`.
+        /// Requested check-out date, which is not after `check_in`.
         check_out: Date,
     },
 

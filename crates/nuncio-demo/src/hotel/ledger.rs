@@ -36,27 +36,27 @@ impl HotelLedger {
         connection.busy_timeout(BUSY_TIMEOUT)?;
 
         let not_ours = || HotelError::NotALedger(path.display().to_string());
-        let found = Contents::of(&connection)?;
-        if found == Contents::Foreign {
+        let found = LedgerFileContents::of(&connection)?;
+        if found == LedgerFileContents::Foreign {
             return Err(not_ours());
         }
         enter_wal(&connection)?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
 
-        if found == Contents::Nothing {
+        if found == LedgerFileContents::Nothing {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             // Another process may have created it while this one waited for the lock.
-            match Contents::of(&transaction)? {
-                Contents::Nothing => {
+            match LedgerFileContents::of(&transaction)? {
+                LedgerFileContents::Nothing => {
                     transaction.execute_batch(SCHEMA)?;
                     inventory::insert_rooms(&transaction)?;
                     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
                     transaction.pragma_update(None, "user_version", REVISION)?;
                     transaction.commit()?;
                 }
-                Contents::Ledger => {}
-                Contents::Foreign => return Err(not_ours()),
+                LedgerFileContents::Ledger => {}
+                LedgerFileContents::Foreign => return Err(not_ours()),
             }
         }
         Ok(Self { connection })
@@ -64,13 +64,13 @@ impl HotelLedger {
 }
 
 #[derive(PartialEq, Eq)]
-enum Contents {
+enum LedgerFileContents {
     Nothing,
     Ledger,
     Foreign,
 }
 
-impl Contents {
+impl LedgerFileContents {
     fn of(connection: &Connection) -> rusqlite::Result<Self> {
         // One statement reads one snapshot, so that a half-finished creation is never seen.
         let (id, revision, tables): (i32, i32, i64) = connection.query_row(

@@ -15,7 +15,7 @@ string_enum! {
         Ran = "ok",
         Refused = "denied",
         Failed = "error",
-        /// Another device of the person ran it.
+        /// Another device of the person handled the call.
         Elsewhere = "elsewhere",
     }
 }
@@ -87,7 +87,7 @@ impl AuditLog {
     /// Every readable entry as one JSON line, oldest first, each with its own hash.
     pub(crate) fn lines(&self) -> String {
         let mut lines = String::new();
-        // The reader of the lines verifies them.
+        // The reader of the exported lines verifies the chain.
         let _ = self.walk(|chained| {
             let _ = writeln!(lines, "{}", chained.with_hash());
         });

@@ -37,8 +37,8 @@ impl Scene {
         }
     }
 
-    fn origin<'a>(&'a self, agent: &'a AgentId) -> Origin<'a> {
-        Origin { agent, conversation: &self.conversation, seq: 7, envelope: None }
+    fn origin<'a>(&'a self, agent: &'a AgentId) -> CallOrigin<'a> {
+        CallOrigin { agent, conversation: &self.conversation, seq: 7, envelope: None }
     }
 
     fn take(&self, call: &ToolCall) -> CallArrival {
@@ -50,8 +50,8 @@ impl Scene {
     }
 }
 
-fn done() -> Outcome {
-    Outcome::Ok { result: json!({"content": "x"}) }
+fn done() -> ToolOutcome {
+    ToolOutcome::Ok { result: json!({"content": "x"}) }
 }
 
 fn over() -> CallState {
@@ -73,7 +73,7 @@ fn finished_call_is_listed_as_unsent_until_marked_sent() {
 }
 
 #[test]
-fn repeated_call_is_not_new() {
+fn repeated_call_is_recognised_by_its_id_and_content() {
     let scene = Scene::new();
     let call = call("call_1", json!({"path": "a", "mode": 1}));
     assert_eq!(scene.take(&call), CallArrival::New);
@@ -116,15 +116,15 @@ fn open_calls_of_previous_process_get_error_answers() {
         .unwrap()
         .into_iter()
         .map(|(record, outcome)| {
-            let Outcome::Error { error_code, message } = outcome else { panic!("{outcome:?}") };
+            let ToolOutcome::Error { error_code, message } = outcome else { panic!("{outcome:?}") };
             assert_eq!(record.seq, 7);
             (record.call.call_id.to_string(), error_code, message.unwrap())
         })
         .collect();
     left.sort_by(|one, other| one.0.cmp(&other.0));
     let [(asked, unavailable, _), (running, broken, why)] = &left[..] else { panic!("{left:?}") };
-    assert_eq!((asked.as_str(), unavailable), ("call_asked", &ErrorCode::Unavailable));
-    assert_eq!((running.as_str(), broken), ("call_running", &ErrorCode::PlatformError));
+    assert_eq!((asked.as_str(), unavailable), ("call_asked", &ToolErrorCode::Unavailable));
+    assert_eq!((running.as_str(), broken), ("call_running", &ToolErrorCode::PlatformError));
     assert!(why.contains("may or may not"), "{why}");
 }
 

@@ -27,7 +27,7 @@ pub(super) enum BusError {
     #[error("{name}: {message}")]
     Refused { name: String, message: String },
     /// The reply has an unexpected type.
-    #[error("it answered something that cannot be read")]
+    #[error("its reply has an unexpected type")]
     Unreadable,
 }
 
@@ -50,7 +50,7 @@ impl BusError {
 
 /// Target of a call: a service, an object path and an interface.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Object<'a> {
+pub(super) struct BusObject<'a> {
     pub(super) service: &'static str,
     pub(super) path: &'a str,
     pub(super) interface: &'static str,
@@ -62,7 +62,7 @@ pub(super) struct Bus(Connection);
 impl Bus {
     /// Connects to the first address of a list that accepts. Only sockets of this machine are tried.
     pub(super) async fn open(addresses: &str) -> Result<Self, BusError> {
-        let mut last = BusError::Closed(format!("{addresses:?} names no socket of this machine"));
+        let mut last = BusError::Closed(format!("{addresses:?} has no local socket"));
         for socket in addresses.split(';').filter_map(socket) {
             let address = Address::new(Transport::Unix(Unix::new(socket)));
             match zbus::connection::Builder::address(address).build().await {
@@ -76,42 +76,42 @@ impl Bus {
     /// Calls a method and waits for the reply.
     pub(super) async fn call<R>(
         &self,
-        object: Object<'_>,
+        object: BusObject<'_>,
         method: &str,
         body: &(impl Serialize + DynamicType),
     ) -> Result<R, BusError>
     where
         R: for<'d> DynamicDeserialize<'d>,
     {
-        let Object { service, path, interface } = object;
+        let BusObject { service, path, interface } = object;
         let reply = self.0.call_method(Some(service), path, Some(interface), method, body).await;
         let reply = reply.map_err(|error| BusError::new(&error, service))?;
         reply.body().deserialize().map_err(|_| BusError::Unreadable)
     }
 
-    async fn property(&self, object: Object<'_>, name: &str) -> Result<OwnedVariant, BusError> {
-        self.call(Object { interface: PROPERTIES, ..object }, "Get", &(object.interface, name)).await
+    async fn property(&self, object: BusObject<'_>, name: &str) -> Result<OwnedVariant, BusError> {
+        self.call(BusObject { interface: PROPERTIES, ..object }, "Get", &(object.interface, name)).await
     }
 
-    async fn set(&self, object: Object<'_>, name: &str, value: Variant<'_>) -> Result<(), BusError> {
-        self.call(Object { interface: PROPERTIES, ..object }, "Set", &(object.interface, name, value)).await
+    async fn set(&self, object: BusObject<'_>, name: &str, value: Variant<'_>) -> Result<(), BusError> {
+        self.call(BusObject { interface: PROPERTIES, ..object }, "Set", &(object.interface, name, value)).await
     }
 
     /// Subscribes to a signal of an object.
-    pub(super) async fn listen(&self, object: Object<'_>, signal: &str) -> Result<Signals, BusError> {
-        let Object { service, path, interface } = object;
+    pub(super) async fn listen(&self, object: BusObject<'_>, signal: &str) -> Result<BusSignals, BusError> {
+        let BusObject { service, path, interface } = object;
         let rule = MatchRule::builder().msg_type(Type::Signal).sender(service).path(path).interface(interface);
         let stream = match rule.member(signal).build() {
             Ok(rule) => MessageStream::for_match_rule(rule, &self.0, None).await,
             Err(error) => Err(error),
         };
-        stream.map(Signals).map_err(|error| BusError::new(&error, service))
+        stream.map(BusSignals).map_err(|error| BusError::new(&error, service))
     }
 }
 
-pub(super) struct Signals(MessageStream);
+pub(super) struct BusSignals(MessageStream);
 
-impl Signals {
+impl BusSignals {
     pub(super) async fn next<R>(&mut self) -> Result<R, BusError>
     where
         R: for<'d> DynamicDeserialize<'d>,
@@ -149,7 +149,7 @@ fn unescaped(text: &str) -> Option<String> {
 }
 
 /// Desktop Notifications: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
-const NOTIFICATIONS: Object<'static> = Object {
+const NOTIFICATIONS: BusObject<'static> = BusObject {
     service: "org.freedesktop.Notifications",
     path: "/org/freedesktop/Notifications",
     interface: "org.freedesktop.Notifications",
@@ -160,8 +160,8 @@ pub(crate) async fn notify(bus: &str, title: &str, body: &str, time: Duration) -
     match tokio::time::timeout(time, show(bus, title, body)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error @ (BusError::Closed(_) | BusError::Absent(_)))) => Err(no_desktop(&error.to_string())),
-        Ok(Err(error)) => Err(ToolFailure::Failed(format!("the notice was not shown: {error}"))),
-        Err(_) => Err(ToolFailure::Failed("the desktop did not take the notice in time".to_owned())),
+        Ok(Err(error)) => Err(ToolFailure::Failed(format!("the notification was not shown: {error}"))),
+        Err(_) => Err(ToolFailure::Failed("the desktop did not show the notification in time".to_owned())),
     }
 }
 
@@ -180,21 +180,21 @@ fn escaped(text: &str) -> String {
 
 /// GeoClue: <https://www.freedesktop.org/software/geoclue/docs/>
 const GEOCLUE: &str = "org.freedesktop.GeoClue2";
-const MANAGER: Object<'static> = Object {
+const MANAGER: BusObject<'static> = BusObject {
     service: GEOCLUE,
     path: "/org/freedesktop/GeoClue2/Manager",
     interface: "org.freedesktop.GeoClue2.Manager",
 };
 /// Desktop id of Nuncio, which the system's settings may mention.
 const DESKTOP_ID: &str = "nuncio";
-const EXACT: u32 = 8;
+const EXACT_ACCURACY: u32 = 8;
 
 /// Asks the system's location service.
 pub(crate) async fn locate(bus: &str, time: Duration) -> Result<Value, ToolFailure> {
     match tokio::time::timeout(time, find_location(bus)).await {
         Ok(found) => found.map_err(|error| no_location(&error.to_string())),
         Err(_) => Err(ToolFailure::Failed(
-            "the system did not find this device in time: write your place into place.toml".to_owned(),
+            "the location service did not answer in time: write your location into place.toml".to_owned(),
         )),
     }
 }
@@ -202,13 +202,14 @@ pub(crate) async fn locate(bus: &str, time: Duration) -> Result<Value, ToolFailu
 async fn find_location(bus: &str) -> Result<Value, BusError> {
     let bus = Bus::open(bus).await?;
     let client: OwnedObjectPath = bus.call(MANAGER, "GetClient", &()).await?;
-    let client = Object { service: GEOCLUE, path: client.as_str(), interface: "org.freedesktop.GeoClue2.Client" };
+    let client = BusObject { service: GEOCLUE, path: client.as_str(), interface: "org.freedesktop.GeoClue2.Client" };
     bus.set(client, "DesktopId", DESKTOP_ID.into()).await?;
-    bus.set(client, "RequestedAccuracyLevel", EXACT.into()).await?;
+    bus.set(client, "RequestedAccuracyLevel", EXACT_ACCURACY.into()).await?;
     let mut updates = bus.listen(client, "LocationUpdated").await?;
     let () = bus.call(client, "Start", &()).await?;
     let (_, location): (OwnedObjectPath, OwnedObjectPath) = updates.next().await?;
-    let location = Object { service: GEOCLUE, path: location.as_str(), interface: "org.freedesktop.GeoClue2.Location" };
+    let location =
+        BusObject { service: GEOCLUE, path: location.as_str(), interface: "org.freedesktop.GeoClue2.Location" };
     let mut found = json!({"source": "system"});
     for (key, name) in [("latitude", "Latitude"), ("longitude", "Longitude"), ("accuracy_m", "Accuracy")] {
         let number = f64::try_from(bus.property(location, name).await?).map_err(|_| BusError::Unreadable)?;

@@ -11,25 +11,25 @@ use zbus::wire::DynamicDeserialize;
 use zbus::{DynamicType, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::KeyringError;
-use super::client::{Bus, BusError, Object};
+use super::client::{Bus, BusError, BusObject};
 use crate::tools::Desktop;
 
 const SERVICE: &str = "org.freedesktop.secrets";
 const ITEM: &str = "org.freedesktop.Secret.Item";
 
-const SECRETS: Object<'static> =
-    Object { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
+const SECRETS: BusObject<'static> =
+    BusObject { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
 
 /// Path that stands for no object.
-const NONE: &str = "/";
+const NO_OBJECT: &str = "/";
 
 /// Attribute of every item stored by Nuncio.
 const APPLICATION: (&str, &str) = ("application", "nuncio-device");
 
 /// How long a call may take.
-const CALL: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the person to unlock the keyring.
-const UNLOCK: Duration = Duration::from_secs(120);
+const UNLOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl From<BusError> for KeyringError {
     fn from(error: BusError) -> Self {
@@ -56,9 +56,9 @@ impl Keyring {
     /// # Errors
     /// No keyring runs, or it does not answer.
     pub async fn open(desktop: &Desktop) -> Result<Self, KeyringError> {
-        let none = || KeyringError::Absent("no session bus is named".to_owned());
+        let none = || KeyringError::Absent("the session bus has no known address".to_owned());
         let address = desktop.session_bus().ok_or_else(none)?;
-        within(CALL, async {
+        within(CALL_TIMEOUT, async {
             let bus = Bus::open(&address).await?;
             // The secret crosses the session bus unencrypted: only processes of the same account can listen there, and
             // those can ask the keyring themselves.
@@ -75,7 +75,7 @@ impl Keyring {
     /// There is no such collection, or it stays locked.
     pub async fn store(&mut self, id: &str, label: &str, secret: &[u8]) -> Result<(), KeyringError> {
         let collection: OwnedObjectPath = self.call(SECRETS, "ReadAlias", &"default").await?;
-        if collection.as_str() == NONE {
+        if collection.as_str() == NO_OBJECT {
             return Err(KeyringError::Failed("it has no default collection".to_owned()));
         }
         self.unlock(&collection).await?;
@@ -85,7 +85,7 @@ impl Keyring {
         ]);
         let secret: Secret = (self.session.clone(), Vec::new(), secret.to_vec(), "application/octet-stream".to_owned());
         let object =
-            Object { service: SERVICE, path: collection.as_str(), interface: "org.freedesktop.Secret.Collection" };
+            BusObject { service: SERVICE, path: collection.as_str(), interface: "org.freedesktop.Secret.Collection" };
         let (_, prompt): (OwnedObjectPath, OwnedObjectPath) =
             self.call(object, "CreateItem", &(properties, secret, true)).await?;
         self.confirm(&prompt).await
@@ -98,7 +98,7 @@ impl Keyring {
     pub async fn load(&mut self, id: &str) -> Result<Option<Vec<u8>>, KeyringError> {
         let Some(item) = self.find(id).await? else { return Ok(None) };
         self.unlock(&item).await?;
-        let object = Object { service: SERVICE, path: item.as_str(), interface: ITEM };
+        let object = BusObject { service: SERVICE, path: item.as_str(), interface: ITEM };
         let ((_, _, value, _),): (Secret,) = self.call(object, "GetSecret", &self.session).await?;
         Ok(Some(value))
     }
@@ -109,7 +109,7 @@ impl Keyring {
     /// The keyring stays locked, or fails.
     pub async fn delete(&mut self, id: &str) -> Result<(), KeyringError> {
         let Some(item) = self.find(id).await? else { return Ok(()) };
-        let object = Object { service: SERVICE, path: item.as_str(), interface: ITEM };
+        let object = BusObject { service: SERVICE, path: item.as_str(), interface: ITEM };
         let prompt: OwnedObjectPath = self.call(object, "Delete", &()).await?;
         self.confirm(&prompt).await
     }
@@ -128,17 +128,17 @@ impl Keyring {
 
     /// Shows a prompt of the keyring and waits for the person's answer.
     async fn confirm(&self, prompt: &ObjectPath<'_>) -> Result<(), KeyringError> {
-        if prompt.as_str() == NONE {
+        if prompt.as_str() == NO_OBJECT {
             return Ok(());
         }
-        let object = Object { service: SERVICE, path: prompt.as_str(), interface: "org.freedesktop.Secret.Prompt" };
+        let object = BusObject { service: SERVICE, path: prompt.as_str(), interface: "org.freedesktop.Secret.Prompt" };
         let answered = async {
             let mut completed = self.bus.listen(object, "Completed").await?;
             let () = self.bus.call(object, "Prompt", &"").await?;
             let (dismissed, _): (bool, OwnedVariant) = completed.next().await?;
             Ok(dismissed)
         };
-        match within(UNLOCK, answered).await {
+        match within(UNLOCK_TIMEOUT, answered).await {
             Ok(false) => Ok(()),
             Ok(true) | Err(KeyringError::Failed(_)) => Err(KeyringError::Locked),
             Err(other) => Err(other),
@@ -147,14 +147,14 @@ impl Keyring {
 
     async fn call<R>(
         &self,
-        object: Object<'_>,
+        object: BusObject<'_>,
         method: &str,
         body: &(impl Serialize + DynamicType),
     ) -> Result<R, KeyringError>
     where
         R: for<'d> DynamicDeserialize<'d>,
     {
-        within(CALL, async { Ok(self.bus.call(object, method, body).await?) }).await
+        within(CALL_TIMEOUT, async { Ok(self.bus.call(object, method, body).await?) }).await
     }
 }
 

@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::{KeyringError, no_desktop, no_location};
 use crate::tools::{Desktop, ToolFailure};
 
-const WHY: &str = "this program was built without D-Bus";
+const UNAVAILABLE_REASON: &str = "this program was built without D-Bus";
 
 pub(crate) async fn notify(_: &str, _: &str, _: &str, _: Duration) -> Result<(), ToolFailure> {
-    Err(no_desktop(WHY))
+    Err(no_desktop(UNAVAILABLE_REASON))
 }
 
 pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, ToolFailure> {
-    Err(no_location(WHY))
+    Err(no_location(UNAVAILABLE_REASON))
 }
 
 /// Session with a keyring; it cannot be opened in this build.
@@ -27,7 +27,7 @@ impl Keyring {
     /// # Errors
     /// Always: this build has no D-Bus.
     pub async fn open(_: &Desktop) -> Result<Self, KeyringError> {
-        Err(KeyringError::Absent(WHY.to_owned()))
+        Err(KeyringError::Absent(UNAVAILABLE_REASON.to_owned()))
     }
 
     pub async fn store(&mut self, _: &str, _: &str, _: &[u8]) -> Result<(), KeyringError> {

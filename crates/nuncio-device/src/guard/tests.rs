@@ -31,7 +31,7 @@ struct Scene {
     known: KnownAgent,
     manifest: Option<Value>,
     standing: Option<LedgerState>,
-    floors: Floors,
+    floors: SensitivityFloors,
 }
 
 impl Scene {
@@ -58,7 +58,7 @@ impl Scene {
             known: KnownAgent::new(agent, at(0)),
             manifest: Some(manifest()),
             standing: Some(standing),
-            floors: Floors::default(),
+            floors: SensitivityFloors::new(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Scene {
         scene
     }
 
-    fn admit(&self) -> Result<PermittedCall, Outcome> {
+    fn admit(&self) -> Result<PermittedCall, ToolOutcome> {
         let presets = Presets::default();
         let checked = self.manifest.clone().map(|manifest| Manifest::check(manifest, &presets).unwrap());
         let about = AgentFacts {
@@ -99,9 +99,9 @@ impl Scene {
     /// Reason or error code of the refusal.
     fn refusal(&self) -> String {
         match self.admit().unwrap_err() {
-            Outcome::Denied { reason } => json!(reason),
-            Outcome::Error { error_code, .. } => json!(error_code),
-            Outcome::Ok { .. } => panic!("it ran"),
+            ToolOutcome::Denied { reason } => json!(reason),
+            ToolOutcome::Error { error_code, .. } => json!(error_code),
+            ToolOutcome::Ok { .. } => panic!("it ran"),
         }
         .as_str()
         .unwrap()
@@ -222,12 +222,16 @@ fn sensitivity_is_the_maximum_of_all_five_sources() {
     assert_eq!(accepted.stake(), High, "as accepted");
     let stricter = Scene::with(|scene| scene.known.stricter = BTreeMap::from([(files(), High)]));
     assert_eq!(stricter.stake(), High, "as wanted");
-    assert_eq!(Scene::with(|scene| scene.floors = Floors::new([(files(), High)])).stake(), High, "an administrator's");
+    assert_eq!(
+        Scene::with(|scene| scene.floors = SensitivityFloors::from([(files(), High)])).stake(),
+        High,
+        "an administrator's"
+    );
     // Lower values do not reduce the declared sensitivity.
     let lower = Scene::with(|scene| {
         scene.known.accepted.insert(files(), Low);
         scene.known.stricter.insert(files(), Low);
-        scene.floors = Floors::new([(files(), Low)]);
+        scene.floors = SensitivityFloors::from([(files(), Low)]);
     });
     assert_eq!(lower.stake(), Medium);
     // Fifth source: the preset of a well-known scope.
@@ -237,7 +241,7 @@ fn sensitivity_is_the_maximum_of_all_five_sources() {
 }
 
 #[test]
-fn low_runs_unasked_medium_asks_once_high_asks_each_time() {
+fn low_sensitivity_runs_unasked_medium_asks_once_high_asks_each_time() {
     let scene = |tool: &str, permission: &str| Scene::with(|scene| scene.call = call(tool, permission, json!({})));
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
@@ -260,7 +264,7 @@ fn unknown_agent_has_no_manifest_and_no_grants() {
 }
 
 #[test]
-fn low_scope_that_writes_counts_as_medium_and_is_asked() {
+fn writing_scope_declared_low_counts_as_medium_and_prompts() {
     let mut declared = manifest();
     declared["permission_scopes"][1] = json!({
         "id": "notes:write", "sensitivity": "low",

@@ -10,14 +10,14 @@ use http::StatusCode;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
 use serde::Deserialize;
 
-use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
+use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
 use super::{Pages, wording};
 use crate::consent::{AccessRequest, GrantedScopes};
 use crate::error::DeviceError;
@@ -32,9 +32,10 @@ use consent::ConsentView;
 #[derive(Template)]
 #[template(path = "agents.html")]
 struct AgentsPage {
-    frame: Frame,
+    frame: PageFrame,
     agents: Vec<AgentRow>,
-    wanted: Option<String>,
+    /// Search terms of the person.
+    search: Option<String>,
     found: Vec<FoundAgentRow>,
 }
 
@@ -62,27 +63,29 @@ struct FoundAgentRow {
 
 /// `GET /agents`
 pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
-    page(&pages, &visit, None, Vec::new())
+    visit.respond(list_page(&pages, &visit, None, Vec::new()))
 }
 
-fn page(pages: &Pages, visit: &SignedInRequest, wanted: Option<String>, found: Vec<FoundAgentRow>) -> Response {
-    let known = pages.device.agents().and_then(|known| Ok((known, last_uses(pages)?)));
-    let (known, used) = match known {
-        Ok(found) => found,
-        Err(error) => return visit.failed(&error),
-    };
+/// Page with the known agents, and after a search with the found ones.
+fn list_page(
+    pages: &Pages,
+    visit: &SignedInRequest,
+    search: Option<String>,
+    found: Vec<FoundAgentRow>,
+) -> Result<Response, DeviceError> {
+    let (known, used) = (pages.device.consents().agents()?, last_uses(pages)?);
     let agents = known.iter().map(|known| row(pages, visit, known, used.get(&known.agent).copied())).collect();
-    written(StatusCode::OK, &AgentsPage { frame: visit.frame(pages, NavEntry::Agents), agents, wanted, found })
+    Ok(written(StatusCode::OK, &AgentsPage { frame: visit.frame(pages, NavEntry::Agents), agents, search, found }))
 }
 
 /// Time of each agent's last successful call on this device.
 fn last_uses(pages: &Pages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError> {
-    let ran = pages.device.audit()?.into_iter().filter(|chained| chained.entry.status == "ok");
+    let ran = pages.device.audit().entries()?.into_iter().filter(|chained| chained.entry.status == "ok");
     Ok(ran.map(|chained| (chained.entry.agent_id, chained.entry.timestamp)).collect())
 }
 
 fn row(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, last_used: Option<Timestamp>) -> AgentRow {
-    let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.now());
+    let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.runtime().now());
     let allowed = standing.iter().flat_map(|standing| {
         standing.granted.keys().filter(|scope| known.allows(standing, scope, now)).collect::<Vec<_>>()
     });
@@ -108,36 +111,37 @@ pub(super) struct FindQuery {
 /// `GET /agents/find?agent=…`: finds by id or by search terms.
 pub(super) async fn find(
     State(pages): State<Pages>,
-    Query(wanted): Query<FindQuery>,
+    Query(query): Query<FindQuery>,
     visit: SignedInRequest,
 ) -> Response {
-    let words = wanted.agent.trim();
-    if words.is_empty() {
+    let terms = query.agent.trim();
+    if terms.is_empty() {
         return see(&visit.to("/agents"));
     }
-    if let Ok(agent) = AgentId::parse(words)
-        && pages.device.refresh(&agent).await.is_ok()
+    if let Ok(agent) = AgentId::parse(terms)
+        && pages.device.consents().refresh(&agent).await.is_ok()
     {
         return see(&visit.to(&format!("/agents/{agent}")));
     }
-    let found = match pages.device.search(words).await {
-        Ok(found) => found,
-        Err(error) => return visit.failed(&error),
-    };
+    visit.respond(search_page(&pages, &visit, terms).await)
+}
+
+async fn search_page(pages: &Pages, visit: &SignedInRequest, terms: &str) -> Result<Response, DeviceError> {
+    let found = pages.device.consents().search(terms).await?;
     let found = found.into_iter().map(|found| FoundAgentRow {
         href: visit.to(&format!("/agents/{}", found.id)),
         name: found.name,
         id: found.id.to_string(),
         description: found.description,
     });
-    page(&pages, &visit, Some(nuncio_core::text::plain(words)), found.collect())
+    list_page(pages, visit, Some(nuncio_core::text::plain(terms)), found.collect())
 }
 
 /// `GET /agents/:id`
 #[derive(Template)]
 #[template(path = "agent.html")]
 struct AgentPage {
-    frame: Frame,
+    frame: PageFrame,
     ask: ConsentView,
     /// Safety number that the person compares with the agent's owner, in groups of digits.
     number: Vec<String>,
@@ -187,45 +191,30 @@ pub(super) async fn show(
         Some("keys") => Some(&texts.was_accepted),
         _ => None,
     };
-    one(&pages, &visit, &agent, news, None).await
+    visit.respond(agent_page(&pages, &visit, &agent, news, None).await)
 }
 
-async fn one(
+/// Page of an agent, with a notice or an error message about the previous action.
+async fn agent_page(
     pages: &Pages,
     visit: &SignedInRequest,
     agent: &AgentId,
     news: Option<&'static str>,
     wrong: Option<String>,
-) -> Response {
-    let ask = match pages.device.access_request(agent).await {
-        Ok(ask) => ask,
-        Err(error) => return visit.failed(&error),
-    };
-    match about(pages, visit, ask, news, wrong).await {
-        Ok(page) if page.wrong.is_some() => written(StatusCode::CONFLICT, &page),
-        Ok(page) => written(StatusCode::OK, &page),
-        Err(error) => visit.failed(&error),
-    }
-}
-
-async fn about(
-    pages: &Pages,
-    visit: &SignedInRequest,
-    ask: AccessRequest,
-    news: Option<&'static str>,
-    wrong: Option<String>,
-) -> Result<AgentPage, DeviceError> {
+) -> Result<Response, DeviceError> {
+    let ask = pages.device.consents().access_request(agent).await?;
     let owner = Recipient::Agent(ask.agent.clone());
-    let known = pages.device.agents()?.into_iter().find(|known| known.agent == ask.agent);
+    let known = pages.device.consents().agents()?.into_iter().find(|known| known.agent == ask.agent);
     let standing = known.as_ref().and_then(|known| known.standing(&pages.device.identity().person));
-    let number = pages.device.peer().safety_number(&owner).await?.unwrap_or_default();
-    let new_keys = pages.device.peer().waiting(&owner).await?;
+    let number = pages.device.peer().keys().safety_number(&owner).await?.unwrap_or_default();
+    let new_keys = pages.device.peer().keys().waiting(&owner).await?;
     let new_keys = new_keys.into_iter().map(|new| NewKeys {
         device: new.bundle.keys.device_id.to_string(),
         fingerprint: new.bundle.keys.signing_key.fingerprint().to_string(),
         number: groups(&new.safety_number.unwrap_or_default()),
     });
-    Ok(AgentPage {
+    let status = if wrong.is_some() { StatusCode::CONFLICT } else { StatusCode::OK };
+    let page = AgentPage {
         frame: visit.frame(pages, NavEntry::Agents),
         number: groups(&number),
         new_keys: new_keys.collect(),
@@ -233,23 +222,33 @@ async fn about(
         last_used: last_uses(pages)?.get(&ask.agent).copied(),
         happened: visit.to(&format!("/happened?agent={}", ask.agent)),
         talk: visit.to(&format!("/talk/{}", ask.agent)),
-        ask: ConsentView::new(pages, visit, ask, standing.is_some()),
+        ask: ConsentView::new(visit, ask, standing.is_some()),
         news,
         wrong,
-    })
+    };
+    Ok(written(status, &page))
 }
 
-fn unknown(visit: &SignedInRequest) -> Response {
+pub(super) fn unknown(visit: &SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
 }
 
-/// Renders the page again with an error message.
-async fn wrong(pages: &Pages, visit: &SignedInRequest, agent: &AgentId, error: &DeviceError) -> Response {
-    one(pages, visit, agent, None, Some(visit.text.trouble(error))).await
+/// Redirects to the page of the agent after an action, or renders the page with the error message of the action.
+async fn finish(
+    pages: &Pages,
+    visit: &SignedInRequest,
+    agent: &AgentId,
+    action: &str,
+    result: Result<(), DeviceError>,
+) -> Response {
+    match result {
+        Ok(()) => redirect_after(visit, agent, action),
+        Err(error) => visit.respond(agent_page(pages, visit, agent, None, Some(visit.text.trouble(&error))).await),
+    }
 }
 
-fn done(visit: &SignedInRequest, agent: &AgentId, what: &str) -> Response {
-    see(&visit.to(&format!("/agents/{agent}?after={what}")))
+fn redirect_after(visit: &SignedInRequest, agent: &AgentId, action: &str) -> Response {
+    see(&visit.to(&format!("/agents/{agent}?after={action}")))
 }
 
 /// `POST /agents/:id/allow`: grants the selected scopes for the manifest that was shown.
@@ -259,25 +258,24 @@ pub(super) async fn allow(
     PageForm { visit, sent }: PageForm,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
-    let ask = match pages.device.access_request(&agent).await {
+    let ask = match pages.device.consents().access_request(&agent).await {
         Ok(ask) => ask,
         Err(error) => return visit.failed(&error),
     };
     if field(&sent, "hash") != Some(ask.manifest_hash.to_string().as_str()) {
-        return one(&pages, &visit, &agent, None, Some(visit.text.agent.changed_meanwhile.clone())).await;
+        let changed = Some(visit.text.agent.changed_meanwhile.clone());
+        return visit.respond(agent_page(&pages, &visit, &agent, None, changed).await);
     }
-    let given = given(&ask, &sent, pages.device.now());
-    match pages.device.allow(&ask, &given).await {
-        Ok(_) => done(&visit, &agent, "allowed"),
-        Err(error) => wrong(&pages, &visit, &agent, &error).await,
-    }
+    let granted = granted_scopes(&ask, &sent, pages.device.runtime().now());
+    let allowed = pages.device.consents().allow(&ask, &granted).await.map(drop);
+    finish(&pages, &visit, &agent, "allowed", allowed).await
 }
 
 /// Selected scopes, limited to the requested ones.
-fn given(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> GrantedScopes {
-    let on = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
-    let chosen = ask.scopes.iter().filter(|scope| on(&scope.id));
-    chosen
+fn granted_scopes(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> GrantedScopes {
+    let is_selected = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
+    let selected = ask.scopes.iter().filter(|scope| is_selected(&scope.id));
+    selected
         .map(|scope| {
             let span = |seconds| GrantTerm::Until(now.after(Duration::from_secs(seconds)));
             let term = match field(sent, &format!("term {}", scope.id)) {
@@ -300,10 +298,8 @@ pub(super) async fn revoke(
     PageForm { visit, .. }: PageForm,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
-    match pages.device.revoke(&agent).await {
-        Ok(()) => done(&visit, &agent, "revoked"),
-        Err(error) => wrong(&pages, &visit, &agent, &error).await,
-    }
+    let revoked = pages.device.consents().revoke(&agent).await;
+    finish(&pages, &visit, &agent, "revoked", revoked).await
 }
 
 /// `POST /agents/:id/stricter`: raises the sensitivity of a scope for this agent.
@@ -320,10 +316,8 @@ pub(super) async fn stricter(
         _ => None,
     };
     let Some(scope) = scope else { return unknown(&visit) };
-    match pages.device.set_stricter(&agent, &scope, level) {
-        Ok(()) => done(&visit, &agent, "stricter"),
-        Err(error) => visit.failed(&error),
-    }
+    let set = pages.device.consents().set_stricter(&agent, &scope, level);
+    visit.respond(set.map(|()| redirect_after(&visit, &agent, "stricter")))
 }
 
 /// `POST /agents/:id/keys`: accepts new keys of the agent.
@@ -337,9 +331,6 @@ pub(super) async fn accept_keys(
     let seen = field(&sent, "fingerprint").and_then(Digest::parse);
     let Some((device, seen)) = device.zip(seen) else { return unknown(&visit) };
     // The fingerprint shown on the page is accepted, not one that arrived meanwhile.
-    let accepted = pages.device.peer().accept_key(&Recipient::Agent(agent.clone()), &device, &seen).await;
-    match accepted {
-        Ok(()) => done(&visit, &agent, "keys"),
-        Err(error) => visit.failed(&error.into()),
-    }
+    let accepted = pages.device.peer().keys().accept_key(&Recipient::Agent(agent.clone()), &device, &seen).await;
+    visit.respond(accepted.map(|()| redirect_after(&visit, &agent, "keys")).map_err(DeviceError::from))
 }

@@ -12,10 +12,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Pages;
-use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
+use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
 use super::prompt_queue::AnswerRejected;
 use super::wording;
-use crate::prompt::{PromptAnswer, Question};
+use crate::error::DeviceError;
+use crate::prompt::{PromptAnswer, PromptQuestion};
 
 /// A pending call for display. All texts from the agent are plain text.
 #[derive(Serialize)]
@@ -42,10 +43,10 @@ pub(super) struct PendingCallView {
 
 /// Pending calls, in display form.
 pub(super) fn waiting(pages: &Pages, visit: &SignedInRequest) -> Vec<PendingCallView> {
-    pages.desk.show().into_iter().map(|question| shown(pages, visit, question)).collect()
+    pages.shared.prompts.show().into_iter().map(|question| shown(pages, visit, question)).collect()
 }
 
-fn shown(pages: &Pages, visit: &SignedInRequest, question: Question) -> PendingCallView {
+fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> PendingCallView {
     let language = visit.language.tag();
     PendingCallView {
         verified: wording::verified(visit.text, &question.verified),
@@ -55,8 +56,8 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: Question) -> PendingC
         agents_words: question.scope_words.agents_words,
         icon: wording::icon(&question.scope),
         level: question.sensitivity.as_str(),
-        stake: visit.text.stake.of(question.sensitivity).to_owned(),
-        left: question.until.as_millis() - pages.device.now().as_millis(),
+        stake: visit.text.stake.name(question.sensitivity).to_owned(),
+        left: question.until.as_millis() - pages.device.runtime().now().as_millis(),
         id: question.id,
         agent: question.agent,
         agent_name: question.agent_name,
@@ -70,7 +71,7 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: Question) -> PendingC
 #[derive(Template)]
 #[template(path = "home.html")]
 struct HomePage {
-    frame: Frame,
+    frame: PageFrame,
     /// Agents with suspended scopes.
     changed: Vec<(String, String)>,
     /// Whether no agent is known yet.
@@ -79,16 +80,17 @@ struct HomePage {
 
 /// `GET /`
 pub(super) async fn home(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
-    let known = match pages.device.agents() {
-        Ok(known) => known,
-        Err(error) => return visit.failed(&error),
-    };
+    visit.respond(home_page(&pages, &visit))
+}
+
+fn home_page(pages: &Pages, visit: &SignedInRequest) -> Result<Response, DeviceError> {
+    let known = pages.device.consents().agents()?;
     let person = &pages.device.identity().person;
     let waits =
         known.iter().filter(|known| known.standing(person).is_some_and(|standing| !standing.suspended.is_empty()));
     let changed = waits.map(|known| (visit.to(&format!("/agents/{}", known.agent)), known.name.clone())).collect();
-    let frame = visit.frame(&pages, NavEntry::Home);
-    written(StatusCode::OK, &HomePage { frame, changed, alone: known.is_empty() })
+    let frame = visit.frame(pages, NavEntry::Home);
+    Ok(written(StatusCode::OK, &HomePage { frame, changed, alone: known.is_empty() }))
 }
 
 /// `GET /calls`: pending calls as JSON, for the scripts.
@@ -102,12 +104,12 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     PageForm { sent, .. }: PageForm,
 ) -> Response {
-    let said = match field(&sent, "answer") {
+    let answer = match field(&sent, "answer") {
         Some("allow") => PromptAnswer::Yes,
         Some("deny") => PromptAnswer::No,
         _ => return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": "answer"}))).into_response(),
     };
-    match pages.desk.answer(&id, said) {
+    match pages.shared.prompts.answer(&id, answer) {
         Ok(()) => Json(json!({"counted": true})).into_response(),
         Err(AnswerRejected::Gone) => (StatusCode::GONE, Json(json!({"why": "gone"}))).into_response(),
         Err(AnswerRejected::TooSoon) => (StatusCode::CONFLICT, Json(json!({"why": "too_soon"}))).into_response(),

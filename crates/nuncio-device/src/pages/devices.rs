@@ -2,8 +2,8 @@
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
-use axum::response::{IntoResponse as _, Response};
-use http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
@@ -14,16 +14,16 @@ use nuncio_http::pages::{see, written};
 use nuncio_identity::seal::backup::SHORTEST;
 use serde::Deserialize;
 
-use super::Pages;
-use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
-use crate::devices::{Invite, OwnDevice, OwnStanding};
+use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::{Pages, download};
+use crate::devices::{Invite, OwnDevice, OwnDeviceTrust};
 use crate::error::DeviceError;
 
 /// `GET /devices`
 #[derive(Template)]
 #[template(path = "devices.html")]
 struct DevicesPage {
-    frame: Frame,
+    frame: PageFrame,
     devices: Vec<DeviceView>,
     /// User name of the passphrase, for password managers.
     owner: String,
@@ -42,14 +42,14 @@ struct DeviceView {
     class: &'static str,
     standing: &'static str,
     hint: &'static str,
-    /// Number or fingerprint that the person compares on both screens.
-    compare: Option<Compare>,
+    compare: Option<ComparedCode>,
     /// Fingerprint sent by the confirmation form; set only for devices that wait for confirmation.
     trust: Option<String>,
     remove: Option<String>,
 }
 
-struct Compare {
+/// Number or key fingerprint that the person compares on both screens.
+struct ComparedCode {
     words: &'static str,
     groups: Vec<String>,
 }
@@ -58,27 +58,23 @@ impl DeviceView {
     fn new(visit: &SignedInRequest, own: &OwnDevice) -> Self {
         let text = &visit.text.devices;
         let (class, standing, hint): (_, &'static str, &'static str) = match own.standing {
-            OwnStanding::This => ("this", &text.this, ""),
-            OwnStanding::Trusted => ("trusted", &text.trusted, &text.trusted_hint),
-            OwnStanding::Waiting => ("waiting", &text.waiting, &text.waiting_hint),
-            OwnStanding::NoKeys => ("no-keys", &text.no_keys, &text.no_keys_hint),
-            OwnStanding::Removed => ("removed", &text.removed, &text.removed_hint),
+            OwnDeviceTrust::This => ("this", &text.this, ""),
+            OwnDeviceTrust::Trusted => ("trusted", &text.trusted, &text.trusted_hint),
+            OwnDeviceTrust::Waiting => ("waiting", &text.waiting, &text.waiting_hint),
+            OwnDeviceTrust::NoKeys => ("no-keys", &text.no_keys, &text.no_keys_hint),
+            OwnDeviceTrust::Removed => ("removed", &text.removed, &text.removed_hint),
         };
-        let groups = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-        let compare = match (own.standing, &own.number) {
-            (OwnStanding::Waiting, Some(number)) => {
-                Some(Compare { words: &text.compare_number, groups: groups(number) })
-            }
-            (OwnStanding::Waiting, None) => {
-                Some(Compare { words: &text.compare_key, groups: groups(&own.fingerprint.grouped()) })
-            }
-            (OwnStanding::This, Some(number)) => Some(Compare { words: &text.own_number, groups: groups(number) }),
-            (OwnStanding::This, None) => {
-                Some(Compare { words: &text.own_key, groups: groups(&own.fingerprint.grouped()) })
-            }
+        let words: Option<&'static str> = match (own.standing, &own.number) {
+            (OwnDeviceTrust::Waiting, Some(_)) => Some(&text.compare_number),
+            (OwnDeviceTrust::Waiting, None) => Some(&text.compare_key),
+            (OwnDeviceTrust::This, Some(_)) => Some(&text.own_number),
+            (OwnDeviceTrust::This, None) => Some(&text.own_key),
             _ => None,
         };
-        let removable = !matches!(own.standing, OwnStanding::This | OwnStanding::Removed);
+        let code = own.number.clone().unwrap_or_else(|| own.fingerprint.grouped());
+        let compare =
+            words.map(|words| ComparedCode { words, groups: code.split_whitespace().map(str::to_owned).collect() });
+        let removable = !matches!(own.standing, OwnDeviceTrust::This | OwnDeviceTrust::Removed);
         let name = plain(&own.name);
         Self {
             name: if name.trim().is_empty() { own.id.to_string() } else { name },
@@ -88,7 +84,7 @@ impl DeviceView {
             standing,
             hint,
             compare,
-            trust: (own.standing == OwnStanding::Waiting).then(|| own.fingerprint.to_string()),
+            trust: (own.standing == OwnDeviceTrust::Waiting).then(|| own.fingerprint.to_string()),
             remove: removable.then(|| visit.to(&format!("/devices/{}/remove", own.id))),
             id: own.id.to_string(),
         }
@@ -128,14 +124,14 @@ async fn page(
     news: Option<&'static str>,
     wrong: Option<(StatusCode, String)>,
 ) -> Response {
-    let devices = match pages.device.devices().await {
+    let devices = match pages.device.own_devices().list().await {
         Ok(devices) => devices,
         Err(error) => return visit.failed(&error),
     };
     let (status, wrong) = wrong.map_or((StatusCode::OK, None), |(status, wrong)| (status, Some(wrong)));
     // Removed devices are listed last.
     let (gone, there): (Vec<_>, Vec<_>) =
-        devices.into_iter().partition(|device| device.standing == OwnStanding::Removed);
+        devices.into_iter().partition(|device| device.standing == OwnDeviceTrust::Removed);
     let devices = there.into_iter().chain(gone).map(|own| DeviceView::new(visit, &own)).collect();
     let frame = visit.frame(pages, NavEntry::Devices);
     let owner = pages.device.identity().person.to_string();
@@ -148,11 +144,19 @@ async fn wrong(pages: &Pages, visit: &SignedInRequest, error: &DeviceError) -> R
     page(pages, visit, None, Some((StatusCode::CONFLICT, visit.text.trouble(error)))).await
 }
 
+/// Redirects to the list after an action, or renders the list with the error message of the action.
+async fn finish(pages: &Pages, visit: &SignedInRequest, action: &str, result: Result<(), DeviceError>) -> Response {
+    match result {
+        Ok(()) => see(&visit.to(&format!("/devices?after={action}"))),
+        Err(error) => wrong(pages, visit, &error).await,
+    }
+}
+
 /// `POST /devices/invite`
 #[derive(Template)]
 #[template(path = "device-invite.html")]
 struct InvitePage {
-    frame: Frame,
+    frame: PageFrame,
     url: String,
     code: String,
     fingerprint: String,
@@ -161,7 +165,7 @@ struct InvitePage {
 
 /// `POST /devices/invite`: shows the invite once, without storing it.
 pub(super) async fn invite(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
-    let Invite { url, code, fingerprint, expires_at } = match pages.device.invite().await {
+    let Invite { url, code, fingerprint, expires_at } = match pages.device.own_devices().invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
     };
@@ -181,17 +185,15 @@ pub(super) async fn trust(
 ) -> Response {
     let key = field(&sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&visit) };
-    match pages.device.trust_key(&device, &key).await {
-        Ok(()) => see(&visit.to("/devices?after=trusted")),
-        Err(error) => wrong(&pages, &visit, &error).await,
-    }
+    let trusted = pages.device.own_devices().trust(&device, Some(&key)).await;
+    finish(&pages, &visit, "trusted", trusted).await
 }
 
 /// `GET /devices/:id/remove`
 #[derive(Template)]
 #[template(path = "device-remove.html")]
 struct RemovePage {
-    frame: Frame,
+    frame: PageFrame,
     id: String,
     name: String,
     since: Timestamp,
@@ -199,7 +201,7 @@ struct RemovePage {
 
 /// `GET /devices/:id/remove`: asks for confirmation.
 pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: SignedInRequest) -> Response {
-    let devices = match pages.device.devices().await {
+    let devices = match pages.device.own_devices().list().await {
         Ok(devices) => devices,
         Err(error) => return visit.failed(&error),
     };
@@ -219,10 +221,8 @@ pub(super) async fn remove(
     PageForm { visit, .. }: PageForm,
 ) -> Response {
     let Ok(device) = DeviceId::parse(&id) else { return unknown(&visit) };
-    match pages.device.remove(&device).await {
-        Ok(()) => see(&visit.to("/devices?after=removed")),
-        Err(error) => wrong(&pages, &visit, &error).await,
-    }
+    let removed = pages.device.own_devices().remove(&device).await;
+    finish(&pages, &visit, "removed", removed).await
 }
 
 /// `POST /devices/backup`: answers with the backup file.
@@ -236,7 +236,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }
     if field(&sent, "again") != Some(passphrase) {
         return page(&pages, &visit, None, Some((StatusCode::UNPROCESSABLE_ENTITY, text.differ.clone()))).await;
     }
-    let file = match pages.device.back_up(passphrase).await {
+    let file = match pages.device.backups().create(passphrase).await {
         Ok(file) => serde_json::to_string_pretty(&file),
         Err(error) => return wrong(&pages, &visit, &error).await,
     };
@@ -244,20 +244,12 @@ pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }
         let error = DeviceError::new(Code::Internal, "the backup could not be written");
         return visit.failed(&error);
     };
-    let name = format!("attachment; filename=\"nuncio-{}.backup.json\"", pages.device.identity().device);
-    let mut response = file.into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Ok(name) = HeaderValue::from_str(&name) {
-        headers.insert(header::CONTENT_DISPOSITION, name);
-    }
-    response
+    let name = format!("nuncio-{}.backup.json", pages.device.identity().device);
+    download(file, "application/json", &name)
 }
 
 /// `POST /devices/recover`: the backed-up device vouches for this one.
 pub(super) async fn recover(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
-    match pages.device.recover(field(&sent, "passphrase").unwrap_or_default()).await {
-        Ok(_) => see(&visit.to("/devices?after=recovered")),
-        Err(error) => wrong(&pages, &visit, &error).await,
-    }
+    let recovered = pages.device.backups().recover(field(&sent, "passphrase").unwrap_or_default()).await;
+    finish(&pages, &visit, "recovered", recovered.map(drop)).await
 }

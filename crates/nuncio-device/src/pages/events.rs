@@ -19,15 +19,16 @@ use super::{Pages, calls};
 use crate::device_events::DeviceEvent;
 use crate::talk::ReplyEvent;
 
-/// Interval of empty lines that keep the connection alive.
-const BEAT: Duration = Duration::from_secs(15);
+/// Comment line that keeps the connection alive.
+const KEEP_ALIVE: &str = ":\n\n";
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 struct EventFeed {
     pages: Pages,
     visit: SignedInRequest,
-    questions: watch::Receiver<u64>,
-    news: broadcast::Receiver<DeviceEvent>,
-    live: broadcast::Receiver<ReplyEvent>,
+    prompts: watch::Receiver<u64>,
+    events: broadcast::Receiver<DeviceEvent>,
+    replies: broadcast::Receiver<ReplyEvent>,
     notices: broadcast::Receiver<AgentNotice>,
 }
 
@@ -36,18 +37,18 @@ pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -
     if is_from_elsewhere(&visit.headers) {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let mut questions = pages.desk.changes();
-    questions.mark_changed();
-    let news = pages.device.events();
-    let (live, _) = pages.device.live();
-    let notices = pages.board.listen();
-    let told = EventFeed { pages, visit, questions, news, live, notices };
-    let lines = stream::unfold(told, |mut told| async move {
-        let line = told.next().await?;
-        Some((Ok::<_, Infallible>(line), told))
+    let mut prompts = pages.shared.prompts.changes();
+    prompts.mark_changed();
+    let events = pages.device.events();
+    let (replies, _) = pages.device.messages().live();
+    let notices = pages.shared.notices.listen();
+    let feed = EventFeed { pages, visit, prompts, events, replies, notices };
+    let lines = stream::unfold(feed, |mut feed| async move {
+        let line = feed.next().await?;
+        Some((Ok::<_, Infallible>(line), feed))
     });
-    let kind = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (kind, Body::from_stream(lines)).into_response()
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, Body::from_stream(lines)).into_response()
 }
 
 impl EventFeed {
@@ -55,28 +56,25 @@ impl EventFeed {
         let stop = self.pages.stop.clone();
         tokio::select! {
             () = stop.cancelled() => None,
-            changed = self.questions.changed() => {
+            changed = self.prompts.changed() => {
                 changed.ok()?;
                 Some(line("calls", &calls::waiting(&self.pages, &self.visit)))
             }
-            news = self.news.recv() => match news {
-                Ok(news) => Some(line("news", &news)),
-                // After missed events the page reloads everything.
-                Err(RecvError::Lagged(_)) => Some(line("news", &DeviceEvent::AuditChanged)),
-                Err(RecvError::Closed) => None,
-            },
-            live = self.live.recv() => match live {
-                Ok(live) => Some(line("talk", &live)),
-                Err(RecvError::Lagged(_)) => Some(line("news", &DeviceEvent::AuditChanged)),
-                Err(RecvError::Closed) => None,
-            },
-            notice = self.notices.recv() => match notice {
-                Ok(notice) => Some(line("notice", &notice)),
-                Err(RecvError::Lagged(_)) => Some(":\n\n".to_owned()),
-                Err(RecvError::Closed) => None,
-            },
-            () = tokio::time::sleep(BEAT) => Some(":\n\n".to_owned()),
+            // After missed events the page reloads everything.
+            event = self.events.recv() => line_of("news", event, || line("news", &DeviceEvent::AuditChanged)),
+            reply = self.replies.recv() => line_of("talk", reply, || line("news", &DeviceEvent::AuditChanged)),
+            notice = self.notices.recv() => line_of("notice", notice, || KEEP_ALIVE.to_owned()),
+            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Some(KEEP_ALIVE.to_owned()),
         }
+    }
+}
+
+/// Line of a received event; `missed` makes the line to send after some were missed. `None` ends the stream.
+fn line_of<T: Serialize>(name: &str, event: Result<T, RecvError>, missed: impl Fn() -> String) -> Option<String> {
+    match event {
+        Ok(event) => Some(line(name, &event)),
+        Err(RecvError::Lagged(_)) => Some(missed()),
+        Err(RecvError::Closed) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_http::pages::assets::{Asset, Assets, version};
 
-const OWN: &[Asset] = nuncio_http::assets![
+const DEVICE_ASSETS: &[Asset] = nuncio_http::assets![
     "device.css",
     "device.js",
     "words.js",
@@ -17,7 +17,7 @@ const OWN: &[Asset] = nuncio_http::assets![
     "talk.js",
 ];
 
-pub(super) static FILES: Assets = Assets::new(OWN, || version(OWN));
+pub(super) static FILES: Assets = Assets::new(DEVICE_ASSETS, || version(DEVICE_ASSETS));
 
 /// URL folder of the static files, below the path of the pages.
 pub(super) fn folder(base: &str) -> String {

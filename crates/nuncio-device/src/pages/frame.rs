@@ -1,6 +1,7 @@
 //! Layout and request context of every page.
 
 use std::convert::Infallible;
+use std::ops::Deref;
 use std::time::Duration;
 
 use askama::Template;
@@ -22,7 +23,7 @@ const FORM_TIME: Duration = Duration::from_secs(30);
 
 /// Request without a session: language and requested page.
 pub(super) struct PageRequest {
-    language: Language,
+    pub(super) language: Language,
     /// Whether the language was chosen in the URL; links then repeat the language.
     chosen: bool,
     /// Path prefix of all device pages.
@@ -61,7 +62,7 @@ impl PageRequest {
 
     /// Page with the button that uses the one-time link.
     pub(super) fn confirm_link(&self, link: String) -> Response {
-        written(StatusCode::OK, &OpenPage { frame: Frame::new(self, None, NavEntry::Outside), link })
+        written(StatusCode::OK, &OpenPage { frame: PageFrame::new(self, None, NavEntry::Outside), link })
     }
 
     /// Answer outside the base path: plain text that does not reveal the base.
@@ -71,23 +72,23 @@ impl PageRequest {
     }
 
     /// Refusal page that explains how to sign in.
-    pub(super) fn turned_away(&self, status: StatusCode) -> Response {
+    pub(super) fn refuse(&self, status: StatusCode) -> Response {
         let texts = &Texts::of(self.language).door;
-        self.says(status, &texts.closed, &texts.closed_why)
+        self.anonymous_message(status, &texts.closed, &texts.closed_why)
     }
 
     /// A page that redirects to `path` from the same origin, so that the browser sends its cookie.
-    pub(super) fn step_in(&self, path: &str) -> Response {
+    pub(super) fn redirect_same_origin(&self, path: &str) -> Response {
         let texts = &Texts::of(self.language).door;
-        let mut response = self.says(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
+        let mut response = self.anonymous_message(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
         if let Ok(value) = HeaderValue::from_str(&format!("0; url={}", self.to(own_path(path)))) {
             response.headers_mut().insert(header::REFRESH, value);
         }
         response
     }
 
-    fn says(&self, status: StatusCode, heading: &str, why: &str) -> Response {
-        let frame = Frame::new(self, None, NavEntry::Outside);
+    fn anonymous_message(&self, status: StatusCode, heading: &str, why: &str) -> Response {
+        let frame = PageFrame::new(self, None, NavEntry::Outside);
         written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
     }
 }
@@ -101,23 +102,29 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
 }
 
 pub(super) struct SignedInRequest {
-    stranger: PageRequest,
+    request: PageRequest,
     session: PageSession,
-    pub(super) headers: HeaderMap,
-    pub(super) language: Language,
     pub(super) text: &'static Texts,
+}
+
+impl Deref for SignedInRequest {
+    type Target = PageRequest;
+
+    fn deref(&self) -> &PageRequest {
+        &self.request
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for SignedInRequest {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
-        let stranger = PageRequest::of(parts);
+        let request = PageRequest::of(parts);
         let Some(session) = parts.extensions.get::<PageSession>().cloned() else {
-            return Err(stranger.turned_away(StatusCode::UNAUTHORIZED));
+            return Err(request.refuse(StatusCode::UNAUTHORIZED));
         };
-        let (headers, language) = (stranger.headers.clone(), stranger.language);
-        Ok(Self { stranger, session, headers, language, text: Texts::of(language) })
+        let text = Texts::of(request.language);
+        Ok(Self { request, session, text })
     }
 }
 
@@ -149,25 +156,25 @@ pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(St
 }
 
 impl SignedInRequest {
-    pub(super) fn frame(&self, pages: &Pages, place: NavEntry) -> Frame {
-        let mut frame = Frame::new(&self.stranger, Some(&self.session), place);
+    pub(super) fn frame(&self, pages: &Pages, current: NavEntry) -> PageFrame {
+        let mut frame = PageFrame::new(self, Some(&self.session), current);
         frame.owner = Some((pages.device.identity().person.to_string(), pages.device.identity().device.to_string()));
         frame
     }
 
     /// Frame without navigation, for the enrolment page.
-    pub(super) fn bare_frame(&self) -> Frame {
-        Frame::new(&self.stranger, Some(&self.session), NavEntry::Outside)
-    }
-
-    /// Link to a page, keeping the chosen language.
-    pub(super) fn to(&self, path: &str) -> String {
-        self.stranger.to(path)
+    pub(super) fn bare_frame(&self) -> PageFrame {
+        PageFrame::new(self, Some(&self.session), NavEntry::Outside)
     }
 
     pub(super) fn message(&self, status: StatusCode, heading: &str, why: &str) -> Response {
-        let frame = Frame::new(&self.stranger, Some(&self.session), NavEntry::Elsewhere);
+        let frame = PageFrame::new(self, Some(&self.session), NavEntry::Elsewhere);
         written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
+    }
+
+    /// Response of a handler that uses the device; its error becomes an error page.
+    pub(super) fn respond(&self, made: Result<Response, DeviceError>) -> Response {
+        made.unwrap_or_else(|error| self.failed(&error))
     }
 
     /// Error page.
@@ -177,9 +184,9 @@ impl SignedInRequest {
     }
 
     /// Page after signing out.
-    pub(super) fn gone(&self) -> Response {
+    pub(super) fn signed_out(&self) -> Response {
         let texts = &self.text.door;
-        self.stranger.says(StatusCode::OK, &texts.left, &texts.closed_why)
+        self.anonymous_message(StatusCode::OK, &texts.left, &texts.closed_why)
     }
 }
 
@@ -200,15 +207,22 @@ pub(super) struct NavLink {
     pub(super) current: bool,
 }
 
+/// Option of a select element.
+pub(super) struct SelectOption {
+    pub(super) value: String,
+    pub(super) label: String,
+    pub(super) chosen: bool,
+}
+
 /// Layout data of every page.
-pub(super) struct Frame {
+pub(super) struct PageFrame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
     pub(super) switches: Switches,
     /// Path prefix of all device pages.
     pub(super) base: String,
     pub(super) assets: String,
-    pub(super) ways: Vec<NavLink>,
+    pub(super) links: Vec<NavLink>,
     /// Name of the person and id of the device.
     pub(super) owner: Option<(String, String)>,
     /// `?lang=…` if the URL chose the language; links then repeat it.
@@ -218,26 +232,26 @@ pub(super) struct Frame {
     pub(super) words: String,
 }
 
-impl Frame {
-    fn new(stranger: &PageRequest, session: Option<&PageSession>, place: NavEntry) -> Self {
-        let text = Texts::of(stranger.language);
+impl PageFrame {
+    fn new(request: &PageRequest, session: Option<&PageSession>, current: NavEntry) -> Self {
+        let text = Texts::of(request.language);
         let names: [(NavEntry, &str, &'static str); 4] = [
             (NavEntry::Home, "/", &text.frame.home),
             (NavEntry::Agents, "/agents", &text.frame.agents),
             (NavEntry::Happened, "/happened", &text.frame.happened),
             (NavEntry::Devices, "/devices", &text.frame.devices),
         ];
-        let way = |(at, path, label)| NavLink { href: stranger.to(path), label, current: at == place };
-        let inside = session.is_some() && place != NavEntry::Outside;
+        let link = |(entry, path, label)| NavLink { href: request.to(path), label, current: entry == current };
+        let inside = session.is_some() && current != NavEntry::Outside;
         Self {
             text,
-            language: stranger.language,
-            switches: Switches::new(&stranger.below_base(&stranger.page), stranger.language),
-            base: stranger.base.clone(),
-            assets: files::folder(&stranger.base),
-            ways: if inside { names.into_iter().map(way).collect() } else { Vec::new() },
+            language: request.language,
+            switches: Switches::new(&request.below_base(&request.page), request.language),
+            base: request.base.clone(),
+            assets: files::folder(&request.base),
+            links: if inside { names.into_iter().map(link).collect() } else { Vec::new() },
             owner: None,
-            lang: if stranger.chosen { format!("?lang={}", stranger.language.tag()) } else { String::new() },
+            lang: if request.chosen { format!("?lang={}", request.language.tag()) } else { String::new() },
             token: session.map(|session| session.token.clone()).unwrap_or_default(),
             words: serde_json::to_string(&text.script).unwrap_or_default().replace('<', "\\u003c"),
         }
@@ -248,14 +262,14 @@ impl Frame {
 #[derive(Template)]
 #[template(path = "open.html")]
 struct OpenPage {
-    frame: Frame,
+    frame: PageFrame,
     link: String,
 }
 
 #[derive(Template)]
 #[template(path = "message.html")]
 struct MessagePage {
-    frame: Frame,
+    frame: PageFrame,
     heading: String,
     why: String,
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse as _, Response};
-use http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use http::StatusCode;
 use nuncio_core::ids::{AgentId, ScopeId};
 use nuncio_core::time::Timestamp;
 use nuncio_http::pages::written;
 
-use super::Pages;
-use super::frame::{Frame, NavEntry, SignedInRequest};
+use super::frame::{NavEntry, PageFrame, SelectOption, SignedInRequest};
+use super::{Pages, download};
 use crate::audit::{AuditChainError, AuditFilter, AuditPage, AuditStatus};
 use crate::error::DeviceError;
 
@@ -25,17 +25,17 @@ const PAGE: usize = 50;
 /// `GET /happened`
 #[derive(Template)]
 #[template(path = "happened.html")]
-struct HappenedPage {
-    frame: Frame,
+struct AuditLogPage {
+    frame: PageFrame,
     proof: LogVerification,
     entries: Vec<AuditEntryView>,
     /// Number of matching entries as text; `None` without a filter.
     fitting: Option<String>,
     /// Whether a query parameter was invalid and ignored.
     misread: bool,
-    agents: Vec<Choice>,
-    outcomes: Vec<Choice>,
-    scopes: Vec<Choice>,
+    agents: Vec<SelectOption>,
+    outcomes: Vec<SelectOption>,
+    scopes: Vec<SelectOption>,
     day: String,
     offset: i32,
     /// Link to older entries.
@@ -57,42 +57,33 @@ struct LogVerification {
     at: Option<u64>,
 }
 
-struct Choice {
-    value: String,
-    label: String,
-    chosen: bool,
-}
-
 /// `GET /happened`
 pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: SignedInRequest) -> Response {
     let wanted = AuditQuery::read(query.as_deref().unwrap_or_default());
-    match page(&pages, &visit, wanted).await {
-        Ok(page) => written(StatusCode::OK, &page),
-        Err(error) => visit.failed(&error),
-    }
+    visit.respond(page(&pages, &visit, wanted).await.map(|page| written(StatusCode::OK, &page)))
 }
 
-async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<HappenedPage, DeviceError> {
+async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Result<AuditLogPage, DeviceError> {
     let AuditPage { entries, more, fitting, agents, scopes, proof } =
-        pages.device.audit_page(wanted.filter.clone(), wanted.before, PAGE).await?;
+        pages.device.audit().page(wanted.filter.clone(), wanted.before, PAGE).await?;
     let mut names = EntryNames::new(pages, visit)?;
     let text = &visit.text.happened;
     let older = entries.last().filter(|_| more).map(|last| last.seq);
-    let any = |label: &str, chosen| Choice { value: String::new(), label: label.to_owned(), chosen };
+    let any = |label: &str, chosen| SelectOption { value: String::new(), label: label.to_owned(), chosen };
     let (agent, scope, status) = (&wanted.filter.agent, &wanted.filter.scope, wanted.filter.status);
-    let agents = agents.into_iter().map(|id| Choice {
+    let agents = agents.into_iter().map(|id| SelectOption {
         label: names.agent_choice(&id),
         chosen: agent.as_ref() == Some(&id),
         value: id.to_string(),
     });
     let agents = std::iter::once(any(&text.any_agent, agent.is_none())).chain(agents).collect();
-    let scopes = scopes.into_iter().map(|id| Choice {
+    let scopes = scopes.into_iter().map(|id| SelectOption {
         label: names.scope_choice(&id),
         chosen: scope.as_ref() == Some(&id),
         value: id.to_string(),
     });
     let scopes = std::iter::once(any(&text.any_scope, scope.is_none())).chain(scopes).collect();
-    let outcomes = AuditStatus::ALL.into_iter().map(|one| Choice {
+    let outcomes = AuditStatus::ALL.into_iter().map(|one| SelectOption {
         value: one.as_str().to_owned(),
         label: entry::outcome(visit.text, one).to_owned(),
         chosen: status == Some(one),
@@ -102,7 +93,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
         1 => text.fits_one.clone(),
         count => text.fits.replace("{count}", &count.to_string()),
     };
-    Ok(HappenedPage {
+    Ok(AuditLogPage {
         frame: visit.frame(pages, NavEntry::Happened),
         proof: LogVerification::new(visit, &proof),
         entries: entries.into_iter().map(|chained| AuditEntryView::new(&mut names, chained)).collect(),
@@ -229,19 +220,9 @@ fn midnight(day: &str) -> Option<Timestamp> {
 
 /// `GET /happened/export`: the whole log as JSON lines.
 pub(super) async fn export(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
-    let lines = match pages.device.audit_lines().await {
-        Ok(lines) => lines,
-        Err(error) => return visit.failed(&error),
-    };
-    let mut response = lines.into_response();
-    let today = pages.device.now().to_string();
-    let name = format!("attachment; filename=\"what-happened-{}.ndjson\"", today.get(..10).unwrap_or_default());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
-    if let Ok(name) = HeaderValue::from_str(&name) {
-        headers.insert(header::CONTENT_DISPOSITION, name);
-    }
-    response
+    let now = pages.device.runtime().now().to_string();
+    let name = format!("what-happened-{}.ndjson", now.get(..10).unwrap_or_default());
+    visit.respond(pages.device.audit().lines().await.map(|lines| download(lines, "application/x-ndjson", &name)))
 }
 
 #[cfg(test)]
@@ -249,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filter_query_round_trips() {
+    fn audit_filter_query_round_trips() {
         let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
         let wanted = AuditQuery::read(address);
         assert!(!wanted.misread && wanted.is_narrow());
@@ -262,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_filter_is_ignored_and_reported() {
+    fn invalid_audit_filter_is_ignored_and_reported() {
         let long = format!("agent={}", "x".repeat(10_000));
         for query in [
             "agent=%3Cscript%3E",

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
 
-use crate::tools::{LocalTool, Notify, ToolCaller, ToolFailure};
+use crate::tools::{DesktopNotificationTool, LocalTool, ToolCaller, ToolFailure};
 
 /// Notification from an agent. All texts are plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,8 +39,8 @@ impl NoticeChannel {
 /// Shows notifications on the desktop, or else on the pages.
 #[derive(Debug)]
 pub struct NotificationTool {
-    pub desktop: Notify,
-    pub board: Arc<NoticeChannel>,
+    pub desktop: DesktopNotificationTool,
+    pub notices: Arc<NoticeChannel>,
 }
 
 #[async_trait]
@@ -54,10 +54,10 @@ impl LocalTool for NotificationTool {
             Err(ToolFailure::Unavailable(why)) => why,
             shown => return shown,
         };
-        let (title, body) = Notify::words(arguments)?;
+        let (title, body) = DesktopNotificationTool::words(arguments)?;
         let notice = AgentNotice { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
         // Without an open page the agent gets the error.
-        self.board.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
+        self.notices.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
         Ok(json!({"shown": true}))
     }
 }

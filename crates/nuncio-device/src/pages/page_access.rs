@@ -30,11 +30,11 @@ use super::frame::{PageForm, PageRequest, read_form};
 use super::path::PagesPath;
 use super::{Pages, with_cookie};
 
-const LINK: Duration = Duration::from_secs(10 * 60);
+const LINK_VALIDITY: Duration = Duration::from_secs(10 * 60);
 /// Idle time after which a session ends.
-const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
-/// Limit of open links and of sessions; the oldest is dropped.
-const MOST: usize = 16;
+const IDLE_TIMEOUT: Duration = Duration::from_secs(12 * 60 * 60);
+/// Limit of open links and of sessions; the longest unused one is dropped.
+const MAX_LINKS_AND_SESSIONS: usize = 16;
 
 #[derive(Clone)]
 pub(super) struct PageSession {
@@ -55,7 +55,11 @@ opaque_debug!(PageSession);
 impl PageAccess {
     #[must_use]
     pub fn new(path: PagesPath) -> Self {
-        Self { path, links: BoundedCache::new(MOST), sessions: BoundedCache::new(MOST) }
+        Self {
+            path,
+            links: BoundedCache::new(MAX_LINKS_AND_SESSIONS),
+            sessions: BoundedCache::new(MAX_LINKS_AND_SESSIONS),
+        }
     }
 
     pub(super) const fn path(&self) -> &PagesPath {
@@ -69,7 +73,7 @@ impl PageAccess {
     /// Creates a one-time link, valid for ten minutes.
     pub fn link(&self, at: SocketAddr, entropy: &dyn Entropy, now: Timestamp) -> String {
         let token = random_name(entropy, "");
-        self.links.put(Digest::of_bytes(token.as_bytes()), (), now.after(LINK));
+        self.links.put(Digest::of_bytes(token.as_bytes()), (), now.after(LINK_VALIDITY));
         format!("http://{at}{}/open?token={token}", self.path.as_str())
     }
 
@@ -86,13 +90,13 @@ impl PageAccess {
     fn begin(&self, entropy: &dyn Entropy, now: Timestamp) -> String {
         let cookie = random_name(entropy, "");
         let session = PageSession { token: random_name(entropy, "") };
-        self.sessions.put(Digest::of_bytes(cookie.as_bytes()), session, now.after(IDLE));
+        self.sessions.put(Digest::of_bytes(cookie.as_bytes()), session, now.after(IDLE_TIMEOUT));
         cookie
     }
 
     fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<PageSession> {
         let cookie = Digest::of_bytes(self.cookie().of(headers)?.as_bytes());
-        self.sessions.get_and_extend(&cookie, now, now.after(IDLE))
+        self.sessions.get_and_extend(&cookie, now, now.after(IDLE_TIMEOUT))
     }
 
     fn end(&self, headers: &HeaderMap) {
@@ -111,22 +115,22 @@ impl PageSession {
 
 /// State of a router that needs sessions: the pages of a device and the enrolment page.
 pub(super) trait HasPageAccess: Clone + Send + Sync + 'static {
-    fn door(&self) -> &PageAccess;
+    fn access(&self) -> &PageAccess;
     fn now(&self) -> Timestamp;
     fn entropy(&self) -> &dyn Entropy;
 }
 
 impl HasPageAccess for Pages {
-    fn door(&self) -> &PageAccess {
-        &self.door
+    fn access(&self) -> &PageAccess {
+        &self.shared.access
     }
 
     fn now(&self) -> Timestamp {
-        self.device.now()
+        self.device.runtime().now()
     }
 
     fn entropy(&self) -> &dyn Entropy {
-        self.device.entropy()
+        self.device.runtime().entropy()
     }
 }
 
@@ -151,63 +155,63 @@ pub(super) struct LinkQuery {
 pub(super) async fn show_link<D: HasPageAccess>(
     State(pages): State<D>,
     Query(link): Query<LinkQuery>,
-    stranger: PageRequest,
+    page_request: PageRequest,
 ) -> Response {
-    let (door, now) = (pages.door(), pages.now());
-    if door.session(&stranger.headers, now).is_some() {
-        return see(&stranger.to("/"));
+    let (access, now) = (pages.access(), pages.now());
+    if access.session(&page_request.headers, now).is_some() {
+        return see(&page_request.to("/"));
     }
-    match door.is_usable(&link.token, now) {
-        true => stranger.confirm_link(link.token),
-        false => stranger.turned_away(StatusCode::FORBIDDEN),
+    match access.is_usable(&link.token, now) {
+        true => page_request.confirm_link(link.token),
+        false => page_request.refuse(StatusCode::FORBIDDEN),
     }
 }
 
 /// `POST /open`: uses the link up and opens a session.
 pub(super) async fn use_link<D: HasPageAccess>(
     State(pages): State<D>,
-    stranger: PageRequest,
+    page_request: PageRequest,
     request: Request,
 ) -> Response {
     if !is_from_here(request.headers(), request.uri()) {
-        return stranger.turned_away(StatusCode::FORBIDDEN);
+        return page_request.refuse(StatusCode::FORBIDDEN);
     }
     let (parts, body) = request.into_parts();
     let sent = match read_form(&parts.headers, body).await {
         Ok(sent) => sent,
         Err(status) => return status.into_response(),
     };
-    let (door, now) = (pages.door(), pages.now());
-    if !door.enter(field(&sent, "token").unwrap_or_default(), now) {
-        return stranger.turned_away(StatusCode::FORBIDDEN);
+    let (access, now) = (pages.access(), pages.now());
+    if !access.enter(field(&sent, "token").unwrap_or_default(), now) {
+        return page_request.refuse(StatusCode::FORBIDDEN);
     }
-    door.end(&stranger.headers);
-    let cookie = door.begin(pages.entropy(), now);
-    with_cookie(see(&stranger.to("/")), &door.cookie().set(&stranger.headers, &cookie))
+    access.end(&page_request.headers);
+    let cookie = access.begin(pages.entropy(), now);
+    with_cookie(see(&page_request.to("/")), &access.cookie().set(&page_request.headers, &cookie))
 }
 
 /// Fallback for paths outside the unguessable path.
-pub(super) async fn outside(stranger: PageRequest) -> Response {
-    stranger.outside()
+pub(super) async fn outside(page_request: PageRequest) -> Response {
+    page_request.outside()
 }
 
 /// Requires a session, and for changes a request from our own pages.
 pub(super) async fn inside<D: HasPageAccess>(
     State(pages): State<D>,
-    stranger: PageRequest,
+    page_request: PageRequest,
     mut request: Request,
     next: Next,
 ) -> Response {
     let changes = request.method() != Method::GET && request.method() != Method::HEAD;
     if changes && !is_from_here(request.headers(), request.uri()) {
-        return stranger.turned_away(StatusCode::FORBIDDEN);
+        return page_request.refuse(StatusCode::FORBIDDEN);
     }
-    let Some(session) = pages.door().session(request.headers(), pages.now()) else {
+    let Some(session) = pages.access().session(request.headers(), pages.now()) else {
         // Browsers hold back a same-site cookie when a link on another site is followed; a redirect from our own page
         // makes them send it.
         return match is_from_elsewhere(request.headers()) && !changes {
-            true => stranger.step_in(request.uri().path()),
-            false => stranger.turned_away(StatusCode::UNAUTHORIZED),
+            true => page_request.redirect_same_origin(request.uri().path()),
+            false => page_request.refuse(StatusCode::UNAUTHORIZED),
         };
     };
     request.extensions_mut().insert(session);
@@ -216,8 +220,8 @@ pub(super) async fn inside<D: HasPageAccess>(
 
 /// `POST /leave`
 pub(super) async fn leave(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
-    pages.door.end(&visit.headers);
-    with_cookie(visit.gone(), &pages.door.cookie().set(&visit.headers, ""))
+    pages.shared.access.end(&visit.headers);
+    with_cookie(visit.signed_out(), &pages.shared.access.cookie().set(&visit.headers, ""))
 }
 
 #[cfg(test)]
@@ -225,9 +229,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Count(std::sync::atomic::AtomicU8);
+    struct CountingEntropy(std::sync::atomic::AtomicU8);
 
-    impl Entropy for Count {
+    impl Entropy for CountingEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
         }
@@ -235,25 +239,25 @@ mod tests {
 
     #[test]
     fn sign_in_link_works_once_within_ten_minutes() {
-        let chance = Count(0.into());
-        let path = PagesPath::random(&chance);
-        let door = PageAccess::new(path.clone());
+        let entropy = CountingEntropy(0.into());
+        let path = PagesPath::random(&entropy);
+        let access = PageAccess::new(path.clone());
         let at: SocketAddr = "127.0.0.1:7480".parse().unwrap();
         let now = Timestamp::from_millis(0);
         let token = |link: String| link.split_once("token=").unwrap().1.to_owned();
-        let link = door.link(at, &chance, now);
+        let link = access.link(at, &entropy, now);
         assert!(link.starts_with(&format!("http://127.0.0.1:7480{}/open?token=", path.as_str())), "{link}");
         let first = token(link);
-        assert!(!door.enter("", now) && !door.enter("wrong", now));
-        assert!(door.is_usable(&first, now) && door.is_usable(&first, now), "looking does not use it up");
-        assert!(door.enter(&first, now) && !door.enter(&first, now), "it works once");
-        assert!(!door.is_usable(&first, now));
-        let late = token(door.link(at, &chance, now));
-        assert!(!door.is_usable(&late, now.after(LINK)));
-        assert!(!door.enter(&late, now.after(LINK)), "it works for ten minutes");
-        let links: Vec<_> = (0..=MOST)
-            .map(|at_second| token(door.link(at, &chance, now.after(Duration::from_secs(at_second as u64)))))
+        assert!(!access.enter("", now) && !access.enter("wrong", now));
+        assert!(access.is_usable(&first, now) && access.is_usable(&first, now), "looking does not use it up");
+        assert!(access.enter(&first, now) && !access.enter(&first, now), "it works once");
+        assert!(!access.is_usable(&first, now));
+        let late = token(access.link(at, &entropy, now));
+        assert!(!access.is_usable(&late, now.after(LINK_VALIDITY)));
+        assert!(!access.enter(&late, now.after(LINK_VALIDITY)), "it works for ten minutes");
+        let links: Vec<_> = (0..=MAX_LINKS_AND_SESSIONS)
+            .map(|at_second| token(access.link(at, &entropy, now.after(Duration::from_secs(at_second as u64)))))
             .collect();
-        assert!(!door.enter(&links[0], now) && door.enter(&links[1], now), "the oldest goes");
+        assert!(!access.enter(&links[0], now) && access.enter(&links[1], now), "the oldest goes");
     }
 }

@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use tokio::sync::{oneshot, watch};
 
-use crate::prompt::{Prompt, PromptAnswer, Question};
+use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
 
 /// An answer earlier than this cannot be deliberate.
 const TOO_SOON: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub struct PromptQueue {
 }
 
 struct PendingPrompt {
-    question: Question,
+    question: PromptQuestion,
     /// Time when a page first received the prompt; before that the prompt cannot be answered.
     shown: Option<Timestamp>,
     answer: oneshot::Sender<PromptAnswer>,
@@ -58,7 +58,7 @@ impl PromptQueue {
     }
 
     /// Pending prompts, the one that expires first at the front. Marks the prompts as shown.
-    pub(super) fn show(&self) -> Vec<Question> {
+    pub(super) fn show(&self) -> Vec<PromptQuestion> {
         let now = self.clock.now();
         let mut open = self.open();
         let mut waiting: Vec<_> = open
@@ -72,16 +72,16 @@ impl PromptQueue {
         waiting
     }
 
-    pub(super) fn answer(&self, id: &str, said: PromptAnswer) -> Result<(), AnswerRejected> {
+    pub(super) fn answer(&self, id: &str, answer: PromptAnswer) -> Result<(), AnswerRejected> {
         let mut open = self.open();
-        let waits = open.get(id).ok_or(AnswerRejected::Gone)?;
-        if waits.shown.is_none_or(|shown| self.clock.now() < shown.after(TOO_SOON)) {
+        let pending = open.get(id).ok_or(AnswerRejected::Gone)?;
+        if pending.shown.is_none_or(|shown| self.clock.now() < shown.after(TOO_SOON)) {
             return Err(AnswerRejected::TooSoon);
         }
-        let waits = open.remove(id).ok_or(AnswerRejected::Gone)?;
+        let pending = open.remove(id).ok_or(AnswerRejected::Gone)?;
         drop(open);
         self.changed();
-        waits.answer.send(said).map_err(|_| AnswerRejected::Gone)
+        pending.answer.send(answer).map_err(|_| AnswerRejected::Gone)
     }
 }
 
@@ -104,13 +104,13 @@ impl Drop for RemovePrompt<'_> {
 
 #[async_trait]
 impl Prompt for PromptQueue {
-    async fn ask(&self, question: &Question) -> PromptAnswer {
-        let (answer, heard) = oneshot::channel();
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
+        let (answer, receiver) = oneshot::channel();
         let open = PendingPrompt { question: question.clone(), shown: None, answer };
         self.open().insert(question.id.clone(), open);
-        let _leaves = RemovePrompt(self, &question.id);
+        let _guard = RemovePrompt(self, &question.id);
         self.changed();
-        heard.await.unwrap_or(PromptAnswer::No)
+        receiver.await.unwrap_or(PromptAnswer::No)
     }
 }
 

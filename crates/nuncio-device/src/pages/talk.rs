@@ -9,15 +9,16 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId};
+use nuncio_core::notification::Recipient;
 use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Pages;
-use super::frame::{Frame, NavEntry, PageForm, SignedInRequest};
+use super::agents::unknown;
+use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 use crate::talk::{MAX_TEXT, MessagePosition, StreamedReply};
@@ -30,17 +31,17 @@ use message_view::ChatMessageView;
 const PAGE: usize = 50;
 
 /// Time for asking the relay about new keys before the page is shown without the answer.
-const KEYS: Duration = Duration::from_secs(2);
+const KEY_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// `GET /talk/:agent`
 #[derive(Template)]
 #[template(path = "talk.html")]
 struct TalkPage {
-    frame: Frame,
+    frame: PageFrame,
     name: String,
     agent: String,
     /// Link to the agent's page, with its grants and safety number.
-    about: String,
+    agent_href: String,
     /// Whether the agent's keys are stateless, so that a key stolen later opens earlier messages (no forward secrecy).
     weaker: bool,
     /// Whether new keys of the agent wait for acceptance.
@@ -56,7 +57,7 @@ struct TalkPage {
     /// Client message id for the next message.
     next: String,
     /// Text that was submitted and refused.
-    words: String,
+    text: String,
     wrong: Option<String>,
 }
 
@@ -67,7 +68,7 @@ pub(super) struct TalkQuery {
 
 impl TalkQuery {
     fn before(&self) -> Option<MessagePosition> {
-        self.before.as_deref()?.parse().ok()
+        MessagePosition::parse(self.before.as_deref()?)
     }
 }
 
@@ -94,43 +95,39 @@ async fn page(
     before: Option<MessagePosition>,
     refused: Option<(String, String)>,
 ) -> Result<TalkPage, DeviceError> {
-    let shown = pages.device.messages(agent, before, PAGE)?;
-    let known = match pages.device.agents()?.into_iter().find(|known| known.agent == *agent) {
+    let shown = pages.device.messages().page(agent, before, PAGE)?;
+    let known = match pages.device.consents().agents()?.into_iter().find(|known| known.agent == *agent) {
         Some(known) => known,
-        None if shown.lines.is_empty() => pages.device.refresh(agent).await?,
-        None => KnownAgent::new(agent.clone(), pages.device.now()),
+        None if shown.messages.is_empty() => pages.device.consents().refresh(agent).await?,
+        None => KnownAgent::new(agent.clone(), pages.device.runtime().now()),
     };
     let owner = Recipient::Agent(agent.clone());
-    let pinned = pages.device.peer().pinned(&owner).await?;
+    let pinned = pages.device.peer().keys().pinned(&owner).await?;
     // If the relay cannot be asked, no hint is shown; messages with other keys are refused anyway.
-    let waiting = tokio::time::timeout(KEYS, pages.device.peer().waiting(&owner)).await;
-    let older = shown.lines.iter().find_map(|line| line.place).filter(|_| shown.more);
+    let waiting = tokio::time::timeout(KEY_READ_TIMEOUT, pages.device.peer().keys().waiting(&owner)).await;
+    let older = shown.messages.iter().find_map(|message| message.position).filter(|_| shown.more);
     let to = |path: String| visit.to(&path);
-    let (words, wrong) = refused.unzip();
+    let (text, wrong) = refused.unzip();
     Ok(TalkPage {
         frame: visit.frame(pages, NavEntry::Agents),
-        about: to(format!("/agents/{agent}")),
+        agent_href: to(format!("/agents/{agent}")),
         weaker: pinned.iter().any(|bundle| bundle.keys.mode == SealMode::Stateless),
         keys_changed: matches!(waiting, Ok(Ok(new)) if !new.is_empty()),
         has_relation: known.standing(&pages.device.identity().person).is_some(),
-        lines: shown.lines.iter().map(|line| ChatMessageView::new(pages, visit, &known, line)).collect(),
+        lines: shown.messages.iter().map(|message| ChatMessageView::new(pages, visit, &known, message)).collect(),
         growing: if before.is_none() { growing(pages, agent) } else { Vec::new() },
-        older: older.map(|place| to(format!("/talk/{agent}?before={place}"))),
+        older: older.map(|position| to(format!("/talk/{agent}?before={position}"))),
         latest: before.map(|_| to(format!("/talk/{agent}"))),
-        next: pages.device.new_message_id()?.to_string(),
+        next: pages.device.messages().new_id()?.to_string(),
         name: known.name,
         agent: agent.to_string(),
-        words: words.unwrap_or_default(),
+        text: text.unwrap_or_default(),
         wrong,
     })
 }
 
 fn growing(pages: &Pages, agent: &AgentId) -> Vec<StreamedReply> {
-    pages.device.live().1.into_iter().filter(|growing| growing.agent == *agent).collect()
-}
-
-fn unknown(visit: &SignedInRequest) -> Response {
-    visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
+    pages.device.messages().live().1.into_iter().filter(|growing| growing.agent == *agent).collect()
 }
 
 #[derive(Serialize)]
@@ -149,28 +146,29 @@ pub(super) async fn lines(
     visit: SignedInRequest,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return StatusCode::NOT_FOUND.into_response() };
-    let told = || {
-        let known = pages.device.agents()?.into_iter().find(|known| known.agent == agent);
-        let known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), pages.device.now()));
-        let shown = pages.device.messages(&agent, wanted.before(), PAGE)?;
-        let older = shown.lines.iter().find_map(|line| line.place).filter(|_| shown.more);
+    let load = || {
+        let known = pages.device.consents().agents()?.into_iter().find(|known| known.agent == agent);
+        let known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), pages.device.runtime().now()));
+        let shown = pages.device.messages().page(&agent, wanted.before(), PAGE)?;
+        let older = shown.messages.iter().find_map(|message| message.position).filter(|_| shown.more);
+        let view = |message| ChatMessageView::new(&pages, &visit, &known, message);
         Ok::<_, DeviceError>(MessagesResponse {
-            older: older.map(|place| place.to_string()),
-            lines: shown.lines.iter().map(|line| ChatMessageView::new(&pages, &visit, &known, line)).collect(),
+            older: older.map(|position| position.to_string()),
+            lines: shown.messages.iter().map(view).collect(),
             growing: growing(&pages, &agent),
         })
     };
-    match told() {
-        Ok(told) => Json(told).into_response(),
+    match load() {
+        Ok(response) => Json(response).into_response(),
         Err(error) => {
-            tracing::warn!(%error, "lines cannot be read");
+            tracing::warn!(%error, "cannot load the messages of a conversation");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
 }
 
-/// Agent and client message id of a form.
-fn about(id: &str, sent: &Fields) -> Option<(AgentId, ClientMessageId)> {
+/// Parses which message a submitted form is about.
+fn form_target(id: &str, sent: &Fields) -> Option<(AgentId, ClientMessageId)> {
     let client_id = ClientMessageId::parse(field(sent, "client_id")?).ok()?;
     Some((AgentId::parse(id).ok()?, client_id))
 }
@@ -181,16 +179,17 @@ fn is_script(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /talk/:agent`: sends a message; a repeated client message id sends the message once.
-pub(super) async fn say(
+pub(super) async fn send(
     State(pages): State<Pages>,
     Path(id): Path<String>,
     PageForm { visit, sent }: PageForm,
 ) -> Response {
-    let Some((agent, client_id)) = about(&id, &sent) else { return unknown(&visit) };
-    let words = field(&sent, "text").unwrap_or_default();
-    let said = pages.device.send_message(&agent, &client_id, words).and_then(|()| pages.device.new_message_id());
+    let Some((agent, client_id)) = form_target(&id, &sent) else { return unknown(&visit) };
+    let text = field(&sent, "text").unwrap_or_default();
+    let sent_message =
+        pages.device.messages().send(&agent, &client_id, text).and_then(|()| pages.device.messages().new_id());
     let script = is_script(&visit.headers);
-    match said {
+    match sent_message {
         Ok(next) if script => Json(json!({"next": next})).into_response(),
         Ok(_) => see(&format!("{}#end", visit.to(&format!("/talk/{agent}")))),
         Err(error) => {
@@ -198,7 +197,7 @@ pub(super) async fn say(
             if script {
                 return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": why}))).into_response();
             }
-            match page(&pages, &visit, &agent, None, Some((beginning(words), why))).await {
+            match page(&pages, &visit, &agent, None, Some((shorten(text), why))).await {
                 Ok(page) => written(StatusCode::UNPROCESSABLE_ENTITY, &page),
                 Err(error) => visit.failed(&error),
             }
@@ -218,18 +217,18 @@ fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
 }
 
 /// Submitted text for the form, shortened.
-fn beginning(words: &str) -> String {
-    words.chars().take(4 * MAX_TEXT).collect()
+fn shorten(text: &str) -> String {
+    text.chars().take(4 * MAX_TEXT).collect()
 }
 
 /// `POST /talk/:agent/again`: retries a failed message.
 pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
-    with_failed(&id, form, |agent, client_id| pages.device.retry_message(agent, client_id))
+    with_failed(&id, form, |agent, client_id| pages.device.messages().retry(agent, client_id))
 }
 
 /// `POST /talk/:agent/drop`: deletes a failed message.
 pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
-    with_failed(&id, form, |agent, client_id| pages.device.drop_message(agent, client_id))
+    with_failed(&id, form, |agent, client_id| pages.device.messages().delete_failed(agent, client_id))
 }
 
 fn with_failed(
@@ -237,7 +236,7 @@ fn with_failed(
     PageForm { visit, sent }: PageForm,
     act: impl Fn(&AgentId, &ClientMessageId) -> Result<(), DeviceError>,
 ) -> Response {
-    let Some((agent, client_id)) = about(id, &sent) else { return unknown(&visit) };
+    let Some((agent, client_id)) = form_target(id, &sent) else { return unknown(&visit) };
     match act(&agent, &client_id) {
         Ok(()) if is_script(&visit.headers) => Json(json!({})).into_response(),
         Ok(()) => see(&format!("{}#end", visit.to(&format!("/talk/{agent}")))),

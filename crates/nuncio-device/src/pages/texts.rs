@@ -61,48 +61,31 @@ texts! {
         restore_why, file, file_hint, choose, passphrase, restore_go, wrong_address, wrong_code, wrong_fingerprint,
         wrong_file,
     }
+    SensitivityTexts { low, medium, high, low_hint, medium_hint, high_hint, low_asks, medium_asks, high_asks }
     RemoveTexts { title, follows, sessions, word, told, grants, there, back, go, keep }
     ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare, at }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SensitivityTexts {
-    low: String,
-    medium: String,
-    high: String,
-    low_hint: String,
-    medium_hint: String,
-    high_hint: String,
-    low_asks: String,
-    medium_asks: String,
-    high_asks: String,
-}
-
 impl SensitivityTexts {
-    pub(super) fn of(&self, sensitivity: Sensitivity) -> &str {
-        match sensitivity {
-            Sensitivity::Low => &self.low,
-            Sensitivity::Medium => &self.medium,
-            Sensitivity::High => &self.high,
-        }
+    pub(super) fn name(&self, sensitivity: Sensitivity) -> &str {
+        text_of_level(sensitivity, [&self.low, &self.medium, &self.high])
     }
 
     pub(super) fn hint(&self, sensitivity: Sensitivity) -> &str {
-        match sensitivity {
-            Sensitivity::Low => &self.low_hint,
-            Sensitivity::Medium => &self.medium_hint,
-            Sensitivity::High => &self.high_hint,
-        }
+        text_of_level(sensitivity, [&self.low_hint, &self.medium_hint, &self.high_hint])
     }
 
     /// How often the person is asked, as a choice.
     pub(super) fn asks(&self, sensitivity: Sensitivity) -> &str {
-        match sensitivity {
-            Sensitivity::Low => &self.low_asks,
-            Sensitivity::Medium => &self.medium_asks,
-            Sensitivity::High => &self.high_asks,
-        }
+        text_of_level(sensitivity, [&self.low_asks, &self.medium_asks, &self.high_asks])
+    }
+}
+
+fn text_of_level(sensitivity: Sensitivity, [low, medium, high]: [&str; 3]) -> &str {
+    match sensitivity {
+        Sensitivity::Low => low,
+        Sensitivity::Medium => medium,
+        Sensitivity::High => high,
     }
 }
 

@@ -14,16 +14,16 @@ use nuncio_core::digest::Digest;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::below_path;
-use super::frame::{Frame, PageForm, SignedInRequest};
+use super::frame::{PageForm, PageFrame, SignedInRequest};
 use super::page_access::{self, HasPageAccess, PageAccess};
+use super::{below_path, loopback_address};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig, reaches_safely};
 use crate::error::DeviceError;
@@ -32,22 +32,22 @@ use crate::error::DeviceError;
 const DEVICES: &str = "/devices";
 
 /// Time for open requests before the device's own pages take over.
-const LAST: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 struct EnrolmentState {
     config: DeviceConfig,
-    door: Arc<PageAccess>,
+    access: Arc<PageAccess>,
     /// The enrolled device; set once it exists.
-    came: Arc<Mutex<Option<Device>>>,
+    enrolled: Arc<Mutex<Option<Device>>>,
     /// Lock: one enrolment or restore at a time.
     enrolling: Arc<tokio::sync::Mutex<()>>,
     done: CancellationToken,
 }
 
 impl HasPageAccess for EnrolmentState {
-    fn door(&self) -> &PageAccess {
-        &self.door
+    fn access(&self) -> &PageAccess {
+        &self.access
     }
 
     fn now(&self) -> Timestamp {
@@ -66,40 +66,43 @@ impl HasPageAccess for EnrolmentState {
 /// The address is not a loopback address, or listening fails.
 pub async fn welcome(
     config: DeviceConfig,
-    door: Arc<PageAccess>,
+    access: Arc<PageAccess>,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> std::io::Result<Option<Device>> {
-    let at = listener.local_addr()?;
-    if !at.ip().is_loopback() {
-        return Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1"));
-    }
-    let (came, done) = (Arc::default(), stop.child_token());
-    let hall = EnrolmentState { config, door, came: Arc::clone(&came), enrolling: Arc::default(), done: done.clone() };
+    let address = loopback_address(&listener)?;
+    let (enrolled, done) = (Arc::default(), stop.child_token());
+    let state = EnrolmentState {
+        config,
+        access,
+        enrolled: Arc::clone(&enrolled),
+        enrolling: Arc::default(),
+        done: done.clone(),
+    };
     let inside = Router::new()
         .route("/", get(show))
         .route("/join", get(elsewhere).post(join))
         .route("/restore", get(elsewhere).post(restore))
         .fallback(elsewhere)
-        .layer(middleware::from_fn_with_state(hall.clone(), page_access::inside::<EnrolmentState>));
-    let served =
-        axum::serve(listener, below_path(hall, inside, at)).with_graceful_shutdown(done.clone().cancelled_owned());
-    let enough = async {
+        .layer(middleware::from_fn_with_state(state.clone(), page_access::inside::<EnrolmentState>));
+    let served = axum::serve(listener, below_path(state, inside, address))
+        .with_graceful_shutdown(done.clone().cancelled_owned());
+    let shutdown_deadline = async {
         done.cancelled().await;
-        tokio::time::sleep(LAST).await;
+        tokio::time::sleep(SHUTDOWN_TIME).await;
     };
     tokio::select! {
         served = served.into_future() => served?,
-        () = enough => {}
+        () = shutdown_deadline => {}
     }
-    Ok(came.lock().unwrap_or_else(PoisonError::into_inner).take())
+    Ok(enrolled.lock().unwrap_or_else(PoisonError::into_inner).take())
 }
 
 /// `GET /`
 #[derive(Template)]
 #[template(path = "welcome.html")]
 struct WelcomePage {
-    frame: Frame,
+    frame: PageFrame,
     filled: FormValues,
     wrong: Option<String>,
 }
@@ -115,7 +118,7 @@ struct FormValues {
 
 impl FormValues {
     /// Submitted values, to fill the form again; never the passphrase.
-    fn again(sent: &Fields) -> Self {
+    fn submitted(sent: &Fields) -> Self {
         let text = |name| field(sent, name).unwrap_or_default().to_owned();
         Self {
             address: text("address"),
@@ -133,8 +136,8 @@ async fn show(visit: SignedInRequest) -> Response {
 
 /// Redirects other pages, which exist only after enrolment, to this page; during the switch to the device's pages, to
 /// the devices page.
-async fn elsewhere(State(hall): State<EnrolmentState>, visit: SignedInRequest) -> Response {
-    see(&visit.to(if hall.done.is_cancelled() { DEVICES } else { "/" }))
+async fn elsewhere(State(state): State<EnrolmentState>, visit: SignedInRequest) -> Response {
+    see(&visit.to(if state.done.is_cancelled() { DEVICES } else { "/" }))
 }
 
 fn page(visit: &SignedInRequest, mut filled: FormValues, wrong: Option<(StatusCode, String)>) -> Response {
@@ -146,22 +149,24 @@ fn page(visit: &SignedInRequest, mut filled: FormValues, wrong: Option<(StatusCo
 }
 
 /// `POST /join`
-async fn join(State(hall): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
+async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let invitation = match invitation(&visit, &sent) {
         Ok(invitation) => invitation,
-        Err(wrong) => return page(&visit, FormValues::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong))),
+        Err(wrong) => {
+            return page(&visit, FormValues::submitted(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+        }
     };
-    let _lock = hall.enrolling.lock().await;
+    let _lock = state.enrolling.lock().await;
     let name = field(&sent, "name").map(plain).unwrap_or_default();
     let name = if name.trim().is_empty() { visit.text.welcome.name_usual.clone() } else { name };
-    let device = Device::enrol(hall.config.clone(), &invitation, name.trim()).await;
+    let device = Device::enrol(state.config.clone(), &invitation, name.trim()).await;
     if let Ok(device) = &device
-        && let Err(error) = device.peer().publish_keys().await
+        && let Err(error) = device.peer().keys().publish_keys().await
     {
         // The device exists anyway and publishes its keys when it runs.
         tracing::warn!(%error, "cannot publish the keys of the new device yet; it tries again when it runs");
     }
-    hall.finish(&visit, &sent, device)
+    state.finish(&visit, &sent, device)
 }
 
 /// Parses the fields of an invite.
@@ -175,23 +180,23 @@ fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, Stri
     }
     Ok(Invitation {
         url: url.ok_or_else(|| text.wrong_address.clone())?,
-        trust: Trust::Configured,
+        trust: AddressTrust::Configured,
         code: value("code").to_owned(),
         fingerprint: Some(Digest::parse(&hex).ok_or_else(|| text.wrong_fingerprint.clone())?),
     })
 }
 
 /// `POST /restore`
-async fn restore(State(hall): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
+async fn restore(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
         let wrong = visit.text.welcome.wrong_file.clone();
-        return page(&visit, FormValues::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+        return page(&visit, FormValues::submitted(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
     };
-    let _lock = hall.enrolling.lock().await;
+    let _lock = state.enrolling.lock().await;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
-    let device = Device::restore(hall.config.clone(), &file, passphrase).await;
-    hall.finish(&visit, &sent, device)
+    let device = Device::restore(state.config.clone(), &file, passphrase).await;
+    state.finish(&visit, &sent, device)
 }
 
 impl EnrolmentState {
@@ -199,14 +204,18 @@ impl EnrolmentState {
     fn finish(&self, visit: &SignedInRequest, sent: &Fields, device: Result<Device, DeviceError>) -> Response {
         match device {
             Ok(device) => {
-                *self.came.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
+                *self.enrolled.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
                 self.done.cancel();
             }
             // The form was submitted twice.
             Err(_) if self.done.is_cancelled() => {}
             Err(error) => {
                 tracing::warn!(code = %error.code, %error, "cannot enrol or restore the device");
-                return page(visit, FormValues::again(sent), Some((StatusCode::CONFLICT, visit.text.trouble(&error))));
+                return page(
+                    visit,
+                    FormValues::submitted(sent),
+                    Some((StatusCode::CONFLICT, visit.text.trouble(&error))),
+                );
             }
         }
         see(&visit.to(DEVICES))

@@ -32,12 +32,20 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
 
 /// Label of a scope as the agent's manifest declares it.
 pub(super) fn label(pages: &Pages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
-    let manifest = known.manifest(pages.device.presets());
+    let manifest = known.manifest(pages.device.runtime().presets());
     let declared =
         manifest.as_ref().and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == *scope));
-    let words = declared.map(|declared| ScopeTexts::of(pages.device.presets(), declared));
+    let words = declared.map(|declared| ScopeTexts::of(pages.device.runtime().presets(), declared));
     let label = words.as_ref().and_then(|words| words.label.in_language(language.tag()));
     label.unwrap_or(scope.as_str()).to_owned()
+}
+
+/// The first `limit` characters of a text, with an ellipsis if there are more.
+pub(super) fn shortened(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// Explanation of a change rule.

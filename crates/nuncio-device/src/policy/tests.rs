@@ -1,7 +1,7 @@
 use super::*;
 
-fn question(agent: &str, scope: &str, sensitivity: Sensitivity) -> Question {
-    Question {
+fn question(agent: &str, scope: &str, sensitivity: Sensitivity) -> PromptQuestion {
+    PromptQuestion {
         agent: AgentId::parse(agent).unwrap(),
         scope: ScopeId::parse(scope).unwrap(),
         sensitivity,

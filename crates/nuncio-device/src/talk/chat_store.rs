@@ -1,13 +1,12 @@
 //! Records of conversations: positions, counts and deletion of the oldest.
 
-use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
-use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use super::{ChatContent, ChatMessage, ChatPage, DeliveryState, MAX_BYTES, MAX_LINES, MessagePosition};
+use super::{ChatContent, ChatMessage, ChatPage, ChatRecord, DeliveryState, MAX_BYTES, MAX_MESSAGES, MessagePosition};
 use crate::records::Records;
 
 /// Limit of stored conversations per agent.
@@ -18,14 +17,15 @@ const MAX_STRANGERS: usize = 20;
 
 const STRANGERS: &str = "talk/strangers";
 
-/// Summary of all messages with an agent.
+/// Stored index of the messages with an agent: conversations, counts and the last key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ChatSummary {
+pub(super) struct ChatIndex {
     /// Conversations with the agent, oldest first.
     parts: Vec<ConversationId>,
     /// Whether the person ever wrote to the agent.
     #[serde(default)]
     pub(super) begun: bool,
+    /// Number of stored messages.
     lines: u64,
     /// Bytes of stored text of the conversation.
     bytes: u64,
@@ -37,7 +37,7 @@ pub(super) struct ChatSummary {
     pub(super) elsewhere: bool,
 }
 
-impl ChatSummary {
+impl ChatIndex {
     pub(super) fn load(records: &Records, agent: &AgentId) -> Result<Self, KeyStoreError> {
         Ok(records.get(&name(agent))?.unwrap_or_default())
     }
@@ -47,7 +47,7 @@ impl ChatSummary {
     }
 
     /// Position of a message; `None` beyond the limit of conversations.
-    pub(super) fn place(&mut self, conversation: &ConversationId, seq: u64) -> Option<MessagePosition> {
+    pub(super) fn position(&mut self, conversation: &ConversationId, seq: u64) -> Option<MessagePosition> {
         let known = self.parts.iter().position(|part| part == conversation);
         let part = match known {
             Some(part) => part,
@@ -61,42 +61,13 @@ impl ChatSummary {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ChatRecord {
-    pub(super) mine: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) client_id: Option<ClientMessageId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) device: Option<DeviceId>,
-    pub(super) said: ChatContent,
-    pub(super) at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) mode: Option<SealMode>,
-    #[serde(default)]
-    pub(super) new_keys: bool,
-}
-
 impl ChatRecord {
+    /// Bytes of text that the record counts towards [`MAX_BYTES`].
     fn bytes(&self) -> u64 {
-        match &self.said {
+        match &self.content {
             ChatContent::Text { text, .. } => u64::try_from(text.len()).unwrap_or(u64::MAX),
             ChatContent::Refused { because, .. } => u64::try_from(because.len()).unwrap_or(u64::MAX),
             ChatContent::Other | ChatContent::Stranger => 0,
-        }
-    }
-
-    fn at(self, place: MessagePosition) -> ChatMessage {
-        let Self { mine, client_id, device, said, at, mode, new_keys } = self;
-        ChatMessage {
-            place: Some(place),
-            client_id,
-            mine,
-            device,
-            said,
-            at,
-            state: DeliveryState::Sent,
-            mode,
-            new_keys,
         }
     }
 }
@@ -114,8 +85,12 @@ fn name(agent: &AgentId) -> String {
 }
 
 /// Name prefix of an agent's messages.
-fn lines_of(agent: &AgentId) -> String {
+fn messages_of(agent: &AgentId) -> String {
     format!("talk/line/{agent}/")
+}
+
+fn message_name(agent: &AgentId, position: MessagePosition) -> String {
+    format!("{}{position}", messages_of(agent))
 }
 
 fn unsent_of(agent: &AgentId) -> String {
@@ -127,23 +102,23 @@ pub(super) fn unsent_name(agent: &AgentId, client_id: &ClientMessageId) -> Strin
 }
 
 /// Name of the record that a message was sent, which makes repetition harmless.
-fn said_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
+fn sent_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
     format!("talk/said/{agent}/{client_id}")
 }
 
 /// Whether a message with that client id was sent.
-pub(super) fn was_said(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeyStoreError> {
-    Ok(records.get::<String>(&said_name(agent, client_id))?.is_some())
+pub(super) fn was_sent(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeyStoreError> {
+    Ok(records.get::<String>(&sent_name(agent, client_id))?.is_some())
 }
 
 /// Positions of an agent's messages, oldest first.
-fn places(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>, KeyStoreError> {
-    let prefix = lines_of(agent);
+fn positions(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>, KeyStoreError> {
+    let prefix = messages_of(agent);
     let names = records.names(&prefix)?;
-    let mut places: Vec<MessagePosition> =
-        names.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse::<MessagePosition>().ok()).collect();
-    places.sort_unstable();
-    Ok(places)
+    let mut positions: Vec<MessagePosition> =
+        names.iter().filter_map(|name| MessagePosition::parse(name.strip_prefix(&prefix)?)).collect();
+    positions.sort_unstable();
+    Ok(positions)
 }
 
 /// Changes that store a message; none if the message is stored already. The caller holds the state lock and saves the
@@ -151,34 +126,34 @@ fn places(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>, Ke
 pub(super) fn put(
     records: &Records,
     agent: &AgentId,
-    mut thread: ChatSummary,
-    place: MessagePosition,
-    line: &ChatRecord,
+    mut summary: ChatIndex,
+    position: MessagePosition,
+    message: &ChatRecord,
 ) -> Result<Vec<RecordChange>, KeyStoreError> {
-    let name = format!("{}{place}", lines_of(agent));
+    let name = message_name(agent, position);
     if records.get::<ChatRecord>(&name)?.is_some() {
         return Ok(Vec::new());
     }
-    thread.lines += 1;
-    thread.bytes += line.bytes();
-    let mut changes = vec![Records::put(&name, line)];
-    if let Some(client_id) = &line.client_id {
-        changes.push(Records::put(&said_name(agent, client_id), &place.to_string()));
+    summary.lines += 1;
+    summary.bytes += message.bytes();
+    let mut changes = vec![Records::put(&name, message)];
+    if let Some(client_id) = &message.client_id {
+        changes.push(Records::put(&sent_name(agent, client_id), &position.to_string()));
     }
-    if thread.lines > MAX_LINES || thread.bytes > MAX_BYTES {
-        for oldest in places(records, agent)? {
-            if thread.lines <= MAX_LINES && thread.bytes <= MAX_BYTES {
+    if summary.lines > MAX_MESSAGES || summary.bytes > MAX_BYTES {
+        for oldest in positions(records, agent)? {
+            if summary.lines <= MAX_MESSAGES && summary.bytes <= MAX_BYTES {
                 break;
             }
-            let name = format!("{}{oldest}", lines_of(agent));
-            let Some(gone) = records.get::<ChatRecord>(&name)? else { continue };
-            thread.lines = thread.lines.saturating_sub(1);
-            thread.bytes = thread.bytes.saturating_sub(gone.bytes());
-            changes.push(Records::gone(&name));
-            changes.extend(gone.client_id.iter().map(|client_id| Records::gone(&said_name(agent, client_id))));
+            let name = message_name(agent, oldest);
+            let Some(deleted) = records.get::<ChatRecord>(&name)? else { continue };
+            summary.lines = summary.lines.saturating_sub(1);
+            summary.bytes = summary.bytes.saturating_sub(deleted.bytes());
+            changes.push(Records::delete(&name));
+            changes.extend(deleted.client_id.iter().map(|client_id| Records::delete(&sent_name(agent, client_id))));
         }
     }
-    changes.push(thread.put(agent));
+    changes.push(summary.put(agent));
     Ok(changes)
 }
 
@@ -215,47 +190,29 @@ pub(super) fn read(
     before: Option<MessagePosition>,
     limit: usize,
 ) -> Result<ChatPage, KeyStoreError> {
-    let mut places = places(records, agent)?;
-    places.retain(|place| before.is_none_or(|before| *place < before));
-    let older = places.len().saturating_sub(limit);
-    let mut lines = Vec::new();
-    for place in &places[older..] {
-        let kept = records.get::<ChatRecord>(&format!("{}{place}", lines_of(agent)))?;
-        lines.extend(kept.map(|kept| kept.at(*place)));
+    let mut positions = positions(records, agent)?;
+    positions.retain(|position| before.is_none_or(|before| *position < before));
+    let older = positions.len().saturating_sub(limit);
+    let mut messages = Vec::new();
+    for position in &positions[older..] {
+        let record = records.get::<ChatRecord>(&message_name(agent, *position))?;
+        let sent = |record| ChatMessage { position: Some(*position), state: DeliveryState::Sent, record };
+        messages.extend(record.map(sent));
     }
     if before.is_none() {
-        lines.extend(unsent(records, agent)?.into_iter().map(|(client_id, unsent)| ChatMessage {
-            place: None,
-            client_id: Some(client_id),
-            mine: true,
-            device: None,
-            said: ChatContent::Text { text: unsent.text, cut: false },
-            at: unsent.at,
-            state: unsent.state,
-            mode: None,
-            new_keys: false,
+        messages.extend(unsent(records, agent)?.into_iter().map(|(client_id, unsent)| {
+            let content = ChatContent::Text { text: unsent.text, cut: false };
+            let record = ChatRecord { client_id: Some(client_id), ..ChatRecord::new(true, content, unsent.at) };
+            ChatMessage { position: None, state: unsent.state, record }
         }));
-        if lines.is_empty()
+        if messages.is_empty()
             && let Some((_, at)) = strangers(records)?.into_iter().find(|(stranger, _)| stranger == agent)
         {
-            lines.push(stranger_line(at));
+            let record = ChatRecord::new(false, ChatContent::Stranger, at);
+            messages.push(ChatMessage { position: None, state: DeliveryState::Sent, record });
         }
     }
-    Ok(ChatPage { lines, more: older > 0 })
-}
-
-fn stranger_line(at: Timestamp) -> ChatMessage {
-    ChatMessage {
-        place: None,
-        client_id: None,
-        mine: false,
-        device: None,
-        said: ChatContent::Stranger,
-        at,
-        state: DeliveryState::Sent,
-        mode: None,
-        new_keys: false,
-    }
+    Ok(ChatPage { messages, more: older > 0 })
 }
 
 /// Agents that wrote without a relation, with the time of the last message; oldest first.

@@ -7,15 +7,14 @@ use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::OpenError;
 use tokio::sync::broadcast;
 
-use super::chat_store::{self, ChatRecord, ChatSummary};
-use super::{ChatContent, OpenFailure, ReplyEvent, ReplyProgress, StreamedReply, sanitise};
-use crate::device::Device;
+use super::chat_store::{self, ChatIndex};
+use super::{AgentMessages, ChatContent, ChatRecord, OpenFailure, ReplyEvent, ReplyProgress, StreamedReply, sanitise};
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::known_agents;
@@ -23,59 +22,48 @@ use crate::known_agents;
 /// Delays between retries.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
-impl Device {
+impl AgentMessages {
     /// Stores a message that is no tool call. Returns once it is on disk or rejected.
-    pub(crate) async fn receive_message(&self, message: InboundMessage) {
+    pub(crate) async fn receive(&self, message: InboundMessage) {
         if message.conversation_type != ConversationType::H2a {
             return;
         }
-        let mine = message.sender == *self.peer().me();
+        let mine = message.sender == *self.runtime.peer().me();
         let agent = match &message.sender {
             Recipient::Agent(agent) => Some(agent.clone()),
             Recipient::Person(_) if mine => self.agent_of(&message.conversation).await,
             Recipient::Person(_) => None,
         };
         let Some(agent) = agent else { return };
-        let line = ChatRecord {
-            mine,
-            client_id: None,
+        let record = ChatRecord {
             device: Some(message.device.clone()),
-            said: said(&message),
-            at: message.at,
             mode: Some(message.mode),
-            new_keys: false,
+            ..ChatRecord::new(mine, content(&message), message.at)
         };
         let key = if mine { None } else { self.key_of(&agent, &message).await };
-        self.store_message(&agent, (&message.conversation, message.seq), line, key).await;
+        self.store_message(&agent, (&message.conversation, message.seq), record, key).await;
     }
 
     /// Stores a notice about a message that could not be opened.
     pub(crate) async fn store_unopened(&self, refused: UnopenedMessage) {
-        let mine = refused.sender == *self.peer().me();
+        let mine = refused.sender == *self.runtime.peer().me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
         let theirs = refused.sender == Recipient::Agent(agent.clone());
         if !mine && !theirs {
             return;
         }
-        let line = ChatRecord {
-            mine,
-            client_id: None,
-            device: None,
-            said: ChatContent::Refused {
-                why: unopened(&refused.why),
-                because: nuncio_core::text::plain(&refused.why.to_string()),
-            },
-            at: self.now(),
-            mode: None,
-            new_keys: false,
+        let content = ChatContent::Refused {
+            why: open_failure(&refused.why),
+            because: nuncio_core::text::plain(&refused.why.to_string()),
         };
-        self.store_message(&agent, (&refused.conversation, refused.seq), line, None).await;
+        let record = ChatRecord::new(mine, content, self.runtime.now());
+        self.store_message(&agent, (&refused.conversation, refused.seq), record, None).await;
     }
 
     /// Forwards a piece of a streamed reply; nothing is stored.
     pub(crate) fn forward_stream(&self, event: StreamEvent) {
         let Recipient::Agent(agent) = event.sender else { return };
-        let (writing, stream) = (self.writing(), event.stream);
+        let (writing, stream) = (&self.writing, event.stream);
         match event.what {
             StreamEventKind::Begun => {
                 if self.is_known(&agent).unwrap_or_default() {
@@ -91,7 +79,7 @@ impl Device {
     /// Subscribes to streamed replies; also returns their current texts.
     #[must_use]
     pub fn live(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
-        self.writing().listen()
+        self.writing.listen()
     }
 
     /// Agent of a two-party conversation; `None` for other conversations.
@@ -99,9 +87,9 @@ impl Device {
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
-            match self.peer().conversation(conversation).await {
+            match self.runtime.peer().conversation(conversation).await {
                 Ok(known) if known.kind == ConversationType::H2a => {
-                    return match known.other(self.peer().me()) {
+                    return match known.other(self.runtime.peer().me()) {
                         Some(Recipient::Agent(agent)) => Some(agent.clone()),
                         _ => None,
                     };
@@ -112,13 +100,13 @@ impl Device {
                     tracing::info!(%conversation, %error, "cannot look up a conversation; retrying in {pause:?}");
                 }
             }
-            self.pause(pause).await;
+            self.runtime.pause(pause).await;
         }
     }
 
     /// Digest of the key that signed an agent's message.
     async fn key_of(&self, agent: &AgentId, message: &InboundMessage) -> Option<Digest> {
-        let pinned = self.peer().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
+        let pinned = self.runtime.peer().keys().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
         let signed = pinned.iter().find(|bundle| bundle.keys.device_id == message.device)?;
         Some(Digest::of_bytes(signed.keys.signing_key.as_bytes()))
     }
@@ -128,82 +116,82 @@ impl Device {
         &self,
         agent: &AgentId,
         (conversation, seq): (&ConversationId, u64),
-        line: ChatRecord,
+        record: ChatRecord,
         key: Option<Digest>,
     ) {
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
-            let deals = match line.mine {
+            let related = match record.mine {
                 true => Ok(true),
-                false => self.deals_with(agent).await,
+                false => self.has_contact(agent).await,
             };
-            let kept = deals.and_then(|deals| match deals {
-                true => self.store_message_once(agent, (conversation, seq), line.clone(), key),
-                false => self.put_stranger(agent, line.at),
+            let stored = related.and_then(|related| match related {
+                true => self.store_message_once(agent, (conversation, seq), record.clone(), key),
+                false => self.put_stranger(agent, record.at),
             });
-            match kept {
+            match stored {
                 Ok(()) => break,
                 Err(error) => tracing::error!(%agent, %error, "cannot store a message; retrying in {pause:?}"),
             }
-            self.pause(pause).await;
+            self.runtime.pause(pause).await;
         }
-        self.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
     }
 
     fn store_message_once(
         &self,
         agent: &AgentId,
         (conversation, seq): (&ConversationId, u64),
-        mut line: ChatRecord,
+        mut record: ChatRecord,
         key: Option<Digest>,
     ) -> Result<(), DeviceError> {
-        let _lock = self.state_lock();
-        let mut thread = ChatSummary::load(self.records(), agent)?;
+        let _lock = self.runtime.state_lock();
+        let mut summary = ChatIndex::load(self.runtime.records(), agent)?;
         // A message sent from another device also counts as sent by the person.
-        thread.begun |= line.mine;
+        summary.begun |= record.mine;
         if let Some(key) = key {
-            line.new_keys = thread.key.is_some_and(|before| before != key);
-            thread.key = Some(key);
+            record.new_keys = summary.key.is_some_and(|before| before != key);
+            summary.key = Some(key);
         }
-        let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
+        let Some(position) = summary.position(conversation, seq) else { return Ok(()) };
         // Messages from before this device was enrolled cannot be opened; a run of them is shown as one.
-        let elsewhere = matches!(line.said, ChatContent::Refused { why: OpenFailure::NotForUs, .. });
-        if std::mem::replace(&mut thread.elsewhere, elsewhere) && elsewhere {
-            return Ok(self.records().save(vec![thread.put(agent)])?);
+        let elsewhere = matches!(record.content, ChatContent::Refused { why: OpenFailure::NotForUs, .. });
+        if std::mem::replace(&mut summary.elsewhere, elsewhere) && elsewhere {
+            return Ok(self.runtime.records().save(vec![summary.put(agent)])?);
         }
-        Ok(self.records().save(chat_store::put(self.records(), agent, thread, place, &line)?)?)
+        Ok(self.runtime.records().save(chat_store::put(self.runtime.records(), agent, summary, position, &record)?)?)
     }
 
     fn put_stranger(&self, agent: &AgentId, at: Timestamp) -> Result<(), DeviceError> {
-        let _lock = self.state_lock();
-        let change = chat_store::stranger(self.records(), agent, at)?;
-        Ok(self.records().save(vec![change])?)
+        let _lock = self.runtime.state_lock();
+        let change = chat_store::stranger(self.runtime.records(), agent, at)?;
+        Ok(self.runtime.records().save(vec![change])?)
     }
 
     /// Whether the stored records show a relation or a message by the person.
     fn is_known(&self, agent: &AgentId) -> Result<bool, DeviceError> {
-        let person = &self.identity().person;
-        let stands = || known_agents::load(self.records(), agent);
-        Ok(ChatSummary::load(self.records(), agent)?.begun
-            || stands()?.is_some_and(|known| known.standing(person).is_some()))
+        let person = &self.runtime.identity().person;
+        let known = || known_agents::load(self.runtime.records(), agent);
+        Ok(ChatIndex::load(self.runtime.records(), agent)?.begun
+            || known()?.is_some_and(|known| known.standing(person).is_some()))
     }
 
     /// Whether the person has a relation with the agent or has written to it.
-    async fn deals_with(&self, agent: &AgentId) -> Result<bool, DeviceError> {
-        let person = &self.identity().person;
+    async fn has_contact(&self, agent: &AgentId) -> Result<bool, DeviceError> {
+        let person = &self.runtime.identity().person;
         if self.is_known(agent)? {
             return Ok(true);
         }
         // Another device may have granted something a moment ago.
-        let unknown = known_agents::load(self.records(), agent)?.is_none();
-        match self.refresh(agent).await {
+        let unknown = known_agents::load(self.runtime.records(), agent)?.is_none();
+        match self.consents.refresh(agent).await {
             Ok(known) if known.standing(person).is_some() => Ok(true),
             Ok(_) => {
                 // Looking up an agent without a relation leaves no record.
                 if unknown {
-                    let _lock = self.state_lock();
-                    self.records().save(vec![known_agents::gone(agent)])?;
+                    let _lock = self.runtime.state_lock();
+                    self.runtime.records().save(vec![known_agents::delete(agent)])?;
                 }
                 Ok(false)
             }
@@ -213,7 +201,8 @@ impl Device {
     }
 }
 
-fn said(message: &InboundMessage) -> ChatContent {
+/// Content of an opened message that the chat stores.
+fn content(message: &InboundMessage) -> ChatContent {
     // Senders use either of these field names.
     let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
     match text.filter(|_| message.content_type == ContentType::Text) {
@@ -225,7 +214,7 @@ fn said(message: &InboundMessage) -> ChatContent {
     }
 }
 
-const fn unopened(why: &OpenError) -> OpenFailure {
+const fn open_failure(why: &OpenError) -> OpenFailure {
     match why {
         OpenError::UnknownSender { .. } | OpenError::Untrusted { .. } | OpenError::StaleBundle { .. } => {
             OpenFailure::Untrusted

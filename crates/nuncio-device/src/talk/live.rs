@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use super::{MAX_TEXT, sanitise};
 
 /// Limit of concurrent streams, of all agents.
-const MOST: usize = 32;
+const MAX_LIVE_REPLIES: usize = 32;
 
 /// A streamed reply so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -48,12 +48,12 @@ pub enum ReplyProgress {
 /// Replies that are being streamed, and their subscribers.
 pub(crate) struct ReplyStreams {
     growing: Mutex<Vec<StreamedReply>>,
-    told: broadcast::Sender<ReplyEvent>,
+    events: broadcast::Sender<ReplyEvent>,
 }
 
 impl ReplyStreams {
     pub(crate) fn new() -> Self {
-        Self { growing: Mutex::default(), told: broadcast::Sender::new(1024) }
+        Self { growing: Mutex::default(), events: broadcast::Sender::new(1024) }
     }
 
     fn growing(&self) -> MutexGuard<'_, Vec<StreamedReply>> {
@@ -63,17 +63,17 @@ impl ReplyStreams {
     /// Subscribes, and returns the current texts.
     pub(crate) fn listen(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
         let growing = self.growing();
-        (self.told.subscribe(), growing.clone())
+        (self.events.subscribe(), growing.clone())
     }
 
     pub(crate) fn begin(&self, agent: AgentId, stream: ClientMessageId) {
         let mut growing = self.growing();
-        if growing.len() >= MOST {
+        if growing.len() >= MAX_LIVE_REPLIES {
             let gone = growing.remove(0);
-            self.tell(gone.agent, gone.stream, ReplyProgress::Aborted);
+            self.notify(gone.agent, gone.stream, ReplyProgress::Aborted);
         }
         growing.push(StreamedReply { agent: agent.clone(), stream: stream.clone(), text: String::new(), pieces: 0 });
-        self.tell(agent, stream, ReplyProgress::Begun);
+        self.notify(agent, stream, ReplyProgress::Begun);
     }
 
     /// Appends a piece. Ignored for unknown streams and beyond the size of a message.
@@ -87,7 +87,7 @@ impl ReplyStreams {
         one.text.push_str(&text);
         let piece = one.pieces;
         one.pieces += 1;
-        self.tell(agent.clone(), stream.clone(), ReplyProgress::Piece { piece, text });
+        self.notify(agent.clone(), stream.clone(), ReplyProgress::Piece { piece, text });
     }
 
     pub(crate) fn end(&self, agent: &AgentId, stream: &ClientMessageId, what: ReplyProgress) {
@@ -95,13 +95,13 @@ impl ReplyStreams {
         let before = growing.len();
         growing.retain(|one| one.agent != *agent || one.stream != *stream);
         if growing.len() < before {
-            self.tell(agent.clone(), stream.clone(), what);
+            self.notify(agent.clone(), stream.clone(), what);
         }
     }
 
-    fn tell(&self, agent: AgentId, stream: ClientMessageId, what: ReplyProgress) {
+    fn notify(&self, agent: AgentId, stream: ClientMessageId, what: ReplyProgress) {
         // Without subscribers the event is dropped.
-        let _ = self.told.send(ReplyEvent { agent, stream, what });
+        let _ = self.events.send(ReplyEvent { agent, stream, what });
     }
 }
 
@@ -122,15 +122,15 @@ mod tests {
         writing.add(&agent, &stream, "nobody began this");
         writing.begin(agent.clone(), stream.clone());
         writing.add(&agent, &stream, "One.\r\n");
-        let (mut heard, growing) = writing.listen();
+        let (mut events, growing) = writing.listen();
         assert_eq!((growing[0].text.as_str(), growing[0].pieces), ("One.\n", 1));
         writing.add(&agent, &stream, "Two\u{202e}");
         writing.add(&agent, &stream, &"x".repeat(MAX_TEXT));
         writing.end(&agent, &stream, ReplyProgress::Done);
         writing.end(&agent, &stream, ReplyProgress::Aborted);
         let mut whats = Vec::new();
-        while let Ok(news) = heard.try_recv() {
-            whats.push(news.what);
+        while let Ok(event) = events.try_recv() {
+            whats.push(event.what);
         }
         assert_eq!(whats, [ReplyProgress::Piece { piece: 1, text: "Two ".to_owned() }, ReplyProgress::Done]);
         assert!(writing.listen().1.is_empty());
@@ -140,10 +140,10 @@ mod tests {
     fn oldest_stream_is_aborted_at_the_limit() {
         let agent = AgentId::parse("agt_1").unwrap();
         let writing = ReplyStreams::new();
-        for number in 0..=MOST {
+        for number in 0..=MAX_LIVE_REPLIES {
             writing.begin(agent.clone(), ClientMessageId::parse(&format!("s_{number}")).unwrap());
         }
         let growing = writing.listen().1;
-        assert_eq!((growing.len(), growing[0].stream.as_str()), (MOST, "s_1"));
+        assert_eq!((growing.len(), growing[0].stream.as_str()), (MAX_LIVE_REPLIES, "s_1"));
     }
 }

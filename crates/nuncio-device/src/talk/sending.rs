@@ -1,20 +1,22 @@
 //! Outgoing messages of the person. Each is on disk before it is sent, has one client message id however often it is
 //! submitted, and is retried until the relay accepts or refuses it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_a2h::peer::SentConfirmation;
 use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
+use nuncio_core::notification::Recipient;
 use nuncio_engine::ports::entropy::timed_name;
 use serde_json::json;
 
-use super::chat_store::{self, ChatRecord, ChatSummary, UnsentMessage};
-use super::{ChatContent, ChatPage, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition, sanitise};
-use crate::device::Device;
+use super::chat_store::{self, ChatIndex, UnsentMessage};
+use super::{
+    AgentMessages, ChatContent, ChatPage, ChatRecord, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition, sanitise,
+};
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::records::Records;
@@ -25,21 +27,21 @@ const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 /// Delays between retries.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
-impl Device {
+impl AgentMessages {
     /// The last `limit` messages with an agent, oldest first: those before a position, or else the newest, followed by
     /// unsent ones.
-    pub fn messages(
+    pub fn page(
         &self,
         agent: &AgentId,
         before: Option<MessagePosition>,
         limit: usize,
     ) -> Result<ChatPage, DeviceError> {
-        Ok(chat_store::read(self.records(), agent, before, limit)?)
+        Ok(chat_store::read(self.runtime.records(), agent, before, limit)?)
     }
 
     /// Creates the client message id of the next message.
-    pub fn new_message_id(&self) -> Result<ClientMessageId, DeviceError> {
-        let name = timed_name(self.entropy(), "m_", self.now());
+    pub fn new_id(&self) -> Result<ClientMessageId, DeviceError> {
+        let name = timed_name(self.runtime.entropy(), "m_", self.runtime.now());
         ClientMessageId::parse(&name).map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
     }
 
@@ -47,39 +49,39 @@ impl Device {
     ///
     /// # Errors
     /// The text is empty or too long, or too many messages are unsent.
-    pub fn send_message(&self, agent: &AgentId, client_id: &ClientMessageId, text: &str) -> Result<(), DeviceError> {
+    pub fn send(self: &Arc<Self>, agent: &AgentId, client_id: &ClientMessageId, text: &str) -> Result<(), DeviceError> {
         let (text, cut) = sanitise(text.trim_end());
         if cut {
-            let message = format!("a message has at most {} KB: say it in parts", MAX_TEXT / 1024);
+            let message = format!("a message has at most {} KB: split it", MAX_TEXT / 1024);
             return Err(DeviceError::new(Code::BodyTooLarge, message));
         }
         if text.trim().is_empty() {
-            return Err(DeviceError::new(Code::BadRequest, "there is nothing in the message"));
+            return Err(DeviceError::new(Code::BadRequest, "the message is empty"));
         }
         {
-            let _lock = self.state_lock();
-            let records = self.records();
+            let _lock = self.runtime.state_lock();
+            let records = self.runtime.records();
             let waiting = chat_store::unsent(records, agent)?;
-            if chat_store::was_said(records, agent, client_id)? || waiting.iter().any(|(known, _)| known == client_id) {
+            if chat_store::was_sent(records, agent, client_id)? || waiting.iter().any(|(known, _)| known == client_id) {
                 return Ok(());
             }
             if waiting.len() >= MAX_UNSENT {
-                let message = format!("{MAX_UNSENT} messages wait already: send them again or drop them first");
+                let message = format!("{MAX_UNSENT} messages are unsent: retry or delete them first");
                 return Err(DeviceError::new(Code::LimitReached, message));
             }
-            let mut thread = ChatSummary::load(records, agent)?;
-            thread.begun = true;
-            let unsent = UnsentMessage { text, at: self.now(), state: DeliveryState::Sending };
+            let mut summary = ChatIndex::load(records, agent)?;
+            summary.begun = true;
+            let unsent = UnsentMessage { text, at: self.runtime.now(), state: DeliveryState::Sending };
             let name = chat_store::unsent_name(agent, client_id);
-            records.save(vec![Records::put(&name, &unsent), thread.put(agent)])?;
+            records.save(vec![Records::put(&name, &unsent), summary.put(agent)])?;
         }
-        self.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         self.spawn_delivery(agent.clone(), client_id.clone());
         Ok(())
     }
 
     /// Retries a failed message.
-    pub fn retry_message(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
+    pub fn retry(self: &Arc<Self>, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let failed = |state: &DeliveryState| matches!(state, DeliveryState::Failed { .. });
         if self.set_delivery_state(agent, client_id, failed, DeliveryState::Sending)? {
             self.spawn_delivery(agent.clone(), client_id.clone());
@@ -87,26 +89,26 @@ impl Device {
         Ok(())
     }
 
-    /// Deletes a failed message.
-    pub fn drop_message(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
+    /// Deletes a message that could not be sent; one that is still being sent stays.
+    pub fn delete_failed(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         {
-            let _lock = self.state_lock();
+            let _lock = self.runtime.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
-            match self.records().get::<UnsentMessage>(&name)? {
+            match self.runtime.records().get::<UnsentMessage>(&name)? {
                 Some(UnsentMessage { state: DeliveryState::Failed { .. }, .. }) => {
-                    self.records().save(vec![Records::gone(&name)])?;
+                    self.runtime.records().save(vec![Records::delete(&name)])?;
                 }
                 _ => return Ok(()),
             }
         }
-        self.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
     }
 
     /// Resumes sending the messages that were queued when the previous process stopped.
-    pub(crate) fn resume_sending(&self) -> Result<(), DeviceError> {
-        for (agent, client_id) in chat_store::all_unsent(self.records())? {
-            let unsent = self.records().get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
+    pub(crate) fn resume_sending(self: &Arc<Self>) -> Result<(), DeviceError> {
+        for (agent, client_id) in chat_store::all_unsent(self.runtime.records())? {
+            let unsent = self.runtime.records().get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
             if unsent.is_some_and(|unsent| unsent.state == DeliveryState::Sending) {
                 self.spawn_delivery(agent, client_id);
             }
@@ -114,13 +116,13 @@ impl Device {
         Ok(())
     }
 
-    fn spawn_delivery(&self, agent: AgentId, client_id: ClientMessageId) {
-        let device = self.clone();
+    fn spawn_delivery(self: &Arc<Self>, agent: AgentId, client_id: ClientMessageId) {
+        let messages = Arc::clone(self);
         tokio::spawn(async move {
-            if let Err(error) = device.deliver(&agent, &client_id).await {
+            if let Err(error) = messages.deliver(&agent, &client_id).await {
                 tracing::warn!(%agent, %error, "cannot send a message");
                 let state = DeliveryState::Failed { code: error.code, why: nuncio_core::text::plain(&error.message) };
-                if let Err(error) = device.set_delivery_state(&agent, &client_id, |_| true, state) {
+                if let Err(error) = messages.set_delivery_state(&agent, &client_id, |_| true, state) {
                     tracing::error!(%agent, %error, "cannot record that sending a message failed");
                 }
             }
@@ -130,29 +132,34 @@ impl Device {
     /// Sends until the relay accepts; retries what may succeed later.
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let name = chat_store::unsent_name(agent, client_id);
-        let Some(UnsentMessage { text, at, .. }) = self.records().get(&name)? else { return Ok(()) };
+        let Some(UnsentMessage { text, at, .. }) = self.runtime.records().get(&name)? else { return Ok(()) };
         let other = Recipient::Agent(agent.clone());
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
             let sent = async {
-                let conversation = self.peer().conversation_with(&other).await?.id.clone();
+                let conversation = self.runtime.peer().conversation_with(&other).await?.id.clone();
                 let payload = json!({"type": "text", "text": text});
-                let seq = self.peer().send_as(client_id.clone(), &conversation, ContentType::Text, payload).await?;
+                let seq = self
+                    .runtime
+                    .peer()
+                    .outbox()
+                    .send_as(client_id.clone(), &conversation, ContentType::Text, payload)
+                    .await?;
                 Ok::<_, nuncio_a2h::peer::SendError>((conversation, seq))
             };
             match sent.await {
                 Ok((conversation, Some(seq))) => {
-                    return self.record_sent(agent, &conversation, seq, client_id, self.now());
+                    return self.record_sent(agent, &conversation, seq, client_id, self.runtime.now());
                 }
                 // An earlier attempt was accepted; the relay reports its number in an event.
                 Ok((_, None)) => return Ok(()),
-                Err(error) if !error.is_retryable() || self.now() >= at.after(SEND_RETRY_TIME) => {
+                Err(error) if !error.is_retryable() || self.runtime.now() >= at.after(SEND_RETRY_TIME) => {
                     return Err(error.into());
                 }
                 Err(error) => tracing::info!(%agent, %error, "cannot send a message; retrying in {pause:?}"),
             }
-            self.pause(pause).await;
+            self.runtime.pause(pause).await;
         }
     }
 
@@ -174,27 +181,23 @@ impl Device {
         at: nuncio_core::time::Timestamp,
     ) -> Result<(), DeviceError> {
         {
-            let _lock = self.state_lock();
-            let records = self.records();
+            let _lock = self.runtime.state_lock();
+            let records = self.runtime.records();
             let name = chat_store::unsent_name(agent, client_id);
             // Both the response and the event report it; the second one finds nothing to do.
             let Some(unsent) = records.get::<UnsentMessage>(&name)? else { return Ok(()) };
-            let mut thread = ChatSummary::load(records, agent)?;
-            let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
-            let line = ChatRecord {
-                mine: true,
+            let mut summary = ChatIndex::load(records, agent)?;
+            let Some(position) = summary.position(conversation, seq) else { return Ok(()) };
+            let record = ChatRecord {
                 client_id: Some(client_id.clone()),
-                device: Some(self.identity().device.clone()),
-                said: ChatContent::Text { text: unsent.text, cut: false },
-                at,
-                mode: None,
-                new_keys: false,
+                device: Some(self.runtime.identity().device.clone()),
+                ..ChatRecord::new(true, ChatContent::Text { text: unsent.text, cut: false }, at)
             };
-            let mut changes = chat_store::put(records, agent, thread, place, &line)?;
-            changes.push(Records::gone(&name));
+            let mut changes = chat_store::put(records, agent, summary, position, &record)?;
+            changes.push(Records::delete(&name));
             records.save(changes)?;
         }
-        self.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
     }
 
@@ -207,19 +210,19 @@ impl Device {
         state: DeliveryState,
     ) -> Result<bool, DeviceError> {
         {
-            let _lock = self.state_lock();
+            let _lock = self.runtime.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
-            let Some(mut unsent) = self.records().get::<UnsentMessage>(&name)? else { return Ok(false) };
+            let Some(mut unsent) = self.runtime.records().get::<UnsentMessage>(&name)? else { return Ok(false) };
             if !expected(&unsent.state) {
                 return Ok(false);
             }
             if state == DeliveryState::Sending {
-                unsent.at = self.now();
+                unsent.at = self.runtime.now();
             }
             unsent.state = state;
-            self.records().set(&name, &unsent)?;
+            self.runtime.records().set(&name, &unsent)?;
         }
-        self.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(true)
     }
 }

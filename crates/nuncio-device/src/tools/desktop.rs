@@ -68,7 +68,7 @@ impl Desktop {
 
 /// Reads the clipboard with an installed program.
 #[derive(Debug, Clone)]
-pub struct Clipboard(Desktop);
+pub struct ClipboardTool(pub Desktop);
 
 /// Programs that read the clipboard, the variable of the display they need, and their arguments.
 const READERS: [(&str, &str, &[&str]); 3] = [
@@ -77,24 +77,17 @@ const READERS: [(&str, &str, &[&str]); 3] = [
     ("xsel", "DISPLAY", &["-b", "-o"]),
 ];
 
-impl Clipboard {
-    #[must_use]
-    pub fn of(desktop: Desktop) -> Self {
-        Self(desktop)
-    }
-}
-
 #[async_trait]
-impl LocalTool for Clipboard {
+impl LocalTool for ClipboardTool {
     async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let Self(desktop) = self;
         if !READERS.iter().any(|(_, display, _)| desktop.has(display)) {
-            return Err(ToolFailure::Unavailable("this device runs on no desktop that has a clipboard".to_owned()));
+            return Err(ToolFailure::Unavailable("this device has no desktop session with a clipboard".to_owned()));
         }
         let ours = READERS.iter().filter(|(_, display, _)| desktop.has(display));
         let found = ours.filter_map(|(name, _, arguments)| Some((installed(name)?, *arguments))).next();
         let Some((path, arguments)) = found else {
-            let message = "this device has no way to its clipboard: install wl-clipboard, xclip or xsel";
+            let message = "this device has no program that reads the clipboard: install wl-clipboard, xclip or xsel";
             return Err(ToolFailure::Unavailable(message.to_owned()));
         };
         let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
@@ -112,20 +105,15 @@ impl LocalTool for Clipboard {
 
 /// Shows a desktop notification; [`ToolFailure::Unavailable`] without a desktop.
 #[derive(Debug, Clone)]
-pub struct Notify(Desktop);
+pub struct DesktopNotificationTool(pub Desktop);
 
-impl Notify {
-    #[must_use]
-    pub fn on(desktop: Desktop) -> Self {
-        Self(desktop)
-    }
-
+impl DesktopNotificationTool {
     /// Title and body of a notification.
     pub(crate) fn words(arguments: &Value) -> Result<(String, String), ToolFailure> {
         let text =
             |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);
         let Some(title) = text(&["title", "message", "text", "body"]) else {
-            return Err(ToolFailure::Arguments("`title` or `body` says what to show".to_owned()));
+            return Err(ToolFailure::Arguments("`title` or `body` is missing: write the text to show".to_owned()));
         };
         let body = text(&["body", "message", "text"]).filter(|body| *body != title).unwrap_or_default();
         Ok((title, body))
@@ -133,10 +121,12 @@ impl Notify {
 }
 
 #[async_trait]
-impl LocalTool for Notify {
+impl LocalTool for DesktopNotificationTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let (title, body) = Self::words(arguments)?;
-        let Some(address) = self.0.session_bus() else { return Err(dbus::no_desktop("no session bus is named")) };
+        let Some(address) = self.0.session_bus() else {
+            return Err(dbus::no_desktop("the session bus has no known address"));
+        };
         dbus::notify(&address, &title, &body, time).await?;
         Ok(json!({"shown": true}))
     }
@@ -153,12 +143,12 @@ mod tests {
         let gone = ("DBUS_SESSION_BUS_ADDRESS".to_owned(), OsString::from(format!("unix:path={}", gone.display())));
         let (nothing, dead) = (Desktop::default(), Desktop::new([gone]));
         for desktop in [&nothing, &dead] {
-            let shown = Notify::on(desktop.clone()).run(&json!({"title": "hello"}), time).await;
+            let shown = DesktopNotificationTool(desktop.clone()).run(&json!({"title": "hello"}), time).await;
             assert!(matches!(shown, Err(ToolFailure::Unavailable(_))), "{shown:?}");
-            let read = Clipboard::of(desktop.clone()).run(&json!({}), time).await;
+            let read = ClipboardTool(desktop.clone()).run(&json!({}), time).await;
             assert!(matches!(read, Err(ToolFailure::Unavailable(_))), "{read:?}");
         }
-        let nothing_to_say = Notify::on(nothing).run(&json!({"colour": "red"}), time).await;
+        let nothing_to_say = DesktopNotificationTool(nothing).run(&json!({"colour": "red"}), time).await;
         assert!(matches!(nothing_to_say, Err(ToolFailure::Arguments(_))), "{nothing_to_say:?}");
     }
 }

@@ -21,17 +21,18 @@ const MAX_NAMES: usize = 1000;
 const MAX_LOOKED: usize = 20_000;
 
 #[derive(Debug, Clone)]
-pub struct Folders(Vec<PathBuf>);
+pub struct SharedFolders(Vec<PathBuf>);
 
-impl Folders {
+impl SharedFolders {
     /// Resolves the chosen folders, following links once.
     ///
     /// # Errors
     /// One of them is no folder.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self, std::io::Error> {
         let real = |folder: PathBuf| {
-            let named = |why: std::io::Error| std::io::Error::new(why.kind(), format!("{}: {why}", folder.display()));
-            let real = folder.canonicalize().map_err(named)?;
+            let is_inside =
+                |why: std::io::Error| std::io::Error::new(why.kind(), format!("{}: {why}", folder.display()));
+            let real = folder.canonicalize().map_err(is_inside)?;
             match real.is_dir() {
                 true => Ok(real),
                 false => Err(std::io::Error::other(format!("{} is no folder", folder.display()))),
@@ -41,21 +42,22 @@ impl Folders {
     }
 
     /// Candidates for a path: absolute below a folder, or relative to each folder. Returns folder and inner path.
-    fn places(&self, path: &Path) -> Vec<(&Path, PathBuf)> {
+    fn candidates(&self, path: &Path) -> Vec<(&Path, PathBuf)> {
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let within = |folder: &PathBuf| match path.is_absolute() {
             true => path.strip_prefix(folder).ok().map(Path::to_owned),
             false => Some(path.to_owned()),
         };
-        let named = |inner: &PathBuf| inner.components().all(is_plain);
-        let said = |folder| Some((folder, within(folder).filter(named)?)).filter(|_| !path.as_os_str().is_empty());
+        let is_inside = |inner: &PathBuf| inner.components().all(is_plain);
+        let candidate =
+            |folder| Some((folder, within(folder).filter(is_inside)?)).filter(|_| !path.as_os_str().is_empty());
         // The folder itself is `.` inside it.
         let inner = |inner: PathBuf| if inner.as_os_str().is_empty() { PathBuf::from(".") } else { inner };
-        self.0.iter().filter_map(said).map(|(folder, path)| (folder.as_path(), inner(path))).collect()
+        self.0.iter().filter_map(candidate).map(|(folder, path)| (folder.as_path(), inner(path))).collect()
     }
 
     fn read(&self, path: &str) -> Result<PathContent, ToolFailure> {
-        for (folder, inner) in self.places(Path::new(path)) {
+        for (folder, inner) in self.candidates(Path::new(path)) {
             if let Some((file, kind)) = opened(folder, &inner) {
                 return match kind {
                     FileType::Directory => names(file),
@@ -74,8 +76,8 @@ enum PathContent {
     Folder { names: Vec<String>, more: bool },
 }
 
-const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
-const FILE: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const OPEN_FOLDER_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+const OPEN_FILE_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Opens a regular file or folder. Opening a device or a pipe may have side effects: the type is checked before, and
 /// again after opening.
@@ -93,33 +95,33 @@ fn readable_kind(stat: &Stat) -> Option<FileType> {
 #[cfg(all(target_os = "linux", not(nuncio_portable)))]
 fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
     use rustix::fs::{ResolveFlags, openat2};
-    let folder = openat(CWD, folder, FOLDER, Mode::empty()).ok()?;
+    let folder = openat(CWD, folder, OPEN_FOLDER_FLAGS, Mode::empty()).ok()?;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let open = |flags| openat2(&folder, inner, flags, Mode::empty(), beneath).ok();
     readable_kind(&fstat(open(OFlags::PATH | OFlags::CLOEXEC)?).ok()?)?;
-    open(FILE)
+    open(OPEN_FILE_FLAGS)
 }
 
 /// Opens one folder after another. No part of the path may be a link, because only Linux can check where one leads.
 #[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
     use rustix::fs::{AtFlags, statat};
-    let mut folder = openat(CWD, folder, FOLDER, Mode::empty()).ok()?;
+    let mut folder = openat(CWD, folder, OPEN_FOLDER_FLAGS, Mode::empty()).ok()?;
     let mut parts: Vec<_> = inner.components().map(|part| part.as_os_str()).collect();
     let name = parts.pop()?;
     for part in parts {
-        folder = openat(&folder, part, FOLDER, Mode::empty()).ok()?;
+        folder = openat(&folder, part, OPEN_FOLDER_FLAGS, Mode::empty()).ok()?;
     }
     let kind = readable_kind(&statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?)?;
     let is_named_as_folder = inner.as_os_str().as_encoded_bytes().ends_with(b"/");
     if is_named_as_folder && kind != FileType::Directory {
         return None;
     }
-    openat(&folder, name, FILE | OFlags::NOFOLLOW, Mode::empty()).ok()
+    openat(&folder, name, OPEN_FILE_FLAGS | OFlags::NOFOLLOW, Mode::empty()).ok()
 }
 
 fn unreadable(why: &dyn std::fmt::Display) -> ToolFailure {
-    ToolFailure::Failed(format!("it cannot be read: {why}"))
+    ToolFailure::Failed(format!("the file cannot be read: {why}"))
 }
 
 fn bytes(file: OwnedFd) -> Result<PathContent, ToolFailure> {
@@ -128,7 +130,7 @@ fn bytes(file: OwnedFd) -> Result<PathContent, ToolFailure> {
     std::fs::File::from(file).take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|why| unreadable(&why))?;
     if bytes.len() > MAX_BYTES {
         let size = usize::try_from(size).unwrap_or(usize::MAX).max(bytes.len());
-        return Err(ToolFailure::Failed(format!("it has {size} bytes; at most {MAX_BYTES} are given away")));
+        return Err(ToolFailure::Failed(format!("the file has {size} bytes; the limit is {MAX_BYTES}")));
     }
     Ok(PathContent::File(bytes))
 }
@@ -146,11 +148,11 @@ fn names(folder: OwnedFd) -> Result<PathContent, ToolFailure> {
     }
     names.sort();
     let count = names.len();
-    let mut room = MAX_BYTES;
+    let mut space = MAX_BYTES;
     let fit = names.iter().take(MAX_NAMES).take_while(|name| {
         let size = json!(name).to_string().len() + 1;
-        let fits = size <= room;
-        room = room.saturating_sub(size);
+        let fits = size <= space;
+        space = space.saturating_sub(size);
         fits
     });
     let fit = fit.count();
@@ -159,13 +161,14 @@ fn names(folder: OwnedFd) -> Result<PathContent, ToolFailure> {
 }
 
 #[async_trait]
-impl LocalTool for Folders {
+impl LocalTool for SharedFolders {
     async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, ToolFailure> {
         let path = arguments["path"].as_str();
-        let path = path.ok_or_else(|| ToolFailure::Arguments("`path` says which file".to_owned()))?.to_owned();
+        let path =
+            path.ok_or_else(|| ToolFailure::Arguments("`path` is missing: name the file".to_owned()))?.to_owned();
         let folders = self.clone();
         let read = tokio::task::spawn_blocking(move || folders.read(&path)).await;
-        Ok(match read.map_err(|_| ToolFailure::Failed("reading was given up".to_owned()))?? {
+        Ok(match read.map_err(|_| ToolFailure::Failed("reading was aborted".to_owned()))?? {
             PathContent::Folder { names, more } => json!({"entries": names, "more": more}),
             PathContent::File(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => json!({"content": text}),

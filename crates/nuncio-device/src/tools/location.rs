@@ -31,17 +31,10 @@ impl LocalTool for Location {
 
 /// Asks the system's location service.
 #[derive(Debug, Clone)]
-pub struct GeoClue(Desktop);
-
-impl GeoClue {
-    #[must_use]
-    pub fn of(desktop: Desktop) -> Self {
-        Self(desktop)
-    }
-}
+pub struct GeoClueTool(pub Desktop);
 
 #[async_trait]
-impl LocalTool for GeoClue {
+impl LocalTool for GeoClueTool {
     async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
         dbus::locate(self.0.system_bus(), time).await
     }

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::{ConfinementRules, ProgramTool};
 
 /// Largest `timeout_ms` of a tool.
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone)]
-pub struct OwnTool {
+pub struct CustomTool {
     pub name: ToolName,
     pub scope: ScopeId,
     pub description: Option<String>,
@@ -54,29 +54,28 @@ impl ToolsFolder {
     ///
     /// # Errors
     /// The message names the key and what to do.
-    pub fn read(&self, text: &str) -> Result<OwnTool, String> {
-        let written: ToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
-        if written.command.first().is_none_or(String::is_empty) {
+    pub fn read(&self, text: &str) -> Result<CustomTool, String> {
+        let file: ToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
+        if file.command.first().is_none_or(String::is_empty) {
             return Err("`command` names no program: write the program and its arguments".to_owned());
         }
-        let input =
-            written.input.map(Schema::compile_arguments).transpose().map_err(|why| format!("`input`: {why}"))?;
-        let time = written.timeout_ms.map(Duration::from_millis);
-        if time.is_some_and(|time| time.is_zero() || time > LONGEST) {
-            return Err(format!("`timeout_ms` is a number from 1 to {}", LONGEST.as_millis()));
+        let input = file.input.map(Schema::compile_arguments).transpose().map_err(|why| format!("`input`: {why}"))?;
+        let time = file.timeout_ms.map(Duration::from_millis);
+        if time.is_some_and(|time| time.is_zero() || time > MAX_TIMEOUT) {
+            return Err(format!("`timeout_ms` is a number from 1 to {}", MAX_TIMEOUT.as_millis()));
         }
         let reach = ConfinementRules {
-            read: self.paths("read", &written.read)?,
-            write: self.paths("write", &written.write)?,
-            network: written.network,
+            read: self.paths("read", &file.read)?,
+            write: self.paths("write", &file.write)?,
+            network: file.network,
             ..ConfinementRules::default()
         };
-        let program = ProgramTool { command: written.command, folder: self.folder.clone(), input, time, reach };
-        Ok(OwnTool { name: written.name, scope: written.scope, description: written.description, program })
+        let program = ProgramTool { command: file.command, folder: self.folder.clone(), input, time, reach };
+        Ok(CustomTool { name: file.name, scope: file.scope, description: file.description, program })
     }
 
-    fn paths(&self, key: &str, written: &[String]) -> Result<Vec<PathBuf>, String> {
-        written.iter().map(|text| self.path(text).map_err(|why| format!("`{key}`: {text:?} {why}"))).collect()
+    fn paths(&self, key: &str, file: &[String]) -> Result<Vec<PathBuf>, String> {
+        file.iter().map(|text| self.path(text).map_err(|why| format!("`{key}`: {text:?} {why}"))).collect()
     }
 
     /// Resolves a path of the file, and refuses one that includes the device's keys.
@@ -109,23 +108,23 @@ mod tests {
 
     #[test]
     fn tool_file_is_parsed_or_refused_with_the_faulty_key() {
-        let world = tempfile::tempdir().unwrap();
-        let place = world.path().canonicalize().unwrap();
-        let home = place.join("device");
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().canonicalize().unwrap();
+        let home = root.join("device");
         fs::create_dir_all(home.join("tools/data")).unwrap();
-        fs::create_dir_all(place.join("notes")).unwrap();
+        fs::create_dir_all(root.join("notes")).unwrap();
         fs::write(home.join("keys.db"), "keys").unwrap();
-        std::os::unix::fs::symlink(&home, place.join("notes/home")).unwrap();
-        let shelf = ToolsFolder { folder: home.join("tools"), home: home.clone(), user: Some(place.clone()) };
+        std::os::unix::fs::symlink(&home, root.join("notes/home")).unwrap();
+        let tools_folder = ToolsFolder { folder: home.join("tools"), home: home.clone(), user: Some(root.clone()) };
         let head = "name = \"search\"\nscope = \"notes:read\"\ncommand = [\"sh\"]\n";
 
-        let least = shelf.read(head).unwrap();
+        let least = tools_folder.read(head).unwrap();
         assert_eq!((least.name.as_str(), least.scope.as_str()), ("search", "notes:read"));
         assert_eq!((least.program.reach, least.program.time), (ConfinementRules::default(), None));
         let most = "description = \"Searches\"\ntimeout_ms = 1500\nread = [\"~/notes\", \"data\"]\nnetwork = true\n\
                     [input]\ntype = \"object\"\nrequired = [\"for\"]\n";
-        let most = shelf.read(&format!("{head}{most}")).unwrap();
-        let read = vec![place.join("notes"), home.join("tools/data")];
+        let most = tools_folder.read(&format!("{head}{most}")).unwrap();
+        let read = vec![root.join("notes"), home.join("tools/data")];
         assert_eq!(most.program.reach, ConfinementRules { read, network: true, ..ConfinementRules::default() });
         assert_eq!(most.program.time, Some(Duration::from_millis(1500)));
         assert!(most.program.input.unwrap().check(&serde_json::json!({})).is_err());
@@ -144,20 +143,20 @@ mod tests {
             ("write = [\"~/notes/home\"]\n", "`write`: \"~/notes/home\" would include"),
             ("network = 1\n", "network"),
         ];
-        for (line, said) in wrong {
-            let why = shelf.read(&format!("{head}{line}")).unwrap_err();
-            assert!(why.contains(said), "{line}: {why}");
+        for (line, expected) in wrong {
+            let why = tools_folder.read(&format!("{head}{line}")).unwrap_err();
+            assert!(why.contains(expected), "{line}: {why}");
         }
-        for (text, said) in [
+        for (text, expected) in [
             (head.replace("[\"sh\"]", "[]"), "`command`"),
             (head.replace("search", "no name"), "name"),
             (head.replace("notes:read", "no scope"), "scope"),
             (head.replace("command", "# command"), "command"),
         ] {
-            let why = shelf.read(&text).unwrap_err();
-            assert!(why.contains(said), "{text}: {why}");
+            let why = tools_folder.read(&text).unwrap_err();
+            assert!(why.contains(expected), "{text}: {why}");
         }
-        let nobody = ToolsFolder { user: None, ..shelf };
-        assert!(nobody.read(&format!("{head}read = [\"~/notes\"]\n")).unwrap_err().contains("absolute path"));
+        let homeless = ToolsFolder { user: None, ..tools_folder };
+        assert!(homeless.read(&format!("{head}read = [\"~/notes\"]\n")).unwrap_err().contains("absolute path"));
     }
 }

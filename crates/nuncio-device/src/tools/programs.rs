@@ -21,11 +21,11 @@ use super::{ConfinementRules, LocalTool, ToolFailure};
 const MAX_OUTPUT: usize = 48 * 1024;
 
 /// Directories in which programs are searched.
-const PATHS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
+const PROGRAM_FOLDERS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
 /// Path of an installed program.
 pub(super) fn installed(name: &str) -> Option<PathBuf> {
-    PATHS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
+    PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
 }
 
 pub(super) struct Program<'a> {
@@ -44,7 +44,7 @@ impl Program<'_> {
         static WARNED: Once = Once::new();
         let failed = |why: &dyn std::fmt::Display| ToolFailure::Failed(format!("the program cannot be run: {why}"));
         let mut command = Command::new(self.path);
-        command.args(self.arguments).env_clear().env("PATH", PATHS.join(":")).env("LANG", "C.UTF-8");
+        command.args(self.arguments).env_clear().env("PATH", PROGRAM_FOLDERS.join(":")).env("LANG", "C.UTF-8");
         command.envs(self.environment).current_dir(self.folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = match self.reach {

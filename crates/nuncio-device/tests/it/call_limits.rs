@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_a2h::peer::{CallOptions, ToolError};
-use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{CallId, ConversationId};
 use nuncio_device::prompt::PromptAnswer;
@@ -15,8 +15,8 @@ use super::scene::{Running, Scene, manifest};
 
 /// Call id and reason or status of each audit entry.
 fn log(running: &Running) -> Vec<(String, String)> {
-    running.device.verify_audit().unwrap();
-    let entries = running.device.audit().unwrap().into_iter().map(|chained| chained.entry);
+    running.device.audit().verify().unwrap();
+    let entries = running.device.audit().entries().unwrap().into_iter().map(|chained| chained.entry);
     entries.map(|entry| (entry.call_id.to_string(), entry.reason.unwrap_or(entry.status))).collect()
 }
 
@@ -38,10 +38,10 @@ async fn repeated_call_in_a_group_is_refused() {
     let group = group(&scene).await;
     let in_group = async |name: &str, tool: &str| {
         let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
-        scene.agent.peer.call_tool_with(&group, tool, json!({"path": "a"}), options).await
+        scene.agent.peer.calls().call_tool_with(&group, tool, json!({"path": "a"}), options).await
     };
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
-    let refused = Err(ToolError::Denied(Reason::ToolNotSupportedInGroup));
+    let refused = Err(ToolError::Denied(DenialReason::ToolNotSupportedInGroup));
     assert_eq!(in_group("call_1", "tell").await, refused, "one that was answered");
     assert_eq!(in_group("call_1", "where").await, refused, "another of the same name");
     // A call whose prompt is still open: the refusal for the group does not wait for it.
@@ -62,7 +62,7 @@ async fn call_with_reused_id_is_refused_and_logged() {
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({"path": "a"})).await.unwrap();
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
-    assert!(matches!(other, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{other:?}");
+    assert!(matches!(other, Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{other:?}");
     assert_eq!(log(&ada), [line("call_1", "ok"), line("call_1", "TOOL_INVALID_ARGUMENTS")]);
     // The outcome of the first call is still stored.
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
@@ -70,12 +70,12 @@ async fn call_with_reused_id_is_refused_and_logged() {
 
 /// The machine sleeps during the prompt: after waking up the deadline is over, although the timers did not run.
 #[tokio::test(flavor = "multi_thread")]
-async fn yes_after_thirty_seconds_counts_as_timeout() {
+async fn consent_given_after_thirty_seconds_counts_as_timeout() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
     ada.prompt.will_say(&[PromptAnswer::Yes]);
-    assert_eq!(scene.call("where", json!({})).await, Err(ToolError::Denied(Reason::UserTimeout)));
+    assert_eq!(scene.call("where", json!({})).await, Err(ToolError::Denied(DenialReason::UserTimeout)));
     assert_eq!(ada.tool.runs(), 0);
 }
 
@@ -91,7 +91,7 @@ async fn arguments_are_validated_against_current_manifest() {
     scene.owner.publish(scene.id.as_str(), &wider).await.data();
     assert_eq!(scene.call("tell", json!({"path": "a", "title": "b"})).await, Ok(json!({"run": 2})));
     let wrong = scene.call("tell", json!({"path": "a", "body": "b"})).await;
-    assert!(matches!(wrong, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{wrong:?}");
+    assert!(matches!(wrong, Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{wrong:?}");
     assert_eq!(ada.tool.runs(), 2);
 }
 
@@ -102,7 +102,7 @@ async fn error_for_oversized_arguments_stays_small() {
     let ada = scene.ada(&["notification:send"]).await;
     let large: Value = json!({"path": ["\"".repeat(120_000)]});
     let answer = scene.call("tell", large).await;
-    let Err(ToolError::Failed { code: ErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
+    let Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
         panic!("{answer:?}")
     };
     assert!(why.contains("path") && why.len() < 4000, "{} bytes", why.len());
@@ -131,8 +131,8 @@ async fn one_time_grant_works_again_after_revocation_and_new_grant() {
         scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;
         assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": run})));
         let spent = scene.call("tell", json!({})).await;
-        assert_eq!(spent, Err(ToolError::Denied(Reason::ScopeNotGranted)));
-        ada.device.revoke(&scene.id).await.unwrap();
+        assert_eq!(spent, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
+        ada.device.consents().revoke(&scene.id).await.unwrap();
     }
     assert_eq!(ada.tool.runs(), 3);
 }

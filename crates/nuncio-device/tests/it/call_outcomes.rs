@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use nuncio_a2h::peer::{CallOptions, ToolError};
-use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ConversationId;
-use nuncio_device::guard::Floors;
+use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::Handset;
@@ -16,11 +16,11 @@ use super::scene::{Running, Scene, manifest, scope};
 
 const ALL: [&str; 3] = ["filesystem:read", "notification:send", "location:read"];
 
-fn denied(reason: Reason) -> Result<Value, ToolError> {
+fn denied(reason: DenialReason) -> Result<Value, ToolError> {
     Err(ToolError::Denied(reason))
 }
 
-fn code(answer: Result<Value, ToolError>) -> (ErrorCode, String) {
+fn code(answer: Result<Value, ToolError>) -> (ToolErrorCode, String) {
     match answer {
         Err(ToolError::Failed { code, message }) => (code, message.unwrap()),
         other => panic!("{other:?}"),
@@ -29,8 +29,8 @@ fn code(answer: Result<Value, ToolError>) -> (ErrorCode, String) {
 
 /// Status, reason and prompt flag of each audit entry.
 fn log(running: &Running) -> Vec<(String, Option<String>, bool)> {
-    let count = running.device.verify_audit().unwrap();
-    let entries = running.device.audit().unwrap();
+    let count = running.device.audit().verify().unwrap();
+    let entries = running.device.audit().entries().unwrap();
     assert_eq!(u64::try_from(entries.len()).unwrap(), count);
     entries.into_iter().map(|chained| (chained.entry.status, chained.entry.reason, chained.entry.asked)).collect()
 }
@@ -40,7 +40,7 @@ fn line(status: &str, reason: Option<&str>, asked: bool) -> (String, Option<Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn low_runs_unasked_medium_prompts_once_high_prompts_each_time() {
+async fn low_sensitivity_runs_unasked_medium_prompts_once_high_prompts_each_time() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
@@ -66,15 +66,15 @@ async fn refusal_and_silence_give_their_denial_reasons() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     ada.prompt.will_say(&[PromptAnswer::No]);
-    assert_eq!(scene.call("where", json!({})).await, denied(Reason::UserRefused));
+    assert_eq!(scene.call("where", json!({})).await, denied(DenialReason::UserRefused));
     ada.prompt.will_say(&[PromptAnswer::No]);
-    assert_eq!(scene.call("read_file", json!({})).await, denied(Reason::UserRefused));
+    assert_eq!(scene.call("read_file", json!({})).await, denied(DenialReason::UserRefused));
     let silence = async {
         ada.prompt.questions(3).await;
         scene.clock.jump(Duration::from_secs(31));
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), silence);
-    assert_eq!(answer, denied(Reason::UserTimeout));
+    assert_eq!(answer, denied(DenialReason::UserTimeout));
     assert_eq!(ada.tool.runs(), 0);
     let refused = line("denied", Some("user_refused"), true);
     assert_eq!(log(&ada), [refused.clone(), refused, line("denied", Some("user_timeout"), true)]);
@@ -87,7 +87,7 @@ async fn unattended_device_logs_that_no_one_was_asked() {
     ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);
     ada.prompt.will_say(&[PromptAnswer::Yes, PromptAnswer::No]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
-    assert_eq!(scene.call("where", json!({})).await, denied(Reason::UserRefused));
+    assert_eq!(scene.call("where", json!({})).await, denied(DenialReason::UserRefused));
     assert_eq!(log(&ada), [line("ok", None, false), line("denied", Some("user_refused"), false)]);
 }
 
@@ -96,16 +96,16 @@ async fn undeclared_tool_ungranted_scope_and_wrong_scope_are_denied() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let undeclared = scene.call_under("write_file", "notification:send", json!({})).await;
-    assert_eq!(undeclared, denied(Reason::ToolNotDeclared));
-    assert_eq!(scene.call("read_file", json!({})).await, denied(Reason::ScopeNotGranted));
+    assert_eq!(undeclared, denied(DenialReason::ToolNotDeclared));
+    assert_eq!(scene.call("read_file", json!({})).await, denied(DenialReason::ScopeNotGranted));
     // A sensitive tool called under a granted, less sensitive scope.
     let confused = scene.call_under("where", "notification:send", json!({})).await;
-    assert_eq!(confused, denied(Reason::ScopeNotGranted));
+    assert_eq!(confused, denied(DenialReason::ScopeNotGranted));
     let body = json!({"type": "group", "with": [Handset::member("ada")]});
     let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
-    let grouped = scene.agent.peer.call_tool_with(&group, "tell", json!({}), CallOptions::default()).await;
-    assert_eq!(grouped, denied(Reason::ToolNotSupportedInGroup));
+    let grouped = scene.agent.peer.calls().call_tool_with(&group, "tell", json!({}), CallOptions::default()).await;
+    assert_eq!(grouped, denied(DenialReason::ToolNotSupportedInGroup));
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
     let reasons = ["tool_not_declared", "scope_not_granted", "scope_not_granted", "tool_not_supported_in_group"];
     assert_eq!(log(&ada), reasons.map(|reason| line("denied", Some(reason), false)));
@@ -116,13 +116,13 @@ async fn tool_errors_have_the_code_of_their_cause() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (wrong, why) = code(scene.call("tell", json!({"path": 1})).await);
-    assert_eq!(wrong, ErrorCode::InvalidArguments);
+    assert_eq!(wrong, ToolErrorCode::InvalidArguments);
     assert!(why.contains("path"), "{why}");
     assert_eq!(ada.tool.runs(), 0);
     let broken = code(scene.call("tell", json!({"path": "broken"})).await);
-    assert_eq!(broken, (ErrorCode::PlatformError, "the disk is broken".to_owned()));
+    assert_eq!(broken, (ToolErrorCode::PlatformError, "the disk is broken".to_owned()));
     let (large, why) = code(scene.call("tell", json!({"path": "large"})).await);
-    assert_eq!(large, ErrorCode::PlatformError);
+    assert_eq!(large, ToolErrorCode::PlatformError);
     assert!(why.contains("70014"), "{why}");
     let endless = async {
         nuncio_testkit::eventually("it runs", async || (ada.tool.runs() == 3).then_some(())).await;
@@ -130,7 +130,7 @@ async fn tool_errors_have_the_code_of_their_cause() {
     };
     let (answer, ()) = tokio::join!(scene.call("tell", json!({"path": "endless"})), endless);
     let (slow, why) = code(answer);
-    assert_eq!(slow, ErrorCode::PlatformError);
+    assert_eq!(slow, ToolErrorCode::PlatformError);
     assert!(why.contains("longer"), "{why}");
     // A scope without a tool on this device.
     let mut more = manifest();
@@ -145,7 +145,7 @@ async fn tool_errors_have_the_code_of_their_cause() {
     }));
     scene.owner.publish(scene.id.as_str(), &more).await.data();
     scene.allow(&ada, &["notification:send", "clipboard:read"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    assert_eq!(code(scene.call("paste", json!({})).await).0, ErrorCode::Unavailable);
+    assert_eq!(code(scene.call("paste", json!({})).await).0, ToolErrorCode::Unavailable);
     let error = |reason| line("error", Some(reason), false);
     let platform = "TOOL_PLATFORM_ERROR";
     let expected = ["TOOL_INVALID_ARGUMENTS", platform, platform, platform, "TOOL_UNAVAILABLE"];
@@ -153,7 +153,7 @@ async fn tool_errors_have_the_code_of_their_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prompt_returns_after_a_day_without_use_and_for_stricter_setting() {
+async fn person_is_prompted_again_after_a_day_without_use_or_with_stricter_setting() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     let read = async || scene.call("read_file", json!({})).await;
@@ -166,12 +166,12 @@ async fn prompt_returns_after_a_day_without_use_and_for_stricter_setting() {
     assert_eq!(ada.prompt.count(), 1, "each use opens it anew");
     scene.clock.jump(Duration::from_secs(25 * 3600));
     ada.prompt.will_say(&[PromptAnswer::No]);
-    assert_eq!(read().await, denied(Reason::UserRefused));
+    assert_eq!(read().await, denied(DenialReason::UserRefused));
     // The person wants to be asked about every notification.
-    ada.device.set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::High)).unwrap();
+    ada.device.consents().set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::High)).unwrap();
     ada.prompt.will_say(&[PromptAnswer::No]);
-    assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
-    ada.device.set_stricter(&scene.id, &scope("notification:send"), None).unwrap();
+    assert_eq!(scene.call("tell", json!({})).await, denied(DenialReason::UserRefused));
+    ada.device.consents().set_stricter(&scene.id, &scope("notification:send"), None).unwrap();
     scene.call("tell", json!({})).await.unwrap();
     // After a month only newer entries are kept, and the chain verifies.
     scene.clock.jump(Duration::from_secs(31 * 24 * 3600));
@@ -183,10 +183,10 @@ async fn prompt_returns_after_a_day_without_use_and_for_stricter_setting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn administrator_floor_overrides_manifest_and_person() {
     let scene = Scene::start().await;
-    let floors = Floors::new([(scope("notification:send"), Sensitivity::High)]);
+    let floors = SensitivityFloors::from([(scope("notification:send"), Sensitivity::High)]);
     let ada = scene.device_with("ada", floors).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    ada.device.set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
+    ada.device.consents().set_stricter(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
     ada.prompt.will_say(&[PromptAnswer::No]);
-    assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
+    assert_eq!(scene.call("tell", json!({})).await, denied(DenialReason::UserRefused));
 }

@@ -1,7 +1,7 @@
 //! Each call runs at most once, also across restarts and devices.
 
 use nuncio_a2h::peer::ToolError;
-use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::grant::GrantTerm;
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::eventually;
@@ -17,13 +17,13 @@ async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
     assert_eq!(first, Ok(json!({"run": 1})));
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, first);
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
-    assert!(matches!(other, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{other:?}");
-    // The next process does not run it again either.
+    assert!(matches!(other, Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, .. })), "{other:?}");
+    // The next process does not run the call again either.
     let ada = ada.restart();
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, first);
     assert_eq!(scene.call_named("call_2", "tell", json!({"path": "a"})).await, Ok(json!({"run": 2})));
     assert_eq!(ada.tool.runs(), 2);
-    ada.device.verify_audit().unwrap();
+    ada.device.audit().verify().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,11 +34,11 @@ async fn one_time_grant_allows_one_of_two_concurrent_calls() {
     let calls = tokio::join!(scene.call("tell", json!({"path": "a"})), scene.call("tell", json!({"path": "b"})));
     let ran = [&calls.0, &calls.1].into_iter().filter(|answer| answer.is_ok()).count();
     assert_eq!((ran, ada.tool.runs()), (1, 1), "{calls:?}");
-    assert_eq!(scene.call("tell", json!({})).await, Err(ToolError::Denied(Reason::ScopeNotGranted)));
+    assert_eq!(scene.call("tell", json!({})).await, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restart_during_prompt_answers_unavailable() {
+async fn call_waiting_for_the_person_at_restart_is_answered_unavailable() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let restart = async {
@@ -46,14 +46,14 @@ async fn restart_during_prompt_answers_unavailable() {
         ada.restart()
     };
     let (answer, ada) = tokio::join!(scene.call_named("call_1", "where", json!({})), restart);
-    assert!(matches!(answer, Err(ToolError::Failed { code: ErrorCode::Unavailable, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(ToolError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
     // A repetition gets the same answer.
     assert_eq!(scene.call_named("call_1", "where", json!({})).await, answer);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restart_during_run_reports_unknown_effect_and_does_not_rerun() {
+async fn call_running_at_restart_reports_unknown_effect_and_is_not_rerun() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let restart = async {
@@ -61,7 +61,7 @@ async fn restart_during_run_reports_unknown_effect_and_does_not_rerun() {
         ada.restart()
     };
     let (answer, ada) = tokio::join!(scene.call_named("call_1", "tell", json!({"path": "endless"})), restart);
-    let Err(ToolError::Failed { code: ErrorCode::PlatformError, message: Some(why) }) = &answer else {
+    let Err(ToolError::Failed { code: ToolErrorCode::PlatformError, message: Some(why) }) = &answer else {
         panic!("{answer:?}")
     };
     assert!(why.contains("may or may not"), "{why}");
@@ -70,13 +70,13 @@ async fn restart_during_run_reports_unknown_effect_and_does_not_rerun() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_device_that_claims_a_call_runs_it() {
+async fn tool_call_runs_only_on_the_device_that_claims_it() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let phone = scene.device("ada").await;
-    laptop.device.trust(&phone.device.identity().device).await.unwrap();
-    phone.device.trust(&laptop.device.identity().device).await.unwrap();
-    phone.device.refresh(&scene.id).await.unwrap();
+    laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();
+    phone.device.own_devices().trust(&laptop.device.identity().device, None).await.unwrap();
+    phone.device.consents().refresh(&scene.id).await.unwrap();
     let answers = async {
         laptop.prompt.questions(1).await;
         phone.prompt.questions(1).await;
@@ -89,7 +89,7 @@ async fn only_the_device_that_claims_a_call_runs_it() {
     eventually("both wrote it down", async || {
         let words: Vec<_> = [&laptop, &phone]
             .iter()
-            .flat_map(|running| running.device.audit().unwrap())
+            .flat_map(|running| running.device.audit().entries().unwrap())
             .map(|chained| chained.entry.status)
             .collect();
         (words.len() == 2).then(|| assert!(words.contains(&"elsewhere".to_owned()), "{words:?}"))

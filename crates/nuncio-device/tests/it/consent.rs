@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use nuncio_a2h::peer::ToolError;
-use nuncio_a2h::wire::artifact::Reason;
+use nuncio_a2h::wire::artifact::DenialReason;
 use nuncio_core::agent::Sensitivity;
 use nuncio_device::prompt::PromptAnswer;
 use serde_json::json;
 
 use super::scene::{Scene, manifest};
 
-const NOT_GRANTED: ToolError = ToolError::Denied(Reason::ScopeNotGranted);
+const NOT_GRANTED: ToolError = ToolError::Denied(DenialReason::ScopeNotGranted);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    let ask = ada.device.access_request(&scene.id).await.unwrap();
+    let ask = ada.device.consents().access_request(&scene.id).await.unwrap();
     let shown: Vec<_> = ask.scopes.iter().map(|scope| (scope.id.as_str(), scope.sensitivity)).collect();
     let expected = [
         ("location:read", Sensitivity::High),
@@ -26,9 +26,9 @@ async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
     assert_eq!(shown, expected);
     assert_eq!(ask.name, "Notes");
     for scope in &ask.scopes {
-        assert!(!scope.granted && !scope.suspended && !scope.words.agents_words);
-        let [english, chinese] = nuncio_device::LANGUAGES.map(|language| scope.words.label.in_language(language));
-        assert!(english.is_some() && chinese.is_some() && english != chinese, "{:?}", scope.words);
+        assert!(!scope.granted && !scope.suspended && !scope.texts.agents_words);
+        let [english, chinese] = nuncio_device::LANGUAGES.map(|language| scope.texts.label.in_language(language));
+        assert!(english.is_some() && chinese.is_some() && english != chinese, "{:?}", scope.texts);
     }
 }
 
@@ -38,9 +38,9 @@ async fn revoking_during_prompt_cancels_the_call() {
     let ada = scene.ada(&["location:read"]).await;
     let revoke = async {
         ada.prompt.questions(1).await;
-        ada.device.revoke(&scene.id).await.unwrap();
+        ada.device.consents().revoke(&scene.id).await.unwrap();
         // The prompt ends without an answer.
-        let ended = async || ada.device.audit().unwrap().pop();
+        let ended = async || ada.device.audit().entries().unwrap().pop();
         let ended = nuncio_testkit::eventually("it is written down", ended).await;
         // After the revocation the relay delivers no answer, so the agent's call must time out.
         scene.clock.jump(Duration::from_secs(60));
@@ -69,7 +69,7 @@ async fn breaking_manifest_change_suspends_scope_until_new_consent() {
     scene.owner.publish(scene.id.as_str(), &changed).await.data();
     let arguments = json!({"path": "a", "why": "curious"});
     assert_eq!(scene.call("read_file", arguments.clone()).await, Err(NOT_GRANTED));
-    let ask = ada.device.access_request(&scene.id).await.unwrap();
+    let ask = ada.device.consents().access_request(&scene.id).await.unwrap();
     let suspended: Vec<_> = ask.scopes.iter().filter(|scope| scope.suspended).map(|scope| scope.id.as_str()).collect();
     assert_eq!(suspended, ["filesystem:read"]);
     scene.allow(&ada, &["filesystem:read", "notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
@@ -83,11 +83,11 @@ async fn grant_signed_by_untrusted_device_is_ignored() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     let stranger = scene.ada(&["notification:send"]).await;
-    let known = laptop.device.refresh(&scene.id).await.unwrap();
+    let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert_eq!(known.entries.len(), 1);
     assert!(known.standing(&laptop.device.identity().person).is_none());
     // The person confirms the device.
-    laptop.device.trust(&stranger.device.identity().device).await.unwrap();
-    let known = laptop.device.refresh(&scene.id).await.unwrap();
+    laptop.device.own_devices().trust(&stranger.device.identity().device, None).await.unwrap();
+    let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
 }

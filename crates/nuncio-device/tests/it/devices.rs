@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_device::guard::Floors;
-use nuncio_device::{BackupFile, Device, DeviceError, OwnDevice, OwnStanding};
+use nuncio_core::notification::Recipient;
+use nuncio_device::guard::SensitivityFloors;
+use nuncio_device::{BackupFile, Device, DeviceError, OwnDevice, OwnDeviceTrust};
 use nuncio_testkit::{Method, eventually};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn id(running: &Running) -> &DeviceId {
 
 /// How one device lists another.
 async fn seen(by: &Running, other: &DeviceId) -> OwnDevice {
-    let devices = by.device.devices().await.unwrap();
+    let devices = by.device.own_devices().list().await.unwrap();
     devices.into_iter().find(|device| device.id == *other).unwrap()
 }
 
@@ -33,65 +33,65 @@ fn code<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> Code {
 async fn invited_device_is_trusted_after_one_confirmation() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
-    let invited = laptop.device.invite().await.unwrap();
+    let invited = laptop.device.own_devices().invite().await.unwrap();
     assert_eq!(invited.fingerprint, laptop.device.identity().server_key.fingerprint());
-    let phone = scene.enrolled(invited.code.clone(), Floors::default()).await;
+    let phone = scene.enrolled(invited.code.clone(), SensitivityFloors::new()).await;
 
     // The phone trusts the inviting laptop; the laptop waits for confirmation.
-    assert_eq!(seen(&phone, id(&laptop)).await.standing, OwnStanding::Trusted);
+    assert_eq!(seen(&phone, id(&laptop)).await.standing, OwnDeviceTrust::Trusted);
     let (there, here) = (seen(&laptop, id(&phone)).await, seen(&phone, id(&phone)).await);
-    assert_eq!((there.standing, here.standing), (OwnStanding::Waiting, OwnStanding::This));
+    assert_eq!((there.standing, here.standing), (OwnDeviceTrust::Waiting, OwnDeviceTrust::This));
     assert!(here.this && !there.this);
     assert_eq!(there.fingerprint, here.fingerprint);
     // Both screens show the same six digits.
     assert_eq!(there.number.as_ref().unwrap().len(), "123 456".len());
     assert_eq!(there.number, here.number);
-    laptop.device.trust_key(id(&phone), &there.fingerprint).await.unwrap();
+    laptop.device.own_devices().trust(id(&phone), Some(&there.fingerprint)).await.unwrap();
     let (there, here) = (seen(&laptop, id(&phone)).await, seen(&phone, id(&phone)).await);
-    assert_eq!((there.standing, there.number, here.number), (OwnStanding::Trusted, None, None));
+    assert_eq!((there.standing, there.number, here.number), (OwnDeviceTrust::Trusted, None, None));
 
     // Signatures of each device count on the other.
     laptop.stop();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (0, 1));
     scene.allow(&phone, &["notification:send", "filesystem:read"], GrantTerm::UntilRevoked).await;
-    let known = laptop.device.refresh(&scene.id).await.unwrap();
+    let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
     // The safety number with agents stays the same for both.
     let agent = Recipient::Agent(scene.id.clone());
-    let number = laptop.device.peer().safety_number(&agent).await.unwrap();
+    let number = laptop.device.peer().keys().safety_number(&agent).await.unwrap();
     assert!(number.is_some());
-    assert_eq!(phone.device.peer().safety_number(&agent).await.unwrap(), number);
+    assert_eq!(phone.device.peer().keys().safety_number(&agent).await.unwrap(), number);
     let ada = Recipient::Person(PersonName::parse("ada").unwrap());
-    assert_eq!(scene.agent.peer.safety_number(&ada).await.unwrap(), number);
+    assert_eq!(scene.agent.peer.keys().safety_number(&ada).await.unwrap(), number);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invite_is_single_use_expires_and_introduces_only_its_holder() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
-    let invited = laptop.device.invite().await.unwrap();
+    let invited = laptop.device.own_devices().invite().await.unwrap();
     // Without the introduction, as the relay sees the code, no number can be computed.
     let bare = invited.code.split_once('.').unwrap().0.to_owned();
-    let stranger = scene.enrolled(bare, Floors::default()).await;
+    let stranger = scene.enrolled(bare, SensitivityFloors::new()).await;
     let shown = seen(&laptop, id(&stranger)).await;
-    assert_eq!(shown.standing, OwnStanding::Waiting);
+    assert_eq!(shown.standing, OwnDeviceTrust::Waiting);
     assert!(shown.number.is_some());
     assert_eq!(seen(&stranger, id(&stranger)).await.number, None);
-    assert_eq!(seen(&stranger, id(&laptop)).await.standing, OwnStanding::Waiting);
+    assert_eq!(seen(&stranger, id(&laptop)).await.standing, OwnDeviceTrust::Waiting);
     // A key other than the compared one is not trusted.
     let other = seen(&laptop, id(&laptop)).await.fingerprint;
-    assert_eq!(code(laptop.device.trust_key(id(&stranger), &other).await), Code::DeviceUntrusted);
-    assert_eq!(seen(&laptop, id(&stranger)).await.standing, OwnStanding::Waiting);
+    assert_eq!(code(laptop.device.own_devices().trust(id(&stranger), Some(&other)).await), Code::DeviceUntrusted);
+    assert_eq!(seen(&laptop, id(&stranger)).await.standing, OwnDeviceTrust::Waiting);
 
     let again = nuncio_a2h::client::Invitation {
         url: invited.url.clone(),
-        trust: nuncio_engine::ports::fetch::Trust::Configured,
+        trust: nuncio_engine::ports::fetch::AddressTrust::Configured,
         code: invited.code,
         fingerprint: Some(invited.fingerprint),
     };
     assert_eq!(code(Device::enrol(scene.machine().config(), &again, "twice").await), Code::InviteInvalid);
-    let late = laptop.device.invite().await.unwrap();
+    let late = laptop.device.own_devices().invite().await.unwrap();
     scene.clock.jump(Duration::from_secs(601));
     let late = nuncio_a2h::client::Invitation { code: late.code, ..again };
     assert_eq!(code(Device::enrol(scene.machine().config(), &late, "late").await), Code::InviteInvalid);
@@ -104,11 +104,12 @@ async fn invite_is_single_use_expires_and_introduces_only_its_holder() {
 async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
-    let phone = scene.enrolled(laptop.device.invite().await.unwrap().code, Floors::default()).await;
-    laptop.device.trust(id(&phone)).await.unwrap();
+    let phone =
+        scene.enrolled(laptop.device.own_devices().invite().await.unwrap().code, SensitivityFloors::new()).await;
+    laptop.device.own_devices().trust(id(&phone), None).await.unwrap();
     // The phone signs the grant.
     scene.allow(&phone, &["notification:send"], GrantTerm::UntilRevoked).await;
-    laptop.device.refresh(&scene.id).await.unwrap();
+    laptop.device.consents().refresh(&scene.id).await.unwrap();
     scene.call("tell", json!({})).await.unwrap();
     let before = (laptop.tool.runs(), phone.tool.runs());
     assert_eq!(before.0 + before.1, 1);
@@ -120,20 +121,20 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
         events.iter().filter(|event| event["type"] == "keys.changed").count()
     };
     let already = told().await;
-    laptop.device.remove(id(&phone)).await.unwrap();
+    laptop.device.own_devices().remove(id(&phone)).await.unwrap();
     // Agents are notified that the keys changed.
     assert_eq!(told().await, already + 1);
-    // Neither its current token nor a new login is accepted.
-    assert_eq!(code(phone.device.devices().await), Code::Unauthorized);
+    // The relay accepts neither the current token nor a new login of the removed device.
+    assert_eq!(code(phone.device.own_devices().list().await), Code::Unauthorized);
     scene.clock.jump(Duration::from_secs(400));
-    assert_eq!(code(phone.device.devices().await), Code::DeviceRefused);
-    assert_eq!(seen(&laptop, id(&phone)).await.standing, OwnStanding::Removed);
+    assert_eq!(code(phone.device.own_devices().list().await), Code::DeviceRefused);
+    assert_eq!(seen(&laptop, id(&phone)).await.standing, OwnDeviceTrust::Removed);
     // The grant from before its removal still counts.
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": before.0 + 1})));
     assert_eq!(phone.tool.runs(), before.1);
-    // Also after a refresh and a restart.
+    // The grant still counts after a refresh and a restart.
     let laptop = laptop.restart();
-    let known = laptop.device.refresh(&scene.id).await.unwrap();
+    let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
     // A signature from after its removal would not count.
     let mut late = known.clone();
@@ -144,10 +145,10 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
     assert!(late.standing(&laptop.device.identity().person).is_none());
 
     // Removing twice is harmless; a device cannot remove itself.
-    laptop.device.remove(id(&phone)).await.unwrap();
-    assert_eq!(code(laptop.device.remove(id(&laptop)).await), Code::BadRequest);
+    laptop.device.own_devices().remove(id(&phone)).await.unwrap();
+    assert_eq!(code(laptop.device.own_devices().remove(id(&laptop)).await), Code::BadRequest);
     let nobody = DeviceId::parse("dev_nobody").unwrap();
-    assert_eq!(code(laptop.device.remove(&nobody).await), Code::DeviceNotFound);
+    assert_eq!(code(laptop.device.own_devices().remove(&nobody).await), Code::DeviceNotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,12 +156,12 @@ async fn restored_backup_is_the_same_device_and_answers_calls() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
-    assert_eq!(code(ada.device.back_up("too short").await), Code::BadRequest);
-    let file = ada.device.back_up(PHRASE).await.unwrap();
+    assert_eq!(code(ada.device.backups().create("too short").await), Code::BadRequest);
+    let file = ada.device.backups().create(PHRASE).await.unwrap();
     let written = serde_json::to_string(&file).unwrap();
     let file: BackupFile = serde_json::from_str(&written).unwrap();
     let agent = Recipient::Agent(scene.id.clone());
-    let number = ada.device.peer().safety_number(&agent).await.unwrap();
+    let number = ada.device.peer().keys().safety_number(&agent).await.unwrap();
     assert!(number.is_some());
     ada.stop();
 
@@ -182,14 +183,14 @@ async fn restored_backup_is_the_same_device_and_answers_calls() {
     assert_eq!(device.identity(), ada.device.identity());
     let back = machine.run(device);
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
-    assert_eq!(back.device.peer().safety_number(&agent).await.unwrap(), number);
+    assert_eq!(back.device.peer().keys().safety_number(&agent).await.unwrap(), number);
     // A directory with a device is refused.
     let used = scene.machine();
     Device::restore(used.config(), &file, PHRASE).await.unwrap();
     assert_eq!(code(Device::restore(used.config(), &file, PHRASE).await), Code::DataDirInUse);
     // A removed device cannot be restored and leaves no records.
-    let phone = scene.enrolled(invite(&scene.gateway, "ada").await, Floors::default()).await;
-    phone.device.remove(id(&back)).await.unwrap();
+    let phone = scene.enrolled(invite(&scene.gateway, "ada").await, SensitivityFloors::new()).await;
+    phone.device.own_devices().remove(id(&back)).await.unwrap();
     let machine = scene.machine();
     assert_eq!(code(Device::restore(machine.config(), &file, PHRASE).await), Code::DeviceRefused);
     assert_eq!(machine.records(), 0);
@@ -200,30 +201,30 @@ async fn recovery_by_passphrase_keeps_grants_of_a_lost_device() {
     let scene = Scene::start().await;
     let lost = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
-    lost.device.back_up(PHRASE).await.unwrap();
+    lost.device.backups().create(PHRASE).await.unwrap();
     lost.stop();
-    let phone = scene.enrolled(invite(&scene.gateway, "ada").await, Floors::default()).await;
+    let phone = scene.enrolled(invite(&scene.gateway, "ada").await, SensitivityFloors::new()).await;
     let standing = async || {
-        let known = phone.device.refresh(&scene.id).await.unwrap();
+        let known = phone.device.consents().refresh(&scene.id).await.unwrap();
         known.standing(&phone.device.identity().person).is_some()
     };
     assert!(!standing().await, "nobody vouched for the device that signed it");
-    assert_eq!(code(phone.device.recover("correct horse batterx").await), Code::BackupUnreadable);
+    assert_eq!(code(phone.device.backups().recover("correct horse batterx").await), Code::BackupUnreadable);
     assert!(!standing().await);
-    assert_eq!(phone.device.recover(PHRASE).await.unwrap(), *id(&lost));
+    assert_eq!(phone.device.backups().recover(PHRASE).await.unwrap(), *id(&lost));
     assert!(standing().await);
     // The lost device is removed; what it endorsed stays trusted.
-    phone.device.remove(id(&lost)).await.unwrap();
+    phone.device.own_devices().remove(id(&lost)).await.unwrap();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     // The agent had to trust nothing new: the safety number is unchanged.
     let ada = Recipient::Person(PersonName::parse("ada").unwrap());
     let agent = Recipient::Agent(scene.id.clone());
-    let number = scene.agent.peer.safety_number(&ada).await.unwrap();
+    let number = scene.agent.peer.keys().safety_number(&ada).await.unwrap();
     assert!(number.is_some());
-    assert_eq!(phone.device.peer().safety_number(&agent).await.unwrap(), number);
-    assert_eq!(lost.device.peer().safety_number(&agent).await.ok().flatten(), None);
+    assert_eq!(phone.device.peer().keys().safety_number(&agent).await.unwrap(), number);
+    assert_eq!(lost.device.peer().keys().safety_number(&agent).await.ok().flatten(), None);
     // Without a backup there is nothing to recover.
     let ben = scene.device("ben").await;
-    assert_eq!(code(ben.device.recover(PHRASE).await), Code::BackupNotFound);
-    eventually("it is in order", async || phone.device.verify_audit().is_ok().then_some(())).await;
+    assert_eq!(code(ben.device.backups().recover(PHRASE).await), Code::BackupNotFound);
+    eventually("it is in order", async || phone.device.audit().verify().is_ok().then_some(())).await;
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
-use nuncio_device::guard::Floors;
+use nuncio_core::notification::Recipient;
+use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::{AgentVerification, PromptAnswer};
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
@@ -22,7 +22,7 @@ use super::scene::Scene;
 
 /// HTTP client that answers for the DID's host, and adds keys to the relay's answers.
 #[derive(Debug)]
-struct Crooked {
+struct TamperingFetch {
     real: Arc<dyn Fetch>,
     url: String,
     document: String,
@@ -30,7 +30,7 @@ struct Crooked {
 }
 
 #[async_trait]
-impl Fetch for Crooked {
+impl Fetch for TamperingFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         if request.url.as_str() == self.url {
             return Ok(FetchResponse { status: 200, headers: Vec::new(), body: self.document.clone().into() });
@@ -57,25 +57,27 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     let path = format!("/keys/agents/{}", scene.id);
     let slipped_in = scene.server.send(Method::GET, &path, Some(&scene.token), None).await.data()[0].clone();
     // The real agent, with keys that its DID vouches for.
-    let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
+    let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
     let named = Some((Recipient::Agent(scene.id.clone()), DeviceId::parse("dev_vouched").unwrap()));
     let new = NewSealIdentity { named, mode: SealMode::Stateful, now: scene.clock.now() };
-    let mut party = SealIdentity::create(Arc::clone(&keep), &new).unwrap();
-    party.add_did_proof(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
-    drop(party);
-    // It does not connect, because the relay sees both as one agent.
+    let mut seal_identity = SealIdentity::create(Arc::clone(&key_store), &new).unwrap();
+    seal_identity.add_did_proof(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
+    drop(seal_identity);
+    // The second agent does not connect, because the relay sees both as one agent.
     let way = PeerNetwork::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
-    let agent = SealedAgent::start(&way, &scene.gateway.url(), named, keep, AgentTransport::Hooks).await;
+    let agent = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Hooks).await;
 
     let real = PeerNetwork::direct().fetch;
-    let out = Arc::new(Crooked { real, url: did.resolution_url(), document, slipped_in });
-    let ada = scene.device_by(&PeerNetwork { fetch: out, ..PeerNetwork::direct() }, "ada", Floors::default()).await;
+    let out = Arc::new(TamperingFetch { real, url: did.resolution_url(), document, slipped_in });
+    let ada =
+        scene.device_by(&PeerNetwork { fetch: out, ..PeerNetwork::direct() }, "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["filesystem:read"], GrantTerm::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
     // The answer does not arrive; the audit log shows the decision.
     let calls = async |agent: &SealedAgent, count: usize| {
-        let ended = eventually("it has ended", async || (ada.device.audit().unwrap().len() == count).then_some(()));
+        let ended =
+            eventually("it has ended", async || (ada.device.audit().entries().unwrap().len() == count).then_some(()));
         let called = async {
             let _ = agent.call("ada", "read_file", json!({})).await;
             std::future::pending::<()>().await;

@@ -16,7 +16,7 @@ fn start_keyring(bus: &Bus) -> Running {
     daemon.env("HOME", bus.folder.path()).env("XDG_RUNTIME_DIR", bus.folder.path()).env_remove("XDG_DATA_HOME");
     daemon.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = daemon.spawn().expect("gnome-keyring-daemon starts: run `cargo xtask test`, which installs it");
-    // It reads its password until the end of input.
+    // The keyring reads its password until the end of input.
     child.stdin.take().unwrap().write_all(b"a password").unwrap();
     Running(child)
 }

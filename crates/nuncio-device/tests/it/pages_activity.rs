@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nuncio_core::digest::{Digest, canonical};
-use nuncio_device::guard::Floors;
+use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::Clock as _;
@@ -42,10 +42,10 @@ impl Reader {
     pub(crate) async fn at(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let rooms = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
-        let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
+        let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
         let stop = CancellationToken::new();
-        tokio::spawn(serve(running.device.clone(), rooms, listener, stop.clone()));
+        tokio::spawn(serve(running.device.clone(), shared, listener, stop.clone()));
         Self::by(&link, at, stop).await
     }
 
@@ -135,7 +135,8 @@ fn words(html: &str) -> String {
 
 /// Waits until the audit log has that many entries.
 async fn happened(running: &Running, count: usize) {
-    eventually("it is written down", async || (running.device.audit().unwrap().len() == count).then_some(())).await;
+    eventually("it is written down", async || (running.device.audit().entries().unwrap().len() == count).then_some(()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,7 +198,7 @@ async fn hostile_agent_name_is_one_line_of_text() {
     scene.call("tell", json!({})).await.unwrap();
     happened(&ada, 1).await;
     let record = format!("device/agent/{}", scene.id);
-    let known: Value = serde_json::from_slice(&ada.keep().load(&record).unwrap().unwrap()).unwrap();
+    let known: Value = serde_json::from_slice(&ada.key_store().load(&record).unwrap().unwrap()).unwrap();
     let id = scene.id.to_string();
     let long = "x".repeat(10_000);
     for (name, shown) in [
@@ -210,7 +211,7 @@ async fn hostile_agent_name_is_one_line_of_text() {
     ] {
         let mut known = known.clone();
         known["name"] = json!(name);
-        ada.keep().save(vec![(record.clone(), Some(serde_json::to_vec(&known).unwrap()))]).unwrap();
+        ada.key_store().save(vec![(record.clone(), Some(serde_json::to_vec(&known).unwrap()))]).unwrap();
         let page = reader.get("/happened").await;
         let entry = &entries(&page)[0];
         assert!(entry.starts_with(&shown), "{name:?} is shown as {entry}");
@@ -255,7 +256,7 @@ async fn changed_audit_record_is_flagged_and_still_exported() {
     assert_eq!(lines.header("content-type"), Some("application/x-ndjson"));
     let file = lines.header("content-disposition").unwrap();
     assert!(file.starts_with("attachment; filename=\"what-happened-") && file.ends_with(".ndjson\""), "{file}");
-    let ours = ada.device.audit().unwrap();
+    let ours = ada.device.audit().entries().unwrap();
     assert_eq!(lines.body.lines().count(), 3, "everything, whatever is asked for");
     for (line, entry) in lines.body.lines().zip(&ours) {
         let mut line: Value = serde_json::from_str(line).unwrap();
@@ -265,19 +266,20 @@ async fn changed_audit_record_is_flagged_and_still_exported() {
     }
 
     let second = "device/audit/00000000000000000002";
-    let touched = String::from_utf8(ada.keep().load(second).unwrap().unwrap()).unwrap().replace("\"ok\"", "\"denied\"");
-    ada.keep().save(vec![(second.to_owned(), Some(touched.into_bytes()))]).unwrap();
+    let touched =
+        String::from_utf8(ada.key_store().load(second).unwrap().unwrap()).unwrap().replace("\"ok\"", "\"denied\"");
+    ada.key_store().save(vec![(second.to_owned(), Some(touched.into_bytes()))]).unwrap();
     let page = reader.get("/happened").await;
     assert!(page.body.contains("This record was tampered with") && page.body.contains("At entry 3:"), "{}", page.body);
     assert!(page.body.contains("<li class=\"entry alarm\" id=\"entry-3\">"));
     assert_eq!(entries(&page).len(), 3, "it is shown all the same");
     assert_eq!(reader.get("/happened/export").await.body.lines().count(), 3);
 
-    ada.keep().save(vec![("device/audit/00000000000000000003".to_owned(), None)]).unwrap();
-    ada.keep().save(vec![(second.to_owned(), None)]).unwrap();
+    ada.key_store().save(vec![("device/audit/00000000000000000003".to_owned(), None)]).unwrap();
+    ada.key_store().save(vec![(second.to_owned(), None)]).unwrap();
     let page = reader.get("/happened").await;
     assert!(page.body.contains("Entries are missing at the end: 2."), "{}", page.body);
-    ada.keep().save(vec![("device/audit-state".to_owned(), Some(b"[]".to_vec()))]).unwrap();
+    ada.key_store().save(vec![("device/audit-state".to_owned(), Some(b"[]".to_vec()))]).unwrap();
     let page = reader.get("/happened").await;
     assert!(page.status == 200 && page.body.contains("The record cannot be read:"), "{}", page.body);
 }
@@ -288,12 +290,12 @@ async fn sign_in_link_is_used_only_by_post_from_its_page() {
     let ada = scene.device("ada").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    let rooms = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
-    let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
+    let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+    let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
     let (_, path) = link.split_once(&at.to_string()).unwrap();
     let (base, token) = path.split_once("/open?token=").unwrap();
     let stop = CancellationToken::new();
-    tokio::spawn(serve(ada.device.clone(), rooms, listener, stop.clone()));
+    tokio::spawn(serve(ada.device.clone(), shared, listener, stop.clone()));
     let (cookie, csrf) = (String::new(), String::new());
     let reader = Reader { at, base: base.to_owned(), cookie, token: csrf, _stop: stop.drop_guard() };
 
@@ -379,7 +381,7 @@ async fn requests_without_session_or_token_are_refused_and_bad_queries_ignored()
         assert!(!bare.contains("alert(1)"), "{query}");
         assert_eq!(page.body.contains("is not valid and was ignored"), !query.starts_with("x="), "{query}");
     }
-    assert_eq!(ada.device.devices().await.unwrap().len(), 1);
+    assert_eq!(ada.device.own_devices().list().await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -399,7 +401,7 @@ async fn device_is_invited_compared_trusted_and_removed_on_the_pages() {
     assert_eq!(url.parse::<url::Url>().unwrap(), ada.device.identity().url);
     let fingerprint = rest.strip_prefix("--fingerprint \"").unwrap().strip_suffix('"').unwrap().replace(' ', "");
     assert_eq!(Digest::parse(&fingerprint), Some(ada.device.identity().server_key.fingerprint()));
-    let other = scene.enrolled(code.to_owned(), Floors::default()).await;
+    let other = scene.enrolled(code.to_owned(), SensitivityFloors::new()).await;
     let id = other.device.identity().device.to_string();
 
     let theirs = Reader::at(&scene, &other).await;
@@ -501,7 +503,7 @@ async fn event_stream_reports_audit_and_device_changes() {
     hears("event: calls").await;
     scene.call("tell", json!({})).await.unwrap();
     hears("event: news\ndata: {\"kind\":\"happened\"}").await;
-    let invited = ada.device.invite().await.unwrap();
-    let _other = scene.enrolled(invited.code, Floors::default()).await;
+    let invited = ada.device.own_devices().invite().await.unwrap();
+    let _other = scene.enrolled(invited.code, SensitivityFloors::new()).await;
     hears("event: news\ndata: {\"kind\":\"devices\"}").await;
 }

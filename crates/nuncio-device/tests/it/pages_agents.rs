@@ -25,10 +25,10 @@ async fn changed_keys_are_accepted_only_with_shown_fingerprint() {
     assert!(!page.contains("The keys of this agent changed"), "{page}");
     let before = between(&page, "<p class=\"number\">", "</p>").to_owned();
 
-    let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
+    let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
     let way = PeerNetwork::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
-    let anew = SealedAgent::start(&way, &scene.gateway.url(), named, keep, AgentTransport::Socket).await;
+    let anew = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Socket).await;
     let page = reader.get(&path).await.body;
     assert!(page.contains("The keys of this agent changed"), "{page}");
     let (device, seen) =
@@ -59,7 +59,7 @@ async fn stricter_setting_raises_but_never_lowers_sensitivity() {
     let reader = Reader::at(&scene, &ada).await;
     let path = format!("/agents/{}", scene.id);
     let stake = async |id: &str| {
-        let ask = ada.device.access_request(&scene.id).await.unwrap();
+        let ask = ada.device.consents().access_request(&scene.id).await.unwrap();
         ask.scopes.into_iter().find(|asked| asked.id == scope(id)).unwrap().sensitivity
     };
     let set = async |id: &str, level: &str| {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_device::Device;
 use nuncio_device::pages::{PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_engine::ports::Clock as _;
@@ -18,9 +18,9 @@ use crate::pages_activity::Reader;
 use crate::scene::{Machine, Scene, invite};
 
 /// Test client of the enrolment page.
-struct Newcomer {
+struct EnrolmentPage {
     reader: Reader,
-    door: Arc<PageAccess>,
+    access: Arc<PageAccess>,
     at: SocketAddr,
     /// Second listener on the same address, for the device's pages.
     next: TcpListener,
@@ -28,17 +28,17 @@ struct Newcomer {
     stop: CancellationToken,
 }
 
-impl Newcomer {
+impl EnrolmentPage {
     async fn at(scene: &Scene, machine: &Machine) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
         let at = listener.local_addr().unwrap();
         let next = TcpListener::from_std(listener.try_clone().unwrap()).unwrap();
-        let (door, stop) = (Arc::new(PageAccess::new(PagesPath::random(&SystemEntropy))), CancellationToken::new());
-        let link = door.link(at, &SystemEntropy, scene.clock.now());
+        let (access, stop) = (Arc::new(PageAccess::new(PagesPath::random(&SystemEntropy))), CancellationToken::new());
+        let link = access.link(at, &SystemEntropy, scene.clock.now());
         let listener = TcpListener::from_std(listener).unwrap();
-        let becomes = tokio::spawn(welcome(machine.config(), Arc::clone(&door), listener, stop.clone()));
+        let becomes = tokio::spawn(welcome(machine.config(), Arc::clone(&access), listener, stop.clone()));
         let reader = Reader::by(&link, at, stop.clone()).await;
-        Self { reader, door, at, next, becomes, stop }
+        Self { reader, access, at, next, becomes, stop }
     }
 
     /// Switches to the pages of the new device.
@@ -46,9 +46,9 @@ impl Newcomer {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
         let unused = PagesPath::random(&SystemEntropy);
-        let rooms =
-            SharedPagesState { door: self.door, ..SharedPagesState::new(Arc::new(scene.clock.clone()), unused) };
-        tokio::spawn(serve(device.clone(), rooms, self.next, self.stop.clone()));
+        let shared =
+            SharedPagesState { access: self.access, ..SharedPagesState::new(Arc::new(scene.clock.clone()), unused) };
+        tokio::spawn(serve(device.clone(), shared, self.next, self.stop.clone()));
         (self.reader, device)
     }
 }
@@ -59,7 +59,7 @@ async fn machine_enrols_by_invite_and_then_serves_device_pages() {
     let machine = scene.machine();
     let other = scene.device("owner").await;
     let right = other.device.identity().server_key.fingerprint().grouped();
-    let newcomer = Newcomer::at(&scene, &machine).await;
+    let newcomer = EnrolmentPage::at(&scene, &machine).await;
     let reader = &newcomer.reader;
     assert_eq!(reader.send("GET / HTTP/1.1", "").await.status, 401);
     let page = reader.get("/").await;
@@ -116,10 +116,10 @@ async fn machine_restores_device_from_backup_file() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let phrase = "correct horse battery";
-    let file = serde_json::to_string_pretty(&ada.device.back_up(phrase).await.unwrap()).unwrap();
+    let file = serde_json::to_string_pretty(&ada.device.backups().create(phrase).await.unwrap()).unwrap();
     ada.stop();
     let machine = scene.machine();
-    let newcomer = Newcomer::at(&scene, &machine).await;
+    let newcomer = EnrolmentPage::at(&scene, &machine).await;
     let before = machine.records();
     for (status, text, passphrase) in [
         (422, "", phrase),
@@ -144,14 +144,14 @@ async fn machine_restores_device_from_backup_file() {
     let running = machine.run(device);
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     let agent = Recipient::Agent(scene.id.clone());
-    assert!(running.device.peer().safety_number(&agent).await.unwrap().is_some());
+    assert!(running.device.peer().keys().safety_number(&agent).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_enrolment_page_creates_no_device() {
     let scene = Scene::start().await;
     let machine = scene.machine();
-    let newcomer = Newcomer::at(&scene, &machine).await;
+    let newcomer = EnrolmentPage::at(&scene, &machine).await;
     newcomer.stop.cancel();
     assert!(newcomer.becomes.await.unwrap().unwrap().is_none());
     assert!(Device::open(machine.config()).unwrap().is_none());

@@ -10,11 +10,11 @@ use nuncio_a2h::client::Invitation;
 use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
-use nuncio_device::guard::Floors;
-use nuncio_device::prompt::{Prompt, PromptAnswer, Question};
+use nuncio_device::guard::SensitivityFloors;
+use nuncio_device::prompt::{Prompt, PromptAnswer, PromptQuestion};
 use nuncio_device::tools::{LocalTool, ToolFailure, Tools};
 use nuncio_device::{Device, DeviceConfig};
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::SystemEntropy;
 use nuncio_server::admin::AdminCommand;
@@ -33,7 +33,7 @@ pub(crate) struct Script {
     more: tokio::sync::Notify,
     /// Whether the device counts as unattended.
     pub(crate) deserted: AtomicBool,
-    pub(crate) asked: Mutex<Vec<Question>>,
+    pub(crate) asked: Mutex<Vec<PromptQuestion>>,
     /// Clock jump during the prompt, as when the machine sleeps.
     pub(crate) asleep: Mutex<Option<(JumpingClock, Duration)>>,
 }
@@ -57,7 +57,7 @@ impl Script {
 
 #[async_trait]
 impl Prompt for Script {
-    async fn ask(&self, question: &Question) -> PromptAnswer {
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         self.asked.lock().unwrap().push(question.clone());
         if let Some((clock, time)) = self.asleep.lock().unwrap().take() {
             clock.jump(time);
@@ -106,14 +106,14 @@ pub(crate) struct Running {
     pub(crate) device: Device,
     pub(crate) prompt: Arc<Script>,
     pub(crate) tool: Arc<Counter>,
-    keep: Arc<Disk>,
+    key_store: Arc<Disk>,
     clock: JumpingClock,
     stop: CancellationToken,
 }
 
 impl Running {
-    pub(crate) fn keep(&self) -> &dyn KeyStore {
-        &*self.keep
+    pub(crate) fn key_store(&self) -> &dyn KeyStore {
+        &*self.key_store
     }
 
     pub(crate) fn stop(&self) {
@@ -124,8 +124,8 @@ impl Running {
     pub(crate) fn restart(self) -> Self {
         self.stop.cancel();
         let prompt = Arc::<Script>::default();
-        let left = Arc::new(self.keep.take());
-        let config = config(&left, &self.clock, &prompt, &self.tool, Floors::default());
+        let left = Arc::new(self.key_store.take());
+        let config = config(&left, &self.clock, &prompt, &self.tool, SensitivityFloors::new());
         let device = Device::open(config).unwrap().unwrap();
         run(device, prompt, Arc::clone(&self.tool), left, self.clock.clone())
     }
@@ -139,7 +139,7 @@ impl Drop for Running {
 
 /// A machine without a device.
 pub(crate) struct Machine {
-    keep: Arc<Disk>,
+    key_store: Arc<Disk>,
     prompt: Arc<Script>,
     tool: Arc<Counter>,
     clock: JumpingClock,
@@ -147,30 +147,30 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn config(&self) -> DeviceConfig {
-        config(&self.keep, &self.clock, &self.prompt, &self.tool, Floors::default())
+        config(&self.key_store, &self.clock, &self.prompt, &self.tool, SensitivityFloors::new())
     }
 
     pub(crate) fn records(&self) -> usize {
-        self.keep.names("").unwrap().len()
+        self.key_store.names("").unwrap().len()
     }
 
     /// Starts the device on this machine.
     pub(crate) fn run(self, device: Device) -> Running {
-        run(device, self.prompt, self.tool, self.keep, self.clock)
+        run(device, self.prompt, self.tool, self.key_store, self.clock)
     }
 }
 
 fn config(
-    keep: &Arc<Disk>,
+    key_store: &Arc<Disk>,
     clock: &JumpingClock,
     prompt: &Arc<Script>,
     tool: &Arc<Counter>,
-    floors: Floors,
+    floors: SensitivityFloors,
 ) -> DeviceConfig {
     let PeerNetwork { fetch, dial, clock } = PeerNetwork::direct().with_clock(clock);
     let under = |tools: Tools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
     DeviceConfig {
-        keep: Arc::clone(keep) as _,
+        key_store: Arc::clone(key_store) as _,
         fetch,
         dial,
         clock,
@@ -182,11 +182,11 @@ fn config(
     }
 }
 
-fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, keep: Arc<Disk>, clock: JumpingClock) -> Running {
+fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, key_store: Arc<Disk>, clock: JumpingClock) -> Running {
     let stop = CancellationToken::new();
     let (runs, until) = (device.clone(), stop.clone());
     tokio::spawn(async move { runs.run(until).await.unwrap() });
-    Running { device, prompt, tool, keep, clock, stop }
+    Running { device, prompt, tool, key_store, clock, stop }
 }
 
 /// A relay, an agent with an owner, and devices of people.
@@ -210,46 +210,50 @@ impl Scene {
         let (id, token) = owner.make_agent(&json!({"display_name": "Notes"})).await;
         owner.publish(&id, &manifest()).await.data();
         let way = PeerNetwork::direct().with_clock(&clock);
-        let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
-        let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), keep, AgentTransport::Socket).await;
+        let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
+        let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), key_store, AgentTransport::Socket).await;
         Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
     }
 
     /// Enrols and starts a device.
     pub(crate) async fn device(&self, person: &str) -> Running {
-        self.device_with(person, Floors::default()).await
+        self.device_with(person, SensitivityFloors::new()).await
     }
 
-    pub(crate) async fn device_with(&self, person: &str, floors: Floors) -> Running {
+    pub(crate) async fn device_with(&self, person: &str, floors: SensitivityFloors) -> Running {
         self.device_by(&PeerNetwork::direct(), person, floors).await
     }
 
     /// Enrols and starts a device that reaches the relay through `way`.
-    pub(crate) async fn device_by(&self, way: &PeerNetwork, person: &str, floors: Floors) -> Running {
+    pub(crate) async fn device_by(&self, way: &PeerNetwork, person: &str, floors: SensitivityFloors) -> Running {
         self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
     }
 
     /// Enrols and starts a device with that invite code.
-    pub(crate) async fn enrolled(&self, code: String, floors: Floors) -> Running {
+    pub(crate) async fn enrolled(&self, code: String, floors: SensitivityFloors) -> Running {
         self.enrolled_by(&PeerNetwork::direct(), code, floors).await
     }
 
-    async fn enrolled_by(&self, way: &PeerNetwork, code: String, floors: Floors) -> Running {
-        let keep = Arc::<Disk>::default();
+    async fn enrolled_by(&self, way: &PeerNetwork, code: String, floors: SensitivityFloors) -> Running {
+        let key_store = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
-        let invitation =
-            Invitation { url: self.gateway.url().parse().unwrap(), trust: Trust::Configured, code, fingerprint: None };
+        let invitation = Invitation {
+            url: self.gateway.url().parse().unwrap(),
+            trust: AddressTrust::Configured,
+            code,
+            fingerprint: None,
+        };
         let PeerNetwork { fetch, dial, .. } = way.clone();
-        let config = DeviceConfig { fetch, dial, ..config(&keep, &self.clock, &prompt, &tool, floors) };
+        let config = DeviceConfig { fetch, dial, ..config(&key_store, &self.clock, &prompt, &tool, floors) };
         let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
-        device.peer().publish_keys().await.unwrap();
-        run(device, prompt, tool, keep, self.clock.clone())
+        device.peer().keys().publish_keys().await.unwrap();
+        run(device, prompt, tool, key_store, self.clock.clone())
     }
 
     pub(crate) fn machine(&self) -> Machine {
-        let keep = Arc::<Disk>::default();
+        let key_store = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
-        Machine { keep, prompt, tool, clock: self.clock.clone() }
+        Machine { key_store, prompt, tool, clock: self.clock.clone() }
     }
 
     /// Ada's device, with these scopes granted.
@@ -260,13 +264,13 @@ impl Scene {
     }
 
     pub(crate) async fn allow(&self, running: &Running, scopes: &[&str], term: GrantTerm) {
-        let ask = running.device.access_request(&self.id).await.unwrap();
+        let ask = running.device.consents().access_request(&self.id).await.unwrap();
         let given: BTreeMap<_, _> = scopes.iter().map(|id| (scope(id), term)).collect();
-        running.device.allow(&ask, &given).await.unwrap();
+        running.device.consents().allow(&ask, &given).await.unwrap();
     }
 
     pub(crate) async fn conversation(&self) -> ConversationId {
-        let ada = nuncio_core::happening::Recipient::Person(PersonName::parse("ada").unwrap());
+        let ada = nuncio_core::notification::Recipient::Person(PersonName::parse("ada").unwrap());
         self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
     }
 
@@ -277,14 +281,14 @@ impl Scene {
     /// Calls a tool with a given call id.
     pub(crate) async fn call_named(&self, name: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
         let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
-        self.agent.peer.call_tool_with(&self.conversation().await, tool, arguments, options).await
+        self.agent.peer.calls().call_tool_with(&self.conversation().await, tool, arguments, options).await
     }
 
     /// Calls with a given scope and timeout instead of the manifest's.
     pub(crate) async fn call_under(&self, tool: &str, under: &str, arguments: Value) -> Result<Value, ToolError> {
         let options =
             CallOptions { scope: Some(scope(under)), timeout: Some(Duration::from_secs(5)), ..CallOptions::default() };
-        self.agent.peer.call_tool_with(&self.conversation().await, tool, arguments, options).await
+        self.agent.peer.calls().call_tool_with(&self.conversation().await, tool, arguments, options).await
     }
 }
 

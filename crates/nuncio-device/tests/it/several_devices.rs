@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_a2h::peer::ToolError;
-use nuncio_a2h::wire::artifact::ErrorCode;
+use nuncio_a2h::wire::artifact::ToolErrorCode;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::time::Timestamp;
-use nuncio_device::guard::Floors;
+use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
@@ -21,14 +21,14 @@ use super::scene::{Running, Scene};
 
 /// Both devices confirm each other.
 async fn befriend(scene: &Scene, one: &Running, other: &Running) {
-    one.device.trust(&other.device.identity().device).await.unwrap();
-    other.device.trust(&one.device.identity().device).await.unwrap();
-    other.device.refresh(&scene.id).await.unwrap();
+    one.device.own_devices().trust(&other.device.identity().device, None).await.unwrap();
+    other.device.own_devices().trust(&one.device.identity().device, None).await.unwrap();
+    other.device.consents().refresh(&scene.id).await.unwrap();
 }
 
 async fn ended(running: &Running, count: usize) -> Vec<String> {
     let words = async || {
-        let entries = running.device.audit().unwrap().into_iter().map(|chained| chained.entry);
+        let entries = running.device.audit().entries().unwrap().into_iter().map(|chained| chained.entry);
         let words: Vec<_> = entries.map(|entry| entry.reason.unwrap_or(entry.status)).collect();
         (words.len() >= count).then_some(words)
     };
@@ -37,7 +37,7 @@ async fn ended(running: &Running, count: usize) -> Vec<String> {
 
 /// Waits until a device has refreshed the agent's data since `before`, which the device does before a refusal.
 async fn looked_since(running: &Running, before: Timestamp) {
-    let looked = || running.device.agents().unwrap().iter().any(|known| known.at > before);
+    let looked = || running.device.consents().agents().unwrap().iter().any(|known| known.at > before);
     eventually("it looks the agent up", async || looked().then_some(())).await;
 }
 
@@ -45,7 +45,7 @@ async fn looked_since(running: &Running, before: Timestamp) {
 async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
     eventually("it has ended", async || {
         scene.clock.jump(Duration::from_millis(50));
-        (running.device.audit().unwrap().len() >= count).then_some(())
+        (running.device.audit().entries().unwrap().len() >= count).then_some(())
     })
     .await;
 }
@@ -56,13 +56,13 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let phone = scene.device("ada").await;
-    laptop.device.trust(&phone.device.identity().device).await.unwrap();
+    laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();
     let answers = async {
         laptop.prompt.questions(1).await;
         looked_since(&phone, Timestamp::from_millis(0)).await;
         // Long enough for the phone to refuse.
         for _ in 0..5 {
-            phone.device.refresh(&scene.id).await.unwrap();
+            phone.device.consents().refresh(&scene.id).await.unwrap();
         }
         laptop.prompt.will_say(&[PromptAnswer::Yes]);
     };
@@ -103,8 +103,8 @@ async fn one_time_grant_is_used_once_across_devices() {
     phone.prompt.will_say(&[PromptAnswer::Yes]);
     let before = scene.clock.now();
     let later = async {
-        // A faulty device would prompt and run it again.
-        let looked = || phone.device.agents().unwrap().iter().any(|known| known.at > before);
+        // A faulty device would prompt and run the call again.
+        let looked = || phone.device.consents().agents().unwrap().iter().any(|known| known.at > before);
         eventually("the call is there", async || (looked() || phone.tool.runs() > 0).then_some(())).await;
         ended_in_time(&scene, &phone, 2).await;
     };
@@ -140,14 +140,14 @@ async fn repeated_call_is_not_run_by_a_device_that_missed_the_first() {
 
 /// HTTP client on which claims fail while `cut` is set.
 #[derive(Debug)]
-struct Cut {
+struct InterruptibleRelay {
     real: Arc<dyn Fetch>,
     cut: AtomicBool,
     tried: AtomicUsize,
 }
 
 #[async_trait]
-impl Fetch for Cut {
+impl Fetch for InterruptibleRelay {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         if request.url.path().ends_with("/claim") && self.cut.load(Ordering::SeqCst) {
             self.tried.fetch_add(1, Ordering::SeqCst);
@@ -161,10 +161,17 @@ impl Fetch for Cut {
 #[tokio::test(flavor = "multi_thread")]
 async fn offline_device_denial_does_not_preempt_reachable_device() {
     let scene = Scene::start().await;
-    let cut =
-        Arc::new(Cut { real: PeerNetwork::direct().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
+    let cut = Arc::new(InterruptibleRelay {
+        real: PeerNetwork::direct().fetch,
+        cut: AtomicBool::new(true),
+        tried: AtomicUsize::new(0),
+    });
     let laptop = scene
-        .device_by(&PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() }, "ada", Floors::default())
+        .device_by(
+            &PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() },
+            "ada",
+            SensitivityFloors::new(),
+        )
         .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let phone = scene.device("ada").await;
@@ -187,10 +194,17 @@ async fn offline_device_denial_does_not_preempt_reachable_device() {
 #[tokio::test(flavor = "multi_thread")]
 async fn undelivered_answer_is_sent_when_relay_returns() {
     let scene = Scene::start().await;
-    let cut =
-        Arc::new(Cut { real: PeerNetwork::direct().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
+    let cut = Arc::new(InterruptibleRelay {
+        real: PeerNetwork::direct().fetch,
+        cut: AtomicBool::new(true),
+        tried: AtomicUsize::new(0),
+    });
     let laptop = scene
-        .device_by(&PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() }, "ada", Floors::default())
+        .device_by(
+            &PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() },
+            "ada",
+            SensitivityFloors::new(),
+        )
         .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let answers = async {
@@ -200,7 +214,7 @@ async fn undelivered_answer_is_sent_when_relay_returns() {
         cut.cut.store(false, Ordering::SeqCst);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
-    assert!(matches!(answer, Err(ToolError::Failed { code: ErrorCode::Unavailable, .. })), "{answer:?}");
+    assert!(matches!(answer, Err(ToolError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
     assert_eq!(laptop.tool.runs(), 0);
     assert_eq!(ended(&laptop, 1).await, ["TOOL_UNAVAILABLE"]);
 }
@@ -218,7 +232,7 @@ async fn unattended_denial_waits_for_attended_devices() {
         laptop.prompt.questions(1).await;
         cellar.prompt.questions(1).await;
         for _ in 0..5 {
-            cellar.device.refresh(&scene.id).await.unwrap();
+            cellar.device.consents().refresh(&scene.id).await.unwrap();
         }
         laptop.prompt.will_say(&[PromptAnswer::Yes]);
     };

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId};
+use nuncio_core::notification::Recipient;
 use nuncio_device::DeviceEvent;
-use nuncio_device::guard::Floors;
+use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::talk::{ChatContent, ChatMessage, DeliveryState, MAX_TEXT, MAX_UNSENT, ReplyProgress};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerNetwork, SealedAgent};
@@ -27,13 +27,13 @@ fn text(text: &str) -> Value {
 
 /// A message in short: sender and content.
 fn short(line: &ChatMessage) -> String {
-    let who = if line.mine { "me" } else { "it" };
+    let who = if line.record.mine { "me" } else { "it" };
     let state = match &line.state {
         DeliveryState::Sent => String::new(),
         DeliveryState::Sending => " (sending)".to_owned(),
         DeliveryState::Failed { code, .. } => format!(" (failed: {code})"),
     };
-    match &line.said {
+    match &line.record.content {
         ChatContent::Text { text, .. } => format!("{who}: {text}{state}"),
         ChatContent::Other => format!("{who}: (something){state}"),
         ChatContent::Refused { why, .. } => format!("{who}: (not opened: {why:?}){state}"),
@@ -42,7 +42,7 @@ fn short(line: &ChatMessage) -> String {
 }
 
 fn transcript(running: &Running, agent: &AgentId) -> Vec<String> {
-    running.device.messages(agent, None, 100).unwrap().lines.iter().map(short).collect()
+    running.device.messages().page(agent, None, 100).unwrap().messages.iter().map(short).collect()
 }
 
 /// Waits until the transcript is exactly that.
@@ -61,7 +61,7 @@ async fn messages_are_stored_in_order_and_survive_restart() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let mut news = ada.device.events();
-    ada.device.send_message(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
+    ada.device.messages().send(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
     reads(&ada, &scene.id, &["me: Good morning.\nHow are you?"]).await;
     assert!(matches!(news.recv().await, Ok(DeviceEvent::Talk { agent }) if agent == scene.id));
     eventually("the agent hears it", async || (heard(&scene).len() == 1).then_some(())).await;
@@ -70,19 +70,19 @@ async fn messages_are_stored_in_order_and_survive_restart() {
     let all = ["me: Good morning.\nHow are you?", "it: Well. ", "it: And you?"];
     reads(&ada, &scene.id, &all).await;
     // Submitted twice, and again after a restart.
-    ada.device.send_message(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
+    ada.device.messages().send(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), all);
-    ada.device.send_message(&scene.id, &named("m_1"), "Good morning.").unwrap();
-    ada.device.send_message(&scene.id, &named("m_2"), "Fine.").unwrap();
+    ada.device.messages().send(&scene.id, &named("m_1"), "Good morning.").unwrap();
+    ada.device.messages().send(&scene.id, &named("m_2"), "Fine.").unwrap();
     reads(&ada, &scene.id, &[all[0], all[1], all[2], "me: Fine."]).await;
     eventually("the agent hears it", async || (heard(&scene).len() > 1).then_some(())).await;
     assert_eq!(heard(&scene), ["Good morning.\nHow are you?", "Fine."]);
-    let last = ada.device.messages(&scene.id, None, 2).unwrap();
-    assert!(last.more && last.lines.iter().all(|line| line.state == DeliveryState::Sent && !line.new_keys));
-    assert_eq!(last.lines[0].mode, Some(SealMode::Stateful));
-    let older = ada.device.messages(&scene.id, last.lines[0].place, 2).unwrap();
-    assert_eq!(older.lines.iter().map(short).collect::<Vec<_>>(), all[..2]);
+    let last = ada.device.messages().page(&scene.id, None, 2).unwrap();
+    assert!(last.more && last.messages.iter().all(|line| line.state == DeliveryState::Sent && !line.record.new_keys));
+    assert_eq!(last.messages[0].record.mode, Some(SealMode::Stateful));
+    let older = ada.device.messages().page(&scene.id, last.messages[0].position, 2).unwrap();
+    assert_eq!(older.messages.iter().map(short).collect::<Vec<_>>(), all[..2]);
     assert!(!older.more);
 }
 
@@ -93,7 +93,7 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
     let mut said = Vec::new();
     for number in 0..4 {
         let words = format!("number {number}");
-        ada.device.send_message(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
+        ada.device.messages().send(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
         // Killed at a different moment in each round.
         for _ in 0..number * 3 {
             tokio::task::yield_now().await;
@@ -111,20 +111,20 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
 async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    ada.device.send_message(&scene.id, &named("m_1"), "Hello?").unwrap();
-    ada.device.send_message(&scene.id, &named("m_2"), "Never mind.").unwrap();
+    ada.device.messages().send(&scene.id, &named("m_1"), "Hello?").unwrap();
+    ada.device.messages().send(&scene.id, &named("m_2"), "Never mind.").unwrap();
     let failed = ["me: Hello? (failed: relation_required)", "me: Never mind. (failed: relation_required)"];
     reads(&ada, &scene.id, &failed).await;
     // The state survives a restart, and failed messages are not sent automatically.
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), failed);
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
-    ada.device.drop_message(&scene.id, &named("m_2")).unwrap();
-    ada.device.retry_message(&scene.id, &named("m_1")).unwrap();
+    ada.device.messages().delete_failed(&scene.id, &named("m_2")).unwrap();
+    ada.device.messages().retry(&scene.id, &named("m_1")).unwrap();
     reads(&ada, &scene.id, &["me: Hello?"]).await;
     // Sent messages can be neither retried nor dropped.
-    ada.device.drop_message(&scene.id, &named("m_1")).unwrap();
-    ada.device.retry_message(&scene.id, &named("m_1")).unwrap();
+    ada.device.messages().delete_failed(&scene.id, &named("m_1")).unwrap();
+    ada.device.messages().retry(&scene.id, &named("m_1")).unwrap();
     assert_eq!(transcript(&ada, &scene.id), ["me: Hello?"]);
     eventually("the agent hears it", async || (heard(&scene).len() == 1).then_some(())).await;
 }
@@ -133,8 +133,9 @@ async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
 async fn empty_long_and_excess_messages_are_refused() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    let say =
-        |name: &str, words: &str| ada.device.send_message(&scene.id, &named(name), words).map_err(|error| error.code);
+    let say = |name: &str, words: &str| {
+        ada.device.messages().send(&scene.id, &named(name), words).map_err(|error| error.code)
+    };
     for nothing in ["", " \n\t ", "\u{0}\u{202e}"] {
         assert_eq!(say("m_1", nothing), Err(Code::BadRequest));
     }
@@ -151,14 +152,15 @@ async fn text_of_maximum_length_is_delivered_and_longer_replies_are_cut() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     for (name, long) in [("m_1", "\"\\".repeat(MAX_TEXT / 2)), ("m_2", "a\n".repeat(MAX_TEXT / 2 - 1) + "a")] {
-        ada.device.send_message(&scene.id, &named(name), &long).unwrap();
+        ada.device.messages().send(&scene.id, &named(name), &long).unwrap();
         eventually("the agent hears it", async || heard(&scene).contains(&long).then_some(())).await;
     }
     // A longer incoming text is cut.
     scene.agent.say("ada", text(&"x".repeat(2 * MAX_TEXT))).await.unwrap();
-    let last =
-        eventually("it is there", async || ada.device.messages(&scene.id, None, 3).unwrap().lines.into_iter().nth(2));
-    assert_eq!(last.await.said, ChatContent::Text { text: "x".repeat(MAX_TEXT), cut: true });
+    let last = eventually("it is there", async || {
+        ada.device.messages().page(&scene.id, None, 3).unwrap().messages.into_iter().nth(2)
+    });
+    assert_eq!(last.await.record.content, ChatContent::Text { text: "x".repeat(MAX_TEXT), cut: true });
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,19 +168,19 @@ async fn devices_of_a_person_show_the_same_conversation() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
     let phone = scene.device("ada").await;
-    laptop.device.trust(&phone.device.identity().device).await.unwrap();
-    phone.device.trust(&laptop.device.identity().device).await.unwrap();
-    laptop.device.send_message(&scene.id, &named("m_1"), "From the laptop.").unwrap();
+    laptop.device.own_devices().trust(&phone.device.identity().device, None).await.unwrap();
+    phone.device.own_devices().trust(&laptop.device.identity().device, None).await.unwrap();
+    laptop.device.messages().send(&scene.id, &named("m_1"), "From the laptop.").unwrap();
     reads(&laptop, &scene.id, &["me: From the laptop."]).await;
     reads(&phone, &scene.id, &["me: From the laptop."]).await;
-    phone.device.send_message(&scene.id, &named("m_2"), "From the phone.").unwrap();
+    phone.device.messages().send(&scene.id, &named("m_2"), "From the phone.").unwrap();
     reads(&phone, &scene.id, &["me: From the laptop.", "me: From the phone."]).await;
     scene.agent.say("ada", text("I hear both.")).await.unwrap();
     let all = ["me: From the laptop.", "me: From the phone.", "it: I hear both."];
     for device in [&laptop, &phone] {
         reads(device, &scene.id, &all).await;
-        let lines = device.device.messages(&scene.id, None, 3).unwrap().lines;
-        let on = |line: &ChatMessage| line.device.clone().unwrap();
+        let lines = device.device.messages().page(&scene.id, None, 3).unwrap().messages;
+        let on = |line: &ChatMessage| line.record.device.clone().unwrap();
         assert_eq!(on(&lines[0]), laptop.device.identity().device);
         assert_eq!(on(&lines[1]), phone.device.identity().device);
     }
@@ -189,7 +191,7 @@ async fn devices_of_a_person_show_the_same_conversation() {
 async fn tampered_message_is_shown_as_not_opened() {
     let scene = Scene::start().await;
     let between = MeddlingProxy::new();
-    let ada = scene.device_by(&PeerNetwork::through(&between), "ada", Floors::default()).await;
+    let ada = scene.device_by(&PeerNetwork::through(&between), "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     scene.agent.say("ada", text("one")).await.unwrap();
     reads(&ada, &scene.id, &["it: one"]).await;
@@ -203,8 +205,8 @@ async fn tampered_message_is_shown_as_not_opened() {
     scene.agent.say("ada", text("three")).await.unwrap();
     let all = ["it: one", "it: (not opened: Changed)", "it: three"];
     reads(&ada, &scene.id, &all).await;
-    let refused = ada.device.messages(&scene.id, None, 2).unwrap().lines.remove(0);
-    let ChatContent::Refused { because, .. } = refused.said else { panic!("{refused:?}") };
+    let refused = ada.device.messages().page(&scene.id, None, 2).unwrap().messages.remove(0);
+    let ChatContent::Refused { because, .. } = refused.record.content else { panic!("{refused:?}") };
     assert!(because.contains("content_type"), "{because}");
     assert_eq!(transcript(&ada.restart(), &scene.id), all);
 }
@@ -215,20 +217,29 @@ async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
     let ada = scene.ada(&["notification:send"]).await;
     scene.agent.say("ada", text("with the old keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys"]).await;
-    let keep: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
+    let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
     let way = PeerNetwork::direct().with_clock(&scene.clock);
     let url = scene.gateway.url();
-    let anew = SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), keep, AgentTransport::Socket).await;
+    let anew =
+        SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), key_store, AgentTransport::Socket).await;
     anew.say("ada", text("with new keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys", "it: (not opened: Untrusted)"]).await;
     let owner = Recipient::Agent(scene.id.clone());
-    let waiting = ada.device.peer().waiting(&owner).await.unwrap();
-    ada.device.peer().accept_keys(&owner, &waiting[0].bundle.keys.device_id).await.unwrap();
+    let waiting = ada.device.peer().keys().waiting(&owner).await.unwrap();
+    let keys = &waiting[0].bundle.keys;
+    ada.device.peer().keys().accept_key(&owner, &keys.device_id, &keys.signing_key.fingerprint()).await.unwrap();
     anew.say("ada", text("accepted")).await.unwrap();
     let all = ["it: with the old keys", "it: (not opened: Untrusted)", "it: accepted"];
     reads(&ada, &scene.id, &all).await;
-    let marks: Vec<_> =
-        ada.device.messages(&scene.id, None, 9).unwrap().lines.iter().map(|line| line.new_keys).collect();
+    let marks: Vec<_> = ada
+        .device
+        .messages()
+        .page(&scene.id, None, 9)
+        .unwrap()
+        .messages
+        .iter()
+        .map(|line| line.record.new_keys)
+        .collect();
     assert_eq!(marks, [false, false, true]);
 }
 
@@ -238,20 +249,27 @@ async fn message_without_text_shows_a_placeholder_and_stateless_sealing_is_marke
     let ada = scene.ada(&["notification:send"]).await;
     let conversation = scene.conversation().await;
     let image = json!({"type": "image", "url": "somewhere"});
-    scene.agent.peer.send(&conversation, ContentType::Image, image).await.unwrap();
-    scene.agent.peer.send(&conversation, ContentType::Text, json!({"type": "text", "words": 1})).await.unwrap();
+    scene.agent.peer.outbox().send(&conversation, ContentType::Image, image).await.unwrap();
+    scene
+        .agent
+        .peer
+        .outbox()
+        .send(&conversation, ContentType::Text, json!({"type": "text", "words": 1}))
+        .await
+        .unwrap();
     reads(&ada, &scene.id, &["it: (something)", "it: (something)"]).await;
     // An agent with stateless keys.
     let (id, token) = scene.owner.make_agent(&json!({"display_name": "Forgetful"})).await;
     scene.owner.publish(&id, &manifest()).await.data();
-    let (way, keep) = (PeerNetwork::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
-    let forgetful = SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), keep, AgentTransport::Hooks).await;
+    let (way, key_store) = (PeerNetwork::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
+    let forgetful =
+        SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), key_store, AgentTransport::Hooks).await;
     let id = AgentId::parse(&id).unwrap();
-    let ask = ada.device.access_request(&id).await.unwrap();
-    ada.device.allow(&ask, &std::collections::BTreeMap::new()).await.unwrap();
+    let ask = ada.device.consents().access_request(&id).await.unwrap();
+    ada.device.consents().allow(&ask, &std::collections::BTreeMap::new()).await.unwrap();
     forgetful.say("ada", text("Who are you?")).await.unwrap();
     reads(&ada, &id, &["it: Who are you?"]).await;
-    assert_eq!(ada.device.messages(&id, None, 1).unwrap().lines[0].mode, Some(SealMode::Stateless));
+    assert_eq!(ada.device.messages().page(&id, None, 1).unwrap().messages[0].record.mode, Some(SealMode::Stateless));
     assert_eq!(transcript(&ada, &scene.id).len(), 2, "each has its own");
 }
 
@@ -267,9 +285,9 @@ async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
         while !matches!(news.recv().await.unwrap(), DeviceEvent::Talk { .. }) {}
     }
     reads(&laptop, &scene.id, &["it: (a stranger)"]).await;
-    assert!(laptop.device.agents().unwrap().is_empty(), "looking at it leaves nothing behind");
+    assert!(laptop.device.consents().agents().unwrap().is_empty(), "looking at it leaves nothing behind");
     // A message by the person starts the conversation.
-    laptop.device.send_message(&scene.id, &named("m_1"), "Who is there?").unwrap();
+    laptop.device.messages().send(&scene.id, &named("m_1"), "Who is there?").unwrap();
     reads(&laptop, &scene.id, &["me: Who is there?"]).await;
     scene.agent.say("ada", text("I am.")).await.unwrap();
     reads(&laptop, &scene.id, &["me: Who is there?", "it: I am."]).await;
@@ -279,27 +297,27 @@ async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
 async fn streamed_reply_is_shown_live_and_stored_when_complete() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
-    let (mut live, _) = ada.device.live();
+    let (mut live, _) = ada.device.messages().live();
     // The device is connected: streams only reach connected devices.
     scene.agent.say("ada", text("Listen.")).await.unwrap();
     reads(&ada, &scene.id, &["it: Listen."]).await;
     let conversation = scene.conversation().await;
-    let writer = scene.agent.peer.stream(&conversation).await.unwrap().unwrap();
+    let writer = scene.agent.peer.streams().begin(&conversation).await.unwrap().unwrap();
     writer.push("It grows");
     let mut whats = Vec::new();
     while !matches!(whats.last(), Some(ReplyProgress::Piece { .. })) {
         whats.push(live.recv().await.unwrap().what);
     }
     assert_eq!(whats, [ReplyProgress::Begun, ReplyProgress::Piece { piece: 0, text: "It grows".to_owned() }]);
-    let growing = ada.device.live().1;
+    let growing = ada.device.messages().live().1;
     assert_eq!((growing[0].agent.clone(), growing[0].text.as_str()), (scene.id.clone(), "It grows"));
     assert_eq!(transcript(&ada, &scene.id).len(), 1);
     writer.finish(ContentType::Text, text("It grows, and ends.")).await.unwrap();
     assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Done);
-    assert!(ada.device.live().1.is_empty());
+    assert!(ada.device.messages().live().1.is_empty());
     reads(&ada, &scene.id, &["it: Listen.", "it: It grows, and ends."]).await;
     // An aborted stream leaves nothing.
-    drop(scene.agent.peer.stream(&conversation).await.unwrap());
+    drop(scene.agent.peer.streams().begin(&conversation).await.unwrap());
     assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Begun);
     assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Aborted);
     assert_eq!(transcript(&ada, &scene.id).len(), 2);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nuncio_device::DeviceEvent;
 use nuncio_device::pages::{PagesPath, SharedPagesState, serve};
 use nuncio_device::talk::{ChatContent, MAX_TEXT};
-use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_server::SystemEntropy;
 use nuncio_testkit::a2h::PeerNetwork;
@@ -40,9 +40,9 @@ impl Visitor {
     async fn of(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let rooms = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
-        let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
-        let pages = serve(running.device.clone(), rooms, listener, stop.clone());
+        let shared = SharedPagesState::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+        let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
+        let pages = serve(running.device.clone(), shared, listener, stop.clone());
         tokio::spawn(async move { pages.await.unwrap() });
         let fetch = PeerNetwork::direct().fetch;
         let (base, token) = link.split_once(&at.to_string()).unwrap().1.split_once("/open?token=").unwrap();
@@ -70,7 +70,7 @@ impl Visitor {
             url: format!("http://{}{}", self.at, below_base(&self.base, path)).parse().unwrap(),
             headers: given.chain(kind.map(|kind| ("content-type".to_owned(), kind))).collect(),
             body,
-            trust: Trust::Configured,
+            trust: AddressTrust::Configured,
             timeout: Duration::from_secs(30),
             max_bytes: 4 * 1024 * 1024,
         };
@@ -201,7 +201,7 @@ async fn conversation_pages_refuse_requests_without_session_origin_or_token() {
     // response.
     let huge = "x".repeat(1024 * 1024);
     assert_eq!(ada_reads.send(&path, &[("client_id", "m_1"), ("text", &huge)]).await.status, 413);
-    assert!(ada.device.messages(&scene.id, None, 10).unwrap().lines.is_empty());
+    assert!(ada.device.messages().page(&scene.id, None, 10).unwrap().messages.is_empty());
     for path in [path.clone(), format!("{path}/lines")] {
         let answer = ada_reads.ask("GET", &path, &[], None).await;
         assert_eq!(answer.status, 401);
@@ -232,6 +232,6 @@ async fn older_messages_are_on_the_previous_page() {
     let page = ada_reads.get(&without_base(&ada_reads.base, &older)).await;
     assert!(page.contains("line 1;") && page.contains("line 10;") && !page.contains("line 11;"));
     assert!(page.contains("Jump to the latest") && !page.contains("id=\"say\"") && !page.contains("id=\"older\""));
-    let last = ada.device.messages(&scene.id, None, 1).unwrap().lines.remove(0);
-    assert_eq!(last.said, ChatContent::Text { text: "line 60;".to_owned(), cut: false });
+    let last = ada.device.messages().page(&scene.id, None, 1).unwrap().messages.remove(0);
+    assert_eq!(last.record.content, ChatContent::Text { text: "line 60;".to_owned(), cut: false });
 }

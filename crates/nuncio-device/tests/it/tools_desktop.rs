@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nuncio_device::tools::{Clipboard, Desktop, GeoClue, LocalTool as _, Notify, ToolFailure};
+use nuncio_device::tools::{ClipboardTool, Desktop, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn screen() -> (Running, String) {
 }
 
 async fn notify(desktop: &Desktop, arguments: Value) -> Result<Value, ToolFailure> {
-    Notify::on(desktop.clone()).run(&arguments, TIME).await
+    DesktopNotificationTool(desktop.clone()).run(&arguments, TIME).await
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn desktop_notification_is_shown_as_escaped_text() {
 async fn clipboard_tool_returns_copied_text() {
     let (_screen, display) = screen();
     let desktop = Desktop::new([("DISPLAY".to_owned(), OsString::from(&display))]);
-    let read = async || Clipboard::of(desktop.clone()).run(&json!({}), TIME).await;
+    let read = async || ClipboardTool(desktop.clone()).run(&json!({}), TIME).await;
     let empty = read().await;
     assert!(matches!(empty, Err(ToolFailure::Failed(_))), "nothing was copied yet: {empty:?}");
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -139,7 +139,7 @@ async fn clipboard_tool_returns_copied_text() {
 async fn location_tool_asks_the_system_location_service() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)]);
-    let find = async || GeoClue::of(desktop.clone()).run(&json!({}), TIME).await;
+    let find = async || GeoClueTool(desktop.clone()).run(&json!({}), TIME).await;
     let nobody = find().await;
     let Err(ToolFailure::Unavailable(why)) = nobody else { panic!("{nobody:?}") };
     assert!(why.contains("place.toml"), "{why}");

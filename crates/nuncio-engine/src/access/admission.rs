@@ -5,7 +5,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::principal::Principal;
 
-use super::{Caller, ScopeCheck};
+use super::{Caller, ScopeCheckResult};
 use crate::access::Access;
 use crate::error::EngineError;
 
@@ -52,7 +52,10 @@ impl Access {
 
     fn holds_any_scope(&self, caller: &Caller, agent: &Agent) -> bool {
         let (table, now) = (&self.table, self.runtime.now());
-        agent.scopes.iter().any(|scope| table.check_scope(caller, &agent.name, &scope.id, now) != ScopeCheck::Denied)
+        agent
+            .scopes
+            .iter()
+            .any(|scope| table.check_scope(caller, &agent.name, &scope.id, now) != ScopeCheckResult::Denied)
     }
 }
 

@@ -11,13 +11,13 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{AccessTable, Caller, ScopeCheck};
+use super::{AccessTable, Caller, ScopeCheckResult};
 use crate::access::Access;
 use crate::error::EngineError;
 
 /// Active relations with agents served here.
 #[derive(Debug, Default)]
-pub(super) struct Consents {
+pub(super) struct ActiveConsents {
     table: RwLock<ConsentTable>,
 }
 
@@ -28,7 +28,7 @@ struct ConsentTable {
     edition: u64,
 }
 
-impl Consents {
+impl ActiveConsents {
     /// Checks whether the person's consent covers the scope at `now`.
     pub(super) fn check_scope_by_rule(
         &self,
@@ -36,21 +36,21 @@ impl Consents {
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (ScopeCheck, Option<PermissionSource>) {
-        let no = (ScopeCheck::Denied, None);
+    ) -> (ScopeCheckResult, Option<PermissionSource>) {
+        let no = (ScopeCheckResult::Denied, None);
         let Principal::Person(person) = principal else { return no };
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let Some(relation) = table.relations.get(person).and_then(|of| of.get(agent.as_str())) else { return no };
         let check = match relation.effective(now).find(|grant| grant.scope == *scope) {
             None => return no,
-            Some(grant) if grant.term == GrantTerm::Once => ScopeCheck::Once(grant.id.clone()),
-            Some(_) => ScopeCheck::Lasting,
+            Some(grant) if grant.term == GrantTerm::Once => ScopeCheckResult::Once(grant.id.clone()),
+            Some(_) => ScopeCheckResult::Lasting,
         };
         let ChainHead { seq, hash } = relation.ledger;
         (check, Some(PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
     }
 
-    /// The relation with that one-time consent, after its use.
+    /// The relation that has the one-time consent `grant`, with that consent used up.
     pub(super) fn with_used(&self, grant: &GrantId) -> Option<Relation> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.relations.values().flat_map(HashMap::values).find_map(|relation| relation.use_once(grant))
@@ -111,17 +111,17 @@ impl Access {
         caller: &Caller,
         agent: &AgentName,
         scope: &ScopeId,
-    ) -> (ScopeCheck, Option<PermissionSource>) {
+    ) -> (ScopeCheckResult, Option<PermissionSource>) {
         let (table, now) = (&self.table, self.runtime.now());
         // By principal, not by credential: a call that waited in a queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
-        if bounded && table.check_scope(caller, agent, scope, now) == ScopeCheck::Denied {
-            return (ScopeCheck::Denied, None);
+        if bounded && table.check_scope(caller, agent, scope, now) == ScopeCheckResult::Denied {
+            return (ScopeCheckResult::Denied, None);
         }
         match &caller.person {
-            None => (ScopeCheck::Denied, None),
+            None => (ScopeCheckResult::Denied, None),
             Some(_) if self.runtime.limits().relay.elsewhere.contains(agent) => {
-                (ScopeCheck::Lasting, Some(PermissionSource::OtherRelay))
+                (ScopeCheckResult::Lasting, Some(PermissionSource::OtherRelay))
             }
             Some(person) => table.consents.check_scope_by_rule(&Principal::Person(person.clone()), agent, scope, now),
         }
@@ -131,7 +131,7 @@ impl Access {
         let consents = &self.table.consents;
         loop {
             let edition = consents.edition();
-            let relations = self.store.active_relations(None).await?;
+            let relations = self.relation_store.active_relations(None).await?;
             if consents.replace(relations, edition) {
                 return Ok(());
             }
@@ -164,7 +164,7 @@ mod tests {
         relation
     }
 
-    fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> ScopeCheck {
+    fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> ScopeCheckResult {
         let caller = Caller::new(Principal::Person(PersonName::parse(person).unwrap()));
         let agent = AgentName::parse("hotel").unwrap();
         table.check_scope(&caller, &agent, &ScopeId::parse(scope).unwrap(), Timestamp::from_millis(now))
@@ -174,10 +174,10 @@ mod tests {
     fn consent_covers_only_its_person_scope_and_term() {
         let table = AccessTable::new(Vec::new());
         table.set_consent(&relation(GrantTerm::Until(Timestamp::from_millis(10))));
-        assert_eq!(check(&table, "ada", "clipboard:read", 9), ScopeCheck::Lasting);
-        assert_eq!(check(&table, "ada", "clipboard:read", 10), ScopeCheck::Denied);
-        assert_eq!(check(&table, "ada", "location:read", 9), ScopeCheck::Denied);
-        assert_eq!(check(&table, "bob", "clipboard:read", 9), ScopeCheck::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 9), ScopeCheckResult::Lasting);
+        assert_eq!(check(&table, "ada", "clipboard:read", 10), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "ada", "location:read", 9), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "bob", "clipboard:read", 9), ScopeCheckResult::Denied);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let table = AccessTable::new(Vec::new());
         let once = relation(GrantTerm::Once);
         table.set_consent(&once);
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Once(once.grants[0].id.clone()));
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Once(once.grants[0].id.clone()));
         let pending = PendingReauth {
             scopes: vec![once.grants[0].scope.clone()],
             version: 2,
@@ -193,15 +193,15 @@ mod tests {
             since: Timestamp::from_millis(0),
         };
         table.set_consent(&Relation { pending: Some(pending), revision: 1, ..once.clone() });
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
         // An older revision that arrives late is ignored.
         table.set_consent(&once);
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
         table.set_consent(&Relation { revision: 2, ..once.clone() });
-        assert_ne!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
+        assert_ne!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
         let state = RelationState::Revoked { at: Timestamp::from_millis(0) };
         table.set_consent(&Relation { state, revision: 3, ..once });
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
     }
 
     #[test]
@@ -210,8 +210,8 @@ mod tests {
         let edition = table.consents.edition();
         table.set_consent(&relation(GrantTerm::UntilRevoked));
         assert!(!table.consents.replace(Vec::new(), edition));
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Lasting);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Lasting);
         assert!(table.consents.replace(Vec::new(), table.consents.edition()));
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheck::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
     }
 }

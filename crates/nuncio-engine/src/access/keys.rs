@@ -10,11 +10,11 @@ use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
-use super::{Caller, Credential, Identity, SigningKey};
+use super::{Caller, CallerIdentity, Credential, SigningKey};
 use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
+use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
 
 /// Maximum number of valid signing keys. A signature does not name its key, so every key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
@@ -40,15 +40,15 @@ pub fn key_expired(at: Timestamp) -> EngineError {
 impl Access {
     /// Authenticates a bearer key: its caller, an expired key, or an invalid credential.
     #[must_use]
-    pub fn identity_by_key(&self, key: &str) -> Identity {
+    pub fn identity_by_key(&self, key: &str) -> CallerIdentity {
         // Looked up by digest, so that timing reveals nothing about existing keys.
         let digest = Digest::of_bytes(key.as_bytes());
-        let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return Identity::Invalid };
+        let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return CallerIdentity::Invalid };
         let now = self.runtime.now();
         match found.expires_at.filter(|_| found.is_expired(now)) {
-            _ if !found.has_secret(&digest, now) => Identity::Invalid,
-            Some(end) => Identity::Expired(end),
-            None => Identity::Known(Caller {
+            _ if !found.has_secret(&digest, now) => CallerIdentity::Invalid,
+            Some(end) => CallerIdentity::Expired(end),
+            None => CallerIdentity::Known(Caller {
                 principal: Principal::Key(found.id.clone()),
                 person: found.person.clone(),
                 request: None,
@@ -61,8 +61,8 @@ impl Access {
     #[must_use]
     pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
         match self.identity_by_key(key) {
-            Identity::Known(caller) => Some(caller),
-            Identity::Missing | Identity::Invalid | Identity::Expired(_) => None,
+            CallerIdentity::Known(caller) => Some(caller),
+            CallerIdentity::Missing | CallerIdentity::Invalid | CallerIdentity::Expired(_) => None,
         }
     }
 
@@ -116,7 +116,7 @@ impl Access {
             previous: None,
             revoked_at: None,
         };
-        self.store.commit(vec![Change::CreateKey(key.clone())]).await?;
+        self.runtime.commit_one(AccessChange::CreateKey(key.clone())).await?;
         self.access_changed().await?;
         Ok((key, secret))
     }
@@ -160,7 +160,7 @@ impl Access {
             previous,
             ..old
         };
-        match self.store.commit(vec![Change::RotateKey { key: key.clone(), replaced }]).await {
+        match self.runtime.commit_one(AccessChange::RotateKey { key: key.clone(), replaced }).await {
             Err(StoreError::Conflict(Conflict::Moved)) => {
                 let message =
                     format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
@@ -183,12 +183,12 @@ impl Access {
     pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
         let key = self.find_key(which, "revoke").await?;
         let at = self.runtime.now();
-        self.store.commit(vec![Change::RevokeKey { id: key.id.clone(), at }]).await?;
+        self.runtime.commit_one(AccessChange::RevokeKey { id: key.id.clone(), at }).await?;
         self.access_changed().await?;
         Ok(ApiKey { revoked_at: Some(at), ..key })
     }
 
-    /// Finds the one unrevoked key with that id or name. `action` names the intended operation in the error message.
+    /// Finds the one unrevoked key with the id or name `which`. `action` names the intended operation in the error message.
     async fn find_key(&self, which: &str, action: &str) -> Result<ApiKey, EngineError> {
         let keys = self.store.keys().await?;
         let matching: Vec<_> = keys

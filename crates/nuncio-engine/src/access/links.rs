@@ -10,8 +10,8 @@ use nuncio_core::principal::Principal;
 use super::{Caller, Credential};
 use crate::access::Access;
 use crate::error::EngineError;
-use crate::ports::peers::PersonLink;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::PersonLink;
+use crate::ports::store::{AccessChange, Conflict, StoreError};
 
 /// In-memory copy of the links, because every request reads them.
 #[derive(Debug, Default)]
@@ -45,14 +45,14 @@ impl Access {
     /// Links a DID to a person, replacing an earlier link.
     pub async fn link_did(&self, did: &str, person: PersonName) -> Result<PersonLink, EngineError> {
         let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.runtime.now() };
-        self.store.commit(vec![Change::LinkPerson(link.clone())]).await?;
+        self.runtime.commit_one(AccessChange::LinkPerson(link.clone())).await?;
         self.links_changed().await?;
         Ok(link)
     }
 
     /// Removes the link of a DID.
     pub async fn unlink_did(&self, did: &str) -> Result<(), EngineError> {
-        match self.store.commit(vec![Change::UnlinkPerson(Principal::Did(did.to_owned()))]).await {
+        match self.runtime.commit_one(AccessChange::UnlinkPerson(Principal::Did(did.to_owned()))).await {
             Err(StoreError::Conflict(Conflict::Missing)) => {
                 let message = format!("{did} belongs to nobody; `nuncio did links` lists those that do");
                 return Err(EngineError::new(Code::NotFound, message));

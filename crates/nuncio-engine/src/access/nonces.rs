@@ -8,12 +8,12 @@ use nuncio_core::time::Timestamp;
 
 use crate::access::Access;
 use crate::error::EngineError;
-use crate::ports::Store;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
+use crate::runtime::Runtime;
 
 /// Time that nonces are kept beyond the validity of the signature, so that a clock that is set back a little accepts no
 /// replay.
-const MARGIN: Duration = Duration::from_secs(600);
+const NONCE_MARGIN: Duration = Duration::from_secs(600);
 
 impl Access {
     /// Marks a nonce signed by `owner` as used; returns false if it was used before. `counts_until` is the end of the
@@ -22,21 +22,20 @@ impl Access {
     /// # Errors
     /// The nonce could not be stored; the caller must then refuse the request.
     pub async fn use_nonce(&self, owner: &str, nonce: &str, counts_until: Timestamp) -> Result<bool, EngineError> {
-        Ok(use_nonce(&*self.store, owner, nonce, counts_until, self.runtime.now()).await?)
+        Ok(use_nonce(&self.runtime, owner, nonce, counts_until).await?)
     }
 }
 
 /// See [`Access::use_nonce`].
 pub(crate) async fn use_nonce(
-    store: &dyn Store,
+    runtime: &Runtime,
     owner: &str,
     nonce: &str,
     counts_until: Timestamp,
-    now: Timestamp,
 ) -> Result<bool, StoreError> {
     let digest = Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes());
-    let used = ConsentChange::UseNonce { digest, now, kept_until: counts_until.after(MARGIN) };
-    match store.commit(vec![used.into()]).await {
+    let used = ConsentChange::UseNonce { digest, now: runtime.now(), kept_until: counts_until.after(NONCE_MARGIN) };
+    match runtime.commit_one(used).await {
         Ok(()) => Ok(true),
         Err(StoreError::Conflict(Conflict::Exists)) => Ok(false),
         Err(error) => Err(error),

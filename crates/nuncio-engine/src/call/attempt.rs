@@ -9,11 +9,11 @@ use nuncio_core::time::Timestamp;
 
 use super::Calls;
 use crate::ports::runner::ToolOutput;
-use crate::ports::store::{Change, ExecutionAttempt, ExecutionCallback};
+use crate::ports::store::{Change, ExecutionAttempt, ExecutionCallback, ExecutionChange};
 
 /// End state of an attempt; `None` if another attempt follows.
 pub(super) fn ending(
-    place: &ExecutionAttempt,
+    stored_attempt: &ExecutionAttempt,
     result: &Result<ToolOutput, ExecutionFailure>,
     late: bool,
     stops: bool,
@@ -25,7 +25,7 @@ pub(super) fn ending(
         }
         // Stopped by the server, not by the caller: it resumes at the next start.
         Err(failure) if stops && failure.code == Code::Cancelled => None,
-        Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
+        Err(failure) if stored_attempt.may_retry && failure.code == Code::ToolUnavailable => None,
         // The deadline passed before it was allowed to begin.
         Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
             Some(ExecutionState::TimedOut { failure: failure.clone() })
@@ -38,8 +38,9 @@ impl Calls {
     /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
     /// the limit.
     pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
-        let mark = Change::MarkStarted { id: execution.clone(), owner: self.runtime.process().to_owned(), attempt };
-        if let Err(error) = self.store.commit(vec![mark]).await {
+        let owner = self.runtime.process().to_owned();
+        let mark = ExecutionChange::MarkStarted { id: execution.clone(), owner, attempt };
+        if let Err(error) = self.runtime.commit_one(mark).await {
             tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
         }
     }
@@ -47,22 +48,27 @@ impl Calls {
     /// Changes that end an execution: its end state, and its callback if it has one.
     pub(crate) fn end_of_execution(
         &self,
-        place: &ExecutionAttempt,
+        stored_attempt: &ExecutionAttempt,
         attempt: u32,
         state: ExecutionState,
         at: Timestamp,
     ) -> Vec<Change> {
-        let id = &place.execution;
-        let mut changes = vec![Change::EndExecution {
-            id: id.clone(),
-            owner: self.runtime.process().to_owned(),
-            attempt,
-            state,
-            at,
-            kept_until: at.after(Duration::from_millis(place.keep_ms)),
-        }];
-        if place.callback {
-            changes.push(Change::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }));
+        let id = &stored_attempt.execution;
+        let mut changes = vec![
+            ExecutionChange::End {
+                id: id.clone(),
+                owner: self.runtime.process().to_owned(),
+                attempt,
+                state,
+                at,
+                kept_until: at.after(Duration::from_millis(stored_attempt.keep_ms)),
+            }
+            .into(),
+        ];
+        if stored_attempt.callback {
+            changes.push(
+                ExecutionChange::PutCallback(ExecutionCallback { execution: id.clone(), due: at, attempts: 0 }).into(),
+            );
         }
         changes
     }

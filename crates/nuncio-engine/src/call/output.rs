@@ -11,14 +11,14 @@ pub(super) fn check(tool: &Tool, output: &ToolOutput) -> Result<(), ExecutionFai
     let faults = match &output.structured {
         Some(value) => schema.check(value).err().unwrap_or_default(),
         None => {
-            let message = "Tool execution failed: it gave no structured result, but one is declared".to_owned();
+            let message = "it gave no structured result, but one is declared".to_owned();
             return Err(ExecutionFailure { code: Code::InvalidOutput, message });
         }
     };
     match faults.first() {
         None => Ok(()),
         Some(fault) => {
-            let message = format!("Tool execution failed: its result does not fit the declared output: {fault}");
+            let message = format!("its result does not fit the declared output: {fault}");
             Err(ExecutionFailure { code: Code::InvalidOutput, message })
         }
     }

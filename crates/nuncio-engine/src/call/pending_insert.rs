@@ -8,9 +8,9 @@ use nuncio_core::execution::{Execution, ExecutionLease};
 use tokio::sync::oneshot;
 
 use super::Calls;
-use crate::converse::Idempotency;
+use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{AccessChange, ApprovalChange, Change, Conflict, ExecutionChange, StoreError};
 
 type CommitSender = oneshot::Sender<Result<(), StoreError>>;
 
@@ -37,8 +37,8 @@ struct InsertState {
 
 #[derive(Debug)]
 enum InsertProgress {
-    /// Not stored yet.
-    Waits(Creation, CommitSender),
+    /// The execution is not stored yet.
+    Waits(ExecutionCreation, CommitSender),
     /// Stored; the requester who is still to be informed.
     Made(Option<CommitSender>),
     /// The commit failed; the execution was not accepted.
@@ -46,25 +46,25 @@ enum InsertProgress {
 }
 
 #[derive(Debug, Clone)]
-struct Creation {
+struct ExecutionCreation {
     execution: Box<Execution>,
     lease: ExecutionLease,
     idempotency: Option<(String, Digest)>,
 }
 
-impl Creation {
+impl ExecutionCreation {
     /// The changes with the insert of the execution, merged with the start of the attempt if they contain it.
     fn merged(self, mut changes: Vec<Change>) -> Vec<Change> {
         let Self { mut execution, lease, idempotency } = self;
         let mut call = None;
         let begins = changes.iter_mut().position(|change| match change {
-            Change::StartExecution { at, call: noted, .. } => {
+            Change::Execution(ExecutionChange::Start { at, call: noted, .. }) => {
                 call = noted.take();
                 execution.begin(*at).is_ok()
             }
             _ => false,
         });
-        let create = Change::CreateExecution { execution, lease, idempotency, call };
+        let create = ExecutionChange::Create { execution, lease, idempotency, call }.into();
         match begins {
             Some(place) => changes[place] = create,
             None => changes.insert(0, create),
@@ -78,12 +78,12 @@ impl PendingInsert {
     pub(crate) fn new(
         execution: Execution,
         lease: ExecutionLease,
-        idempotency: Option<Idempotency>,
+        idempotency: Option<IdempotencyKey>,
         notify: NotifyWhen,
     ) -> (Self, CommitReceiver) {
         let (answer, answered) = oneshot::channel();
         let idempotency = idempotency.map(|it| (it.key, it.body));
-        let creation = Creation { execution: Box::new(execution), lease, idempotency };
+        let creation = ExecutionCreation { execution: Box::new(execution), lease, idempotency };
         (Self(Mutex::new(InsertState { progress: InsertProgress::Waits(creation, answer), notify })), answered)
     }
 
@@ -107,7 +107,7 @@ impl PendingInsert {
     }
 
     /// Takes the insert for a commit. Until the outcome is reported, it counts as refused.
-    fn take(&self) -> Option<(Creation, CommitSender)> {
+    fn take(&self) -> Option<(ExecutionCreation, CommitSender)> {
         let mut state = self.state();
         match std::mem::replace(&mut state.progress, InsertProgress::Refused) {
             InsertProgress::Waits(creation, answer) => Some((creation, answer)),
@@ -154,11 +154,13 @@ impl Calls {
         changes: Vec<Change>,
     ) -> Result<(), StoreError> {
         let waiting = entry.and_then(|entry| entry.take().map(|taken| (entry, taken)));
-        let Some((entry, (creation, answer))) = waiting else { return self.store.commit(changes).await };
+        let Some((entry, (creation, answer))) = waiting else { return self.runtime.commit(changes).await };
         // Only a grant or approval can be used by another call meanwhile and make a retry necessary.
-        let spends = |change: &Change| matches!(change, Change::UseGrant(_) | Change::MoveApproval { .. });
+        let spends = |change: &Change| {
+            matches!(change, Change::Access(AccessChange::UseGrant(_)) | Change::Approval(ApprovalChange::Move { .. }))
+        };
         let again = changes.iter().any(spends).then(|| creation.clone());
-        let outcome = self.store.commit(creation.merged(changes)).await;
+        let outcome = self.runtime.commit(creation.merged(changes)).await;
         match (&outcome, again) {
             (Ok(()), _) => entry.made(answer),
             (Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)), Some(creation)) => {

@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::PendingInsert;
+use super::{PendingInsert, history_text};
 use crate::access::Caller;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::ResultTarget;
@@ -17,7 +17,7 @@ use crate::publish::PublishedAgent;
 pub struct ToolCallRequest<'a> {
     pub caller: &'a Caller,
     pub protocol: Protocol,
-    pub served: &'a PublishedAgent,
+    pub published: &'a PublishedAgent,
     pub id: CallId,
     /// Tool name as the caller sent it; it may not exist.
     pub tool: ToolName,
@@ -27,13 +27,13 @@ pub struct ToolCallRequest<'a> {
     pub client: ClientDecision,
     pub turn: Option<(SessionId, u64)>,
     /// Where the result is stored, in the same commit as the audit record.
-    pub place: Option<ResultTarget>,
+    pub target: Option<ResultTarget>,
     /// The execution of the call if it is not stored yet; it is stored with the first commit of the call.
-    pub entry: Option<&'a PendingInsert>,
+    pub pending_insert: Option<&'a PendingInsert>,
     /// Trace identifiers that are forwarded to the tool.
     pub trace: &'a TraceIds,
     /// Called when the start is stored, before the tool runs.
-    pub began: Option<&'a (dyn Fn(Timestamp) + Sync)>,
+    pub on_start: Option<&'a (dyn Fn(Timestamp) + Sync)>,
     pub deadline: Timestamp,
     pub cancel: &'a CancellationToken,
 }
@@ -64,27 +64,21 @@ pub enum CallOutcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedCall {
     pub result: Result<ToolOutput, ExecutionFailure>,
+    /// Whether the checks before the tool allowed the call.
+    pub admitted: bool,
     /// End state of the execution that the call belongs to; `None` if another attempt follows.
     pub end: Option<ExecutionState>,
     pub at: Timestamp,
 }
 
 impl FinishedCall {
-    /// Content for the brain and the history: the output, or the failure message.
+    /// Content for the brain and the history: the output, or a text about the failure.
     #[must_use]
     pub fn content(&self) -> Content {
         match &self.result {
             Ok(output) => output.message_content(),
-            Err(failure) => Content::Text(failure.message.clone()),
+            Err(failure) if self.admitted => Content::Text(history_text::failure(&failure.message)),
+            Err(refusal) => Content::Text(refusal.message.clone()),
         }
-    }
-}
-
-/// Refusal text that AAP prescribes.
-#[must_use]
-pub fn denial(reason: Option<&str>) -> String {
-    match reason {
-        Some(reason) if !reason.is_empty() => format!("Tool call denied: {reason}"),
-        _ => "Tool call denied".to_owned(),
     }
 }

@@ -3,7 +3,6 @@
 use crate::consent::AgentLocks;
 use crate::consent::Mailbox;
 use crate::consent::Manifests;
-use crate::ports::Store;
 use crate::relay::Webhooks;
 use crate::runtime::Runtime;
 use nuncio_core::Code;
@@ -23,8 +22,8 @@ use crate::access::{Caller, Credential};
 use crate::error::EngineError;
 use crate::ports::Entropy;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, Conflict, ConsentChange, StoreError};
-use crate::relay::{Reconnection, WebhookSecret};
+use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange, RecordChange, StoreError};
+use crate::relay::{ConnectionModeChange, WebhookSecret};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
@@ -32,9 +31,9 @@ const TOKEN_PREFIX: &str = "hsk_";
 const TOKEN_CHARACTERS: usize = 40;
 
 /// Leading characters of a token that are stored for display.
-const SHOWN: usize = 12;
+const SHOWN_TOKEN_CHARACTERS: usize = 12;
 
-const PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 /// Request to create an agent account.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +83,7 @@ pub struct AgentPatch {
 /// Accounts of agents at this relay: owners, tokens and webhooks.
 pub struct AgentAccounts {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) webhooks: Arc<Webhooks>,
     pub(crate) locks: Arc<AgentLocks>,
@@ -113,7 +112,7 @@ impl AgentAccounts {
             let account = self.owned(by, id).await?;
             let mut reached = match &patch.connection {
                 Some(wanted) => self.webhooks.plan_connection(&account, wanted).await?,
-                None => Reconnection::default(),
+                None => ConnectionModeChange::default(),
             };
             let besides = std::mem::take(&mut reached.changes);
             if let Some(account) = self.commit_account(account, change, besides).await? {
@@ -161,7 +160,7 @@ impl AgentAccounts {
         after: Option<&AgentId>,
         limit: usize,
     ) -> Result<Vec<Account>, EngineError> {
-        Ok(self.store.accounts_of(owner, after, limit.min(PAGE)).await?)
+        Ok(self.store.accounts_of(owner, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     /// Public accounts that match every word of the query, by id, after `after`.
@@ -171,22 +170,21 @@ impl AgentAccounts {
         after: Option<&AgentId>,
         limit: usize,
     ) -> Result<Vec<Account>, EngineError> {
-        Ok(self.store.public_accounts(&texts::query_words(query), after, limit.min(PAGE)).await?)
+        Ok(self.store.public_accounts(&texts::query_words(query), after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     pub(super) async fn change_account(
         &self,
         by: &Caller,
         id: &AgentId,
-        happened: Option<AuditEvent>,
+        event: Option<AuditEvent>,
         change: impl Fn(&mut Account),
     ) -> Result<Account, ConsentError> {
         let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
-            let record =
-                |happened| AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(happened, by) };
-            let besides = happened.map(record).map(ConsentChange::Record).map(Change::from);
+            let record = |event| AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(event, by) };
+            let besides = event.map(record).map(RecordChange::AppendEvent).map(Change::from);
             if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
                 return Ok(account);
             }
@@ -264,9 +262,10 @@ impl Manifests {
             agent: Some(account.id.clone()),
             ..self.runtime.event_record(AuditEvent::AgentCreated, by)
         };
+        let words = texts::search_words(&account, None);
         let mut changes = vec![
-            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account: account.clone() },
-            ConsentChange::Record(record),
+            ConsentChange::CreateAccount { words, account: account.clone() }.into(),
+            RecordChange::AppendEvent(record).into(),
         ];
         let planned = match &checked {
             Some(checked) => Some(self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?),
@@ -277,8 +276,8 @@ impl Manifests {
             planned.publication
         });
         let mut reached = self.accounts.webhooks.plan_first_connection(&account.id, &account.connection);
-        let changes = changes.into_iter().map(Into::into).chain(std::mem::take(&mut reached.changes));
-        self.store.commit(changes.collect()).await?;
+        changes.append(&mut reached.changes);
+        self.runtime.commit(changes).await?;
         let webhook_secret = self.accounts.webhooks.reconnected(reached);
         let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
         Ok(CreatedAgent { account, token, webhook_secret, publication })
@@ -295,18 +294,22 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
 
 /// A new token, and the digest and prefix that are stored.
 fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (String, TokenInfo) {
-    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const TOKEN_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];
     while token.len() < TOKEN_PREFIX.len() + TOKEN_CHARACTERS {
         entropy.fill(&mut bytes);
         // Values from 248 are skipped, so that every character is equally likely.
-        let fair = bytes.iter().filter(|byte| **byte < 248).map(|byte| char::from(LETTERS[usize::from(byte % 62)]));
+        let fair =
+            bytes.iter().filter(|byte| **byte < 248).map(|byte| char::from(TOKEN_LETTERS[usize::from(byte % 62)]));
         let missing = TOKEN_PREFIX.len() + TOKEN_CHARACTERS - token.len();
         token.extend(fair.take(missing));
     }
-    let mark =
-        TokenInfo { digest: Digest::of_bytes(token.as_bytes()), prefix: token[..SHOWN].to_owned(), created_at: now };
+    let mark = TokenInfo {
+        digest: Digest::of_bytes(token.as_bytes()),
+        prefix: token[..SHOWN_TOKEN_CHARACTERS].to_owned(),
+        created_at: now,
+    };
     (token, mark)
 }
 
@@ -318,9 +321,9 @@ mod tests {
 
     /// Test randomness that yields every byte value in turn.
     #[derive(Debug, Default)]
-    struct Counting(AtomicU8);
+    struct CountingEntropy(AtomicU8);
 
-    impl Entropy for Counting {
+    impl Entropy for CountingEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
         }
@@ -328,7 +331,7 @@ mod tests {
 
     #[test]
     fn agent_token_has_forty_characters_and_is_stored_as_digest() {
-        let entropy = Counting(AtomicU8::new(230));
+        let entropy = CountingEntropy(AtomicU8::new(230));
         let (token, mark) = new_token(&entropy, Timestamp::from_millis(0));
         assert_eq!(token.len(), 44);
         assert!(token.strip_prefix("hsk_").unwrap().bytes().all(|character| character.is_ascii_alphanumeric()));

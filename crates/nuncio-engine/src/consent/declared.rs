@@ -13,7 +13,7 @@ use super::manifests::Publication;
 use super::texts;
 use crate::access::Caller;
 use crate::consent::Manifests;
-use crate::ports::store::{Conflict, ConsentChange, StoreError};
+use crate::ports::store::{Conflict, ConsentChange, RecordChange, StoreError};
 
 impl Manifests {
     /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
@@ -50,11 +50,11 @@ impl Manifests {
         };
         let record =
             AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(AuditEvent::AgentCreated, by) };
-        let changes = [
-            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account },
-            ConsentChange::Record(record),
+        let changes = vec![
+            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account }.into(),
+            RecordChange::AppendEvent(record).into(),
         ];
-        match self.store.commit(changes.map(Into::into).into()).await {
+        match self.runtime.commit(changes).await {
             // Created concurrently.
             Err(StoreError::Conflict(Conflict::Exists)) => Ok(()),
             other => Ok(other?),

@@ -1,7 +1,6 @@
 //! Enrolment: a person's device joins with an invite and proves that it holds its key.
 
 use crate::consent::Mailbox;
-use crate::ports::Store;
 use crate::relay::Relay;
 use crate::runtime::Runtime;
 use std::sync::Arc;
@@ -11,8 +10,8 @@ use nuncio_core::Code;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::bundle::BundleId;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::person::{Device, DeviceAssertion, Enrolment, Invite, MAX_DEVICE_NAME, Person};
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
@@ -23,9 +22,9 @@ use super::texts;
 use crate::access::{Caller, use_nonce};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, Conflict, ConsentChange, RelayChange, StoreError};
+use crate::ports::store::{Conflict, ConsentChange, PersonStore, RecordChange, RelayChange, StoreError};
 
-const NONCE: std::ops::RangeInclusive<usize> = 16..=128;
+const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewInvite {
@@ -49,7 +48,7 @@ pub struct NewDevice {
 /// People with an account here, and their devices.
 pub struct People {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn PersonStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) relay: Arc<Relay>,
 }
@@ -83,12 +82,12 @@ impl People {
         let expires_at = invite.expires_at;
         let record =
             AuditEventRecord { person: Some(name.clone()), ..self.runtime.event_record(AuditEvent::PersonInvited, by) };
-        let changes = [
-            ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }),
-            ConsentChange::CreateInvite(invite),
-            ConsentChange::Record(record),
+        let changes = vec![
+            ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }).into(),
+            ConsentChange::CreateInvite(invite).into(),
+            RecordChange::AppendEvent(record).into(),
         ];
-        self.store.commit(changes.map(Into::into).into()).await?;
+        self.runtime.commit(changes).await?;
         Ok(NewInvite { person: name, code, expires_at })
     }
 
@@ -118,12 +117,12 @@ impl People {
             device: Some(device.id.clone()),
             ..self.runtime.event_record(AuditEvent::DeviceEnrolled, &by)
         };
-        let changes = [
-            ConsentChange::Enrol { invite, device: device.clone() },
-            devices_changed(&person, now),
-            ConsentChange::Record(record),
+        let changes = vec![
+            ConsentChange::Enrol { invite, device: device.clone() }.into(),
+            devices_changed(&person, now).into(),
+            RecordChange::AppendEvent(record).into(),
         ];
-        match self.mailbox.commit_and_notify(changes.map(Into::into).into()).await {
+        match self.mailbox.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let message = "this key belongs to a device already; make a new one for each device";
@@ -161,12 +160,11 @@ impl People {
             device: Some(id.clone()),
             ..self.runtime.event_record(AuditEvent::DeviceRevoked, by)
         };
-        let changes = [
-            ConsentChange::RevokeDevice { id: id.clone(), at },
-            devices_changed(person, at),
-            ConsentChange::Record(record),
+        let mut changes = vec![
+            ConsentChange::RevokeDevice { id: id.clone(), at }.into(),
+            devices_changed(person, at).into(),
+            RecordChange::AppendEvent(record).into(),
         ];
-        let mut changes: Vec<Change> = changes.map(Into::into).into();
         let owner = Recipient::Person(person.clone());
         changes.extend(self.relay.key_change_mail(&owner).await?);
         changes.push(RelayChange::RemoveBundle(BundleId { owner, device: id.clone() }).into());
@@ -198,14 +196,14 @@ impl People {
         if assertion.at.until(now).max(now.until(assertion.at)) > rules.assertion_window {
             return no("the signed time is too far from this server's; set the clock and sign again");
         }
-        if !NONCE.contains(&assertion.nonce.len()) {
+        if !NONCE_LENGTHS.contains(&assertion.nonce.len()) {
             return no("the nonce must have 16 to 128 bytes");
         }
         if !Ed25519.holds(&device.key, &assertion.message(), signature) {
             return no("the signature does not hold under its key");
         }
         let valid_until = assertion.at.after(rules.assertion_window);
-        match use_nonce(&*self.store, device.id.as_str(), &assertion.nonce, valid_until, now).await? {
+        match use_nonce(&self.runtime, device.id.as_str(), &assertion.nonce, valid_until).await? {
             true => Ok(device),
             false => no("the same request came before; use a new nonce"),
         }
@@ -213,8 +211,8 @@ impl People {
 }
 
 fn devices_changed(person: &PersonName, at: Timestamp) -> ConsentChange {
-    let happening = Notification::DevicesChanged { person: person.clone() };
-    ConsentChange::PutMail { recipient: Recipient::Person(person.clone()), at, happening }
+    let notification = Notification::DevicesChanged { person: person.clone() };
+    ConsentChange::PutMail { recipient: Recipient::Person(person.clone()), at, notification }
 }
 
 fn invalid(why: &str) -> ConsentError {

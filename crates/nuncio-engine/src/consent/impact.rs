@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use nuncio_core::account::Account;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ScopeId;
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::relation::{NewManifest, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
 use nuncio_judge::lineage::Lineage;
 use nuncio_judge::{ChangePolicy, ChangeVerdict};
 use serde_json::Value;
 
-use crate::ports::store::ConsentChange;
+use crate::ports::store::{Change, ConsentChange, RecordChange};
 
 /// Verdicts on a new manifest, and the relations they affect.
 pub(super) struct PublicationImpact {
@@ -26,7 +26,7 @@ pub(super) struct PublicationImpact {
 
 /// Changes to relations that are committed with a new manifest.
 pub(super) struct PublicationEffects {
-    pub(super) changes: Vec<ConsentChange>,
+    pub(super) changes: Vec<Change>,
     pub(super) relations: Vec<Relation>,
     /// Number of people who must consent again.
     pub(super) affected: usize,
@@ -80,18 +80,18 @@ impl PublicationImpact {
                 fresh: fresh.entry(accepted).or_insert_with(|| lineage.fresh_since(accepted)),
                 at: now,
             };
-            let Some(judged) = relation.judged(&published) else { continue };
+            let Some(judged) = relation.with_manifest(&published) else { continue };
             touched.add(relation, judged, account, now, record, &mut asked);
         }
         if let (Some(hash), false) = (account.manifest_hash, asked.is_empty()) {
-            let happening = Notification::ReauthRequired {
+            let notification = Notification::ReauthRequired {
                 agent: account.id.clone(),
                 relation: None,
                 version: account.manifest_version,
                 hash,
                 scopes: asked.into_iter().collect(),
             };
-            touched.mail(Recipient::Agent(account.id.clone()), now, happening);
+            touched.mail(Recipient::Agent(account.id.clone()), now, notification);
         }
         touched
     }
@@ -109,9 +109,10 @@ impl PublicationEffects {
     ) {
         let RelationChange { relation, entries, pruned, suspended, restored } = judged;
         let from = before.revision;
-        self.changes.push(ConsentChange::MoveRelation { from, relation: relation.clone(), manifest_version: None });
-        self.changes.extend(entries.into_iter().map(ConsentChange::AppendLedger));
-        for (happened, scopes) in [
+        self.changes
+            .push(ConsentChange::MoveRelation { from, relation: relation.clone(), manifest_version: None }.into());
+        self.changes.extend(entries.into_iter().map(|entry| ConsentChange::AppendLedger(entry).into()));
+        for (event, scopes) in [
             (AuditEvent::ConsentPruned, &pruned),
             (AuditEvent::ConsentSuspended, &suspended),
             (AuditEvent::ConsentRestored, &restored),
@@ -119,8 +120,8 @@ impl PublicationEffects {
             if scopes.is_empty() {
                 continue;
             }
-            self.changes.push(ConsentChange::Record(AuditEventRecord {
-                happened,
+            let record = AuditEventRecord {
+                event,
                 person: Some(relation.person.clone()),
                 agent: Some(relation.agent.clone()),
                 relation: Some(relation.id.clone()),
@@ -128,38 +129,39 @@ impl PublicationEffects {
                 manifest_version: Some(account.manifest_version),
                 manifest_hash: account.manifest_hash,
                 ..record.clone()
-            }));
+            };
+            self.changes.push(RecordChange::AppendEvent(record).into());
         }
         let person = Recipient::Person(relation.person.clone());
         match (&relation.pending, account.manifest_hash) {
             (Some(pending), Some(hash)) => {
                 self.affected += 1;
                 asked.extend(pending.scopes.iter().cloned());
-                let happening = Notification::ReauthRequired {
+                let notification = Notification::ReauthRequired {
                     agent: relation.agent.clone(),
                     relation: Some(relation.id.clone()),
                     version: pending.version,
                     hash,
                     scopes: pending.scopes.clone(),
                 };
-                self.mail(person, now, happening);
+                self.mail(person, now, notification);
             }
             _ if before.pending.is_some() => {
-                let happening = Notification::Restored {
+                let notification = Notification::Restored {
                     agent: relation.agent.clone(),
                     relation: relation.id.clone(),
                     version: account.manifest_version,
                     scopes: restored,
                 };
-                self.mail(person, now, happening.clone());
-                self.mail(Recipient::Agent(relation.agent.clone()), now, happening);
+                self.mail(person, now, notification.clone());
+                self.mail(Recipient::Agent(relation.agent.clone()), now, notification);
             }
             _ => {}
         }
         self.relations.push(relation);
     }
 
-    fn mail(&mut self, recipient: Recipient, at: Timestamp, happening: Notification) {
-        self.changes.push(ConsentChange::PutMail { recipient, at, happening });
+    fn mail(&mut self, recipient: Recipient, at: Timestamp, notification: Notification) {
+        self.changes.push(ConsentChange::PutMail { recipient, at, notification }.into());
     }
 }

@@ -1,27 +1,26 @@
 //! Notifications to people and agents, stored until they are too old.
 
 use crate::consent::MailWaiters;
-use crate::ports::Store;
 use crate::relay::WebhookIndex;
 use crate::runtime::Runtime;
-use nuncio_core::happening::Notification;
-use nuncio_core::happening::{QueuedNotification, Recipient};
+use nuncio_core::notification::Notification;
+use nuncio_core::notification::{QueuedNotification, Recipient};
 use std::sync::Arc;
 
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
+use crate::ports::store::{Change, ConsentChange, MailboxStore, RelayChange, StoreError};
 
 /// Maximum page size of a list.
-const PAGE: usize = 500;
+const MAX_PAGE_SIZE: usize = 500;
 
 /// Number of notifications deleted per commit.
-const FORGET: usize = 1000;
+const DELETIONS_PER_COMMIT: usize = 1000;
 
 /// Notifications to people and agents.
 pub struct Mailbox {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn MailboxStore>,
     pub(crate) waiters: MailWaiters,
     pub(crate) index: Arc<WebhookIndex>,
 }
@@ -34,7 +33,7 @@ impl Mailbox {
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, EngineError> {
-        Ok(self.store.mail(recipient, after, limit.min(PAGE)).await?)
+        Ok(self.store.mail(recipient, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     /// Like [`Mailbox::mail`], but waits for the next notification. Returns nothing when the server stops.
@@ -60,22 +59,22 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn mail_change(&self, recipient: &Recipient, happening: Notification) -> Change {
-        ConsentChange::PutMail { recipient: recipient.clone(), at: self.runtime.now(), happening }.into()
+    pub(crate) fn mail_change(&self, recipient: &Recipient, notification: Notification) -> Change {
+        ConsentChange::PutMail { recipient: recipient.clone(), at: self.runtime.now(), notification }.into()
     }
 
     /// Commits changes and wakes every recipient that they notify.
     pub(crate) async fn commit_and_notify(self: &Arc<Self>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let told: Vec<_> = changes.iter().flat_map(mail_recipients).cloned().collect();
-        if told.is_empty() {
-            return self.store.commit(changes).await;
+        let recipients: Vec<_> = changes.iter().flat_map(mail_recipients).cloned().collect();
+        if recipients.is_empty() {
+            return self.runtime.commit(changes).await;
         }
         // Runs in its own task: a request that is dropped after the commit must still wake the recipients.
         let mailbox = Arc::clone(self);
         let telling = self.runtime.tasks().spawn(async move {
-            mailbox.store.commit(changes).await?;
-            mailbox.index.notify_new_mail(&told);
-            mailbox.runtime.bus().publish(BusNotice::Mail(told.into())).await;
+            mailbox.runtime.commit(changes).await?;
+            mailbox.index.notify_new_mail(&recipients);
+            mailbox.runtime.bus().publish(BusNotice::Mail(recipients.into())).await;
             Ok(())
         });
         telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was given up".to_owned())))
@@ -93,7 +92,7 @@ impl Mailbox {
 
     pub async fn mark_mail_read(&self, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), EngineError> {
         let change = ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq };
-        Ok(self.store.commit(vec![change.into()]).await?)
+        Ok(self.runtime.commit_one(change).await?)
     }
 
     /// Deletes old notifications. Pending consent questions are not lost: the relation stores them.
@@ -101,7 +100,7 @@ impl Mailbox {
         let kept = i64::try_from(self.runtime.limits().consent.mail_kept.as_millis()).unwrap_or(i64::MAX);
         let before = nuncio_core::time::Timestamp::from_millis(self.runtime.now().as_millis().saturating_sub(kept));
         while self.store.is_any_mail_before(before).await? {
-            self.store.commit(vec![ConsentChange::ForgetMail { before, limit: FORGET }.into()]).await?;
+            self.runtime.commit_one(ConsentChange::ForgetMail { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
         Ok(())
     }
@@ -110,14 +109,8 @@ impl Mailbox {
 /// Recipients that a change notifies.
 fn mail_recipients(change: &Change) -> &[Recipient] {
     match change {
-        Change::Consent(change) => match &**change {
-            ConsentChange::PutMail { recipient, .. } => std::slice::from_ref(recipient),
-            _ => &[],
-        },
-        Change::Relay(change) => match &**change {
-            RelayChange::PostMessage { to, .. } => to,
-            _ => &[],
-        },
+        Change::Consent(ConsentChange::PutMail { recipient, .. }) => std::slice::from_ref(recipient),
+        Change::Relay(RelayChange::PostMessage { to, .. }) => to,
         _ => &[],
     }
 }

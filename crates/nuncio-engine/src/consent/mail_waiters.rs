@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use futures_util::StreamExt as _;
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use tokio::sync::Notify;
 
 use crate::consent::Mailbox;

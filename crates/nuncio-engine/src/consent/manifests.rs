@@ -4,7 +4,6 @@ use crate::access::Access;
 use crate::consent::AgentAccounts;
 use crate::consent::AgentLocks;
 use crate::consent::Mailbox;
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::sync::Arc;
 
@@ -25,19 +24,20 @@ use super::impact::PublicationImpact;
 use super::texts;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, ConsentChange, StoreError};
+use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange, RecordChange, RelationStore, StoreError};
 
 /// Manifests of agents and their versions.
 pub struct Manifests {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn AccountStore>,
+    pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) access: Arc<Access>,
     pub(crate) accounts: Arc<AgentAccounts>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) locks: Arc<AgentLocks>,
 }
 
-const PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 /// Result of publishing a manifest.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +58,7 @@ pub struct Publication {
 
 pub(super) struct PlannedPublication {
     pub(super) publication: Publication,
-    pub(super) changes: Vec<ConsentChange>,
+    pub(super) changes: Vec<Change>,
     /// Relations with people, as they are after the publication.
     relations: Vec<Relation>,
 }
@@ -99,7 +99,7 @@ impl Manifests {
             if !planned.publication.changed {
                 return Ok(planned.publication);
             }
-            match self.mailbox.commit_and_notify(planned.changes.into_iter().map(Into::into).collect()).await {
+            match self.mailbox.commit_and_notify(planned.changes).await {
                 // A consent changed meanwhile in another process: plan again.
                 Err(StoreError::Conflict(Conflict::Moved | Conflict::Exists)) => continue,
                 other => other?,
@@ -150,7 +150,7 @@ impl Manifests {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<ManifestVersion>, EngineError> {
-        Ok(self.store.manifests(agent, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
+        Ok(self.store.manifests(agent, before.unwrap_or(u64::MAX), limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     /// Parses a manifest and compiles its schemas.
@@ -222,8 +222,9 @@ impl Manifests {
                 words,
                 version: Box::new(published),
                 lineage: Box::new(lineage.clone()),
-            },
-            ConsentChange::Record(record),
+            }
+            .into(),
+            RecordChange::AppendEvent(record).into(),
         ];
         let touched =
             impact.touched(&next, &lineage, now, &self.runtime.event_record(AuditEvent::ConsentSuspended, by));
@@ -248,7 +249,7 @@ impl Manifests {
         new: Option<&Value>,
         before: Lineage,
     ) -> Result<PublicationImpact, ConsentError> {
-        let relations = self.store.active_relations(Some(&account.id)).await?;
+        let relations = self.relation_store.active_relations(Some(&account.id)).await?;
         let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();
         accepted.push(account.manifest_version);
         accepted.sort_unstable();

@@ -6,7 +6,6 @@ use crate::consent::AgentLocks;
 use crate::consent::Mailbox;
 use crate::consent::Manifests;
 use crate::consent::People;
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +16,9 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
@@ -30,9 +29,11 @@ use super::signing::Ed25519;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, Conflict, ConsentChange, StoreError};
+use crate::ports::store::{
+    AccessChange, AccountStore, Conflict, ConsentChange, PersonStore, RecordChange, RelationStore, StoreError,
+};
 
-const PAGE: usize = 500;
+const MAX_PAGE_SIZE: usize = 500;
 
 /// First consent of a person to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +62,9 @@ pub struct LedgerSlice {
 /// What people allow agents: relations and their ledgers.
 pub struct Consent {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn RelationStore>,
+    pub(crate) account_store: Arc<dyn AccountStore>,
+    pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) access: Arc<Access>,
     pub(crate) accounts: Arc<AgentAccounts>,
     pub(crate) manifests: Arc<Manifests>,
@@ -96,22 +99,18 @@ impl Consent {
                 blank.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
             let relation = self.accepted(&Relation { created_at: entry.at, ..blank }, &entry, &asked)?;
-            let mut changes = vec![
-                ConsentChange::CreateRelation {
-                    relation: relation.clone(),
-                    manifest_version: account.manifest_version,
-                },
-                ConsentChange::AppendLedger(entry),
-            ];
-            let happening = Notification::RelationEstablished {
+            let created = ConsentChange::CreateRelation {
+                relation: relation.clone(),
+                manifest_version: account.manifest_version,
+            };
+            let notification = Notification::RelationEstablished {
                 agent: relation.agent.clone(),
                 relation: relation.id.clone(),
                 person: person.clone(),
                 scopes: scopes(&relation),
             };
-            changes.extend(self.notifications(&relation, happening));
-            changes.push(self.recorded(AuditEvent::ConsentGiven, by, &relation, &device));
-            match self.mailbox.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
+            let record = self.record_of(AuditEvent::ConsentGiven, by, &relation, &device);
+            match self.commit_entry(created, entry, notification, record).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 Err(StoreError::Conflict(Conflict::Exists)) => {
                     // Another request was first, or the id is taken; this entry cannot be used.
@@ -145,24 +144,20 @@ impl Consent {
                 before.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
             let relation = self.accepted(&before, &entry, &asked)?;
-            let happening = Notification::ConsentChanged {
+            let notification = Notification::ConsentChanged {
                 agent: agent.clone(),
                 relation: id.clone(),
                 person: person.clone(),
                 scopes: scopes(&relation),
                 version: relation.accepted.version,
             };
-            let mut changes = vec![
-                ConsentChange::MoveRelation {
-                    from: before.revision,
-                    relation: relation.clone(),
-                    manifest_version: Some(account.manifest_version),
-                },
-                ConsentChange::AppendLedger(entry),
-            ];
-            changes.extend(self.notifications(&relation, happening));
-            changes.push(self.recorded(AuditEvent::ConsentChanged, by, &relation, &device));
-            match self.mailbox.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
+            let moved = ConsentChange::MoveRelation {
+                from: before.revision,
+                relation: relation.clone(),
+                manifest_version: Some(account.manifest_version),
+            };
+            let record = self.record_of(AuditEvent::ConsentChanged, by, &relation, &device);
+            match self.commit_entry(moved, entry, notification, record).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
@@ -189,19 +184,15 @@ impl Consent {
             let entry =
                 self.people.signed(signed, &device, before.updated_at, |at| before.draft_revoke(&device.id, at))?;
             let relation = before.revoke(&entry).map_err(impossible)?;
-            let happening =
+            let notification =
                 Notification::RelationRevoked { agent: agent.clone(), relation: id.clone(), person: person.clone() };
-            let mut changes = vec![
-                ConsentChange::MoveRelation {
-                    from: before.revision,
-                    relation: relation.clone(),
-                    manifest_version: None,
-                },
-                ConsentChange::AppendLedger(entry),
-            ];
-            changes.extend(self.notifications(&relation, happening));
-            changes.push(self.recorded(AuditEvent::ConsentRevoked, by, &relation, &device));
-            match self.mailbox.commit_and_notify(changes.into_iter().map(Into::into).collect()).await {
+            let moved = ConsentChange::MoveRelation {
+                from: before.revision,
+                relation: relation.clone(),
+                manifest_version: None,
+            };
+            let record = self.record_of(AuditEvent::ConsentRevoked, by, &relation, &device);
+            match self.commit_entry(moved, entry, notification, record).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
@@ -228,7 +219,7 @@ impl Consent {
         after: Option<&RelationId>,
         limit: usize,
     ) -> Result<Vec<Relation>, EngineError> {
-        Ok(self.store.relations_of(person, after, limit.min(PAGE)).await?)
+        Ok(self.store.relations_of(person, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     /// Ledger entries after `after`, for the person or the agent to verify.
@@ -240,25 +231,25 @@ impl Consent {
         limit: usize,
     ) -> Result<LedgerSlice, ConsentError> {
         let relation = self.relation(by, id).await?;
-        let entries = self.store.ledger(id, after, limit.min(PAGE)).await?;
-        Ok(LedgerSlice { entries, devices: self.store.devices(&relation.person).await? })
+        let entries = self.store.ledger(id, after, limit.min(MAX_PAGE_SIZE)).await?;
+        Ok(LedgerSlice { entries, devices: self.person_store.devices(&relation.person).await? })
     }
 
     /// Verifies a relation's ledger, and that the relation allows no more than the ledger does.
     pub async fn verify_ledger(&self, id: &RelationId) -> Result<LedgerState, ConsentError> {
         let relation = self.store.relation(id).await?.ok_or_else(|| unknown(id))?;
-        let devices = self.store.devices(&relation.person).await?;
+        let devices = self.person_store.devices(&relation.person).await?;
         let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519);
         let broken =
             |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} does not hold: {why}"));
         let mut after = 0;
         loop {
-            let entries = self.store.ledger(id, after, PAGE).await?;
+            let entries = self.store.ledger(id, after, MAX_PAGE_SIZE).await?;
             let Some(last) = entries.last() else { break };
             after = last.seq;
             entries.iter().try_for_each(|entry| verifier.take(entry)).map_err(|why| broken(why.to_string()))?;
         }
-        let standing = verifier.standing().ok_or_else(|| broken("it is empty".to_owned()))?;
+        let standing = verifier.into_state().ok_or_else(|| broken("it is empty".to_owned()))?;
         let allowed = |scope: &ScopeId| standing.granted.contains_key(scope) && !standing.suspended.contains(scope);
         let more = relation.effective(self.runtime.now()).find(|grant| !allowed(&grant.scope));
         if let Some(grant) = more {
@@ -276,7 +267,7 @@ impl Consent {
         let once =
             relation.effective(self.runtime.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
         let Some(once) = once else { return Ok(false) };
-        match self.store.commit(vec![Change::UseGrant(once.id.clone())]).await {
+        match self.runtime.commit_one(AccessChange::UseGrant(once.id.clone())).await {
             Err(StoreError::Conflict(Conflict::GrantUsed)) => return Ok(false),
             other => other?,
         }
@@ -291,13 +282,13 @@ impl Consent {
         let mut active = 0;
         let mut after = None;
         loop {
-            let page = self.store.relations_of(person, after.as_ref(), PAGE).await?;
+            let page = self.store.relations_of(person, after.as_ref(), MAX_PAGE_SIZE).await?;
             active += page.iter().filter(|relation| relation.is_active()).count();
             if active >= most {
                 return Err(ConsentError::limit("agents this person deals with", most));
             }
             match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.id.clone()),
+                Some(last) if page.len() == MAX_PAGE_SIZE => after = Some(last.id.clone()),
                 _ => return Ok(()),
             }
         }
@@ -315,7 +306,7 @@ impl Consent {
         if unseen || seen.is_some_and(|hash| account.manifest_hash != Some(hash)) {
             return Err(stale(account));
         }
-        let current = self.store.manifest(&account.id, account.manifest_version).await?;
+        let current = self.account_store.manifest(&account.id, account.manifest_version).await?;
         let text = current.and_then(|version| version.manifest);
         // The rules may have changed since it was published.
         let manifest = self.manifests.read_manifest(text.as_deref().map(str::as_bytes)).await?;
@@ -363,18 +354,25 @@ impl Consent {
         before.accept(entry, level, name).map_err(impossible)
     }
 
-    /// Changes that notify the person's devices and the agent.
-    fn notifications(&self, relation: &Relation, happening: Notification) -> [ConsentChange; 2] {
-        let (person, agent) = (Recipient::Person(relation.person.clone()), Recipient::Agent(relation.agent.clone()));
-        [(person, happening.clone()), (agent, happening)].map(|(recipient, happening)| ConsentChange::PutMail {
-            recipient,
-            at: self.runtime.now(),
-            happening,
-        })
+    /// Stores a changed relation with its ledger entry and its audit record, and notifies the person's devices and the
+    /// agent.
+    async fn commit_entry(
+        &self,
+        change: ConsentChange,
+        entry: LedgerEntry,
+        notification: Notification,
+        record: AuditEventRecord,
+    ) -> Result<(), StoreError> {
+        let recipients = record.person.clone().map(Recipient::Person).into_iter();
+        let recipients = recipients.chain(record.agent.clone().map(Recipient::Agent));
+        let mut changes = vec![change.into(), ConsentChange::AppendLedger(entry).into()];
+        changes.extend(recipients.map(|recipient| self.mailbox.mail_change(&recipient, notification.clone())));
+        changes.push(RecordChange::AppendEvent(record).into());
+        self.mailbox.commit_and_notify(changes).await
     }
 
-    fn recorded(&self, happened: AuditEvent, by: &Caller, relation: &Relation, device: &Device) -> ConsentChange {
-        ConsentChange::Record(AuditEventRecord {
+    fn record_of(&self, event: AuditEvent, by: &Caller, relation: &Relation, device: &Device) -> AuditEventRecord {
+        AuditEventRecord {
             person: Some(relation.person.clone()),
             device: Some(device.id.clone()),
             agent: Some(relation.agent.clone()),
@@ -382,8 +380,8 @@ impl Consent {
             scopes: scopes(relation),
             manifest_version: Some(relation.accepted.version),
             manifest_hash: relation.accepted.hash,
-            ..self.runtime.event_record(happened, by)
-        })
+            ..self.runtime.event_record(event, by)
+        }
     }
 }
 

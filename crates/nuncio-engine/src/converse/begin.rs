@@ -16,13 +16,13 @@ use tracing::Instrument as _;
 use super::images;
 use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
-use super::sessions::{Idempotency, remember};
+use super::sessions::{IdempotencyKey, remember};
 use super::settings::SettingsPatch;
 use super::turn::{PermissionAnswer, ReplyWhen, RunningTurn};
 use crate::access::Caller;
 use crate::converse::Conversations;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
+use crate::ports::store::{Conflict, SessionChange, StoreError, StoredMessage};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnRequest {
@@ -43,7 +43,7 @@ pub enum PermissionPrompts {
 }
 
 /// History entry of a tool call that the client never answered.
-const ABANDONED: &str = "Tool call not run: the conversation went on without it";
+const ABANDONED_RESULT: &str = "Tool call not run: the conversation went on without it";
 
 impl Conversations {
     /// Begins a turn, or returns the one that the same request began before. The turn runs whether or not anyone reads
@@ -56,7 +56,7 @@ impl Conversations {
         caller: &Caller,
         session: &str,
         request: TurnRequest,
-        idempotency: Option<Idempotency>,
+        idempotency: Option<IdempotencyKey>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
         self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenBegun).await
     }
@@ -70,7 +70,7 @@ impl Conversations {
         caller: &Caller,
         session: &str,
         request: TurnRequest,
-        idempotency: Option<Idempotency>,
+        idempotency: Option<IdempotencyKey>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
         let turn = self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenOver).await?;
         turn.finished().await;
@@ -82,8 +82,8 @@ impl Conversations {
         caller: &Caller,
         session: &str,
         request: TurnRequest,
-        idempotency: Option<Idempotency>,
-        told: ReplyWhen,
+        idempotency: Option<IdempotencyKey>,
+        reply_when: ReplyWhen,
     ) -> Result<Arc<LiveTurn>, EngineError> {
         if self.runtime.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
@@ -106,27 +106,33 @@ impl Conversations {
         images::check(&served.agent, &opening.messages)?;
 
         let number = session.turns + 1;
-        let mut changes = vec![Change::BeginTurn {
-            session: session.id.clone(),
-            number,
-            mode: request.mode,
-            protocol: request.protocol,
-            at: self.runtime.now(),
-            settings: changes_settings.then(|| session.settings.clone()),
-        }];
+        let mut changes = vec![
+            SessionChange::BeginTurn {
+                session: session.id.clone(),
+                number,
+                mode: request.mode,
+                protocol: request.protocol,
+                at: self.runtime.now(),
+                settings: changes_settings.then(|| session.settings.clone()),
+            }
+            .into(),
+        ];
         if !session.pending.is_empty() {
-            changes.push(Change::SetPending { session: session.id.clone(), pending: Vec::new() });
+            changes.push(SessionChange::SetPending { session: session.id.clone(), pending: Vec::new() }.into());
         }
         for message in opening.messages {
             if let Some(history) = &mut history {
                 history.push(StoredMessage { number: session.next_message, turn: number, message: message.clone() });
             }
-            changes.push(Change::AppendMessage {
-                session: session.id.clone(),
-                turn: number,
-                number: session.next_message,
-                message,
-            });
+            changes.push(
+                SessionChange::AppendMessage {
+                    session: session.id.clone(),
+                    turn: number,
+                    number: session.next_message,
+                    message,
+                }
+                .into(),
+            );
             session.next_message += 1;
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
@@ -151,7 +157,7 @@ impl Conversations {
         // Runs in its own task, so that a stored turn continues even if the requester disconnects
         // before the answer.
         let (answer, begun) = oneshot::channel();
-        self.runtime.tasks().spawn(running.begin(changes, session_lock, answer, told).instrument(span));
+        self.runtime.tasks().spawn(running.begin(changes, session_lock, answer, reply_when).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
     }
@@ -165,7 +171,7 @@ impl Conversations {
         }
     }
 
-    /// The turn with that number, running or over; by default the last one.
+    /// The turn `number` of a session, running or over; the last turn if `number` is `None`.
     pub async fn turn(
         &self,
         caller: &Caller,
@@ -221,8 +227,10 @@ struct TurnOpening {
 fn open(session: &Session, input: TurnInput) -> Result<TurnOpening, EngineError> {
     match input {
         TurnInput::User(message) => {
-            let abandoned =
-                session.pending.iter().map(|pending| Message::tool(pending.call.id.clone(), Content::from(ABANDONED)));
+            let abandoned = session
+                .pending
+                .iter()
+                .map(|pending| Message::tool(pending.call.id.clone(), Content::from(ABANDONED_RESULT)));
             Ok(TurnOpening { messages: abandoned.chain([message]).collect(), permissions: Vec::new() })
         }
         TurnInput::Answers(answers) => answer(&session.pending, answers),

@@ -82,9 +82,9 @@ pub(crate) fn summary_message(summary: &HistorySummary) -> Message {
 
 /// Size of a value serialised as JSON, in bytes.
 pub(super) fn json_size(value: &impl Serialize) -> usize {
-    struct Count(usize);
+    struct ByteCounter(usize);
 
-    impl io::Write for Count {
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -95,7 +95,7 @@ pub(super) fn json_size(value: &impl Serialize) -> usize {
         }
     }
 
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     serde_json::to_writer(&mut count, value).map_or(0, |()| count.0)
 }
 

@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 5 * 1024 * 1024;
 const MAX_URL: usize = 8 * 1024;
 
 /// Accepted image types, each with its possible leading bytes.
-const TYPES: [(&str, &[&[u8]]); 4] = [
+const IMAGE_TYPES: [(&str, &[&[u8]]); 4] = [
     ("image/png", &[b"\x89PNG\r\n\x1a\n"]),
     ("image/jpeg", &[b"\xff\xd8\xff"]),
     ("image/gif", &[b"GIF87a", b"GIF89a"]),
@@ -66,8 +66,8 @@ fn check_data(rest: &str) -> Result<(), String> {
     let (head, data) = rest.split_once(',').ok_or("a data: URI has a comma before its data")?;
     let kind = head.strip_suffix(";base64").ok_or("a data: URI must be base64: data:image/png;base64,…")?;
     let kind = kind.split(';').next().unwrap_or(kind).to_ascii_lowercase();
-    let Some((_, beginnings)) = TYPES.iter().find(|(name, _)| *name == kind) else {
-        let allowed: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
+    let Some((_, beginnings)) = IMAGE_TYPES.iter().find(|(name, _)| *name == kind) else {
+        let allowed: Vec<_> = IMAGE_TYPES.iter().map(|(name, _)| *name).collect();
         return Err(format!("{kind:?} is not taken; allowed are {}", allowed.join(", ")));
     };
     if data.len() / 4 * 3 > MAX_BYTES {

@@ -14,14 +14,14 @@ pub struct LiveTurn {
     pub session: SessionId,
     pub number: u64,
     pub mode: StreamMode,
-    shared: Mutex<Shared>,
+    shared: Mutex<LiveTurnState>,
     written: Notify,
     ended: Notify,
     cancel: CancellationToken,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LiveTurnState {
     log: EventLog,
     /// Whether a reader has seen everything and waits.
     awaited: bool,
@@ -42,7 +42,7 @@ impl LiveTurn {
     #[must_use]
     pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: EventLog) -> Self {
         let (written, ended) = (Notify::new(), Notify::new());
-        let shared = Mutex::new(Shared { log, awaited: false });
+        let shared = Mutex::new(LiveTurnState { log, awaited: false });
         Self { session, number, mode, shared, written, ended, cancel: CancellationToken::new() }
     }
 
@@ -110,7 +110,7 @@ impl LiveTurn {
         &self.cancel
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, LiveTurnState> {
         // A panic while writing leaves at worst a missing event, never a torn one.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,13 +13,13 @@ use super::history::json_size;
 use crate::ports::store::StoredMessage;
 
 /// Approximate cache size for conversations with turns, in bytes.
-const ALL: usize = 32 << 20;
+const MAX_CACHE_BYTES: usize = 32 << 20;
 /// Approximate cache size for conversations without a turn, in bytes: the first turn comes soon or never.
-const NEW: usize = 1 << 20;
+const MAX_NEW_BYTES: usize = 1 << 20;
 /// Approximate maximum size of one cached conversation; for a longer one reading the store costs little in comparison.
-const ONE: usize = 1 << 20;
+const MAX_CONVERSATION_BYTES: usize = 1 << 20;
 /// Assumed overhead per session or message, in bytes.
-const ROOM: usize = 512;
+const OVERHEAD_BYTES: usize = 512;
 
 /// A session between two turns, with its messages.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct CachedConversation {
 impl CachedConversation {
     fn bytes(&self) -> usize {
         let Session { settings, pending, summary, .. } = &self.session;
-        ROOM + json_size(settings) + json_size(pending) + json_size(summary) + self.history.bytes
+        OVERHEAD_BYTES + json_size(settings) + json_size(pending) + json_size(summary) + self.history.bytes
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) struct CachedHistory {
 
 impl CachedHistory {
     pub(super) fn push(&mut self, stored: StoredMessage) {
-        self.bytes += ROOM + json_size(&stored.message);
+        self.bytes += OVERHEAD_BYTES + json_size(&stored.message);
         self.messages.push(stored);
     }
 
@@ -59,7 +59,7 @@ impl CachedHistory {
 
 impl From<Vec<StoredMessage>> for CachedHistory {
     fn from(messages: Vec<StoredMessage>) -> Self {
-        let bytes = messages.iter().map(|stored| ROOM + json_size(&stored.message)).sum();
+        let bytes = messages.iter().map(|stored| OVERHEAD_BYTES + json_size(&stored.message)).sum();
         Self { messages, bytes }
     }
 }
@@ -73,7 +73,7 @@ pub(crate) struct RecentConversations {
 
 impl Default for RecentConversations {
     fn default() -> Self {
-        Self { spoken: BoundedCache::new(ALL), new: BoundedCache::new(NEW) }
+        Self { spoken: BoundedCache::new(MAX_CACHE_BYTES), new: BoundedCache::new(MAX_NEW_BYTES) }
     }
 }
 
@@ -88,7 +88,7 @@ impl RecentConversations {
     pub(super) fn put(&self, conversation: CachedConversation) {
         let shelf = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
         let (id, bytes) = (conversation.session.id.clone(), conversation.bytes());
-        if bytes <= ONE {
+        if bytes <= MAX_CONVERSATION_BYTES {
             drop(shelf.put_weighted(id, conversation, Timestamp::LAST, bytes));
         }
     }
@@ -152,35 +152,37 @@ mod tests {
     fn new_conversations_do_not_evict_those_with_turns() {
         let recent = RecentConversations::default();
         recent.put(conversation("old", "hello"));
-        for n in 0..NEW / ROOM {
+        for n in 0..MAX_NEW_BYTES / OVERHEAD_BYTES {
             let CachedConversation { session, .. } = conversation(&n.to_string(), "");
             recent.put(CachedConversation {
                 session: Session { turns: 0, ..session },
                 history: CachedHistory::default(),
             });
         }
-        assert!((1..=NEW).contains(&recent.new.weight()));
-        let last = id(&(NEW / ROOM - 1).to_string());
+        assert!((1..=MAX_NEW_BYTES).contains(&recent.new.weight()));
+        let last = id(&(MAX_NEW_BYTES / OVERHEAD_BYTES - 1).to_string());
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
         assert!(recent.take(&id("old"), &Principal::Local).is_some());
         assert!(recent.take(&last, &Principal::Anonymous).is_none());
         assert!(recent.take(&last, &Principal::Local).is_some());
         assert!(recent.take(&last, &Principal::Local).is_none());
-        recent.forget(&id(&(NEW / ROOM - 2).to_string()));
-        assert!(recent.take(&id(&(NEW / ROOM - 2).to_string()), &Principal::Local).is_none());
+        recent.forget(&id(&(MAX_NEW_BYTES / OVERHEAD_BYTES - 2).to_string()));
+        assert!(recent.take(&id(&(MAX_NEW_BYTES / OVERHEAD_BYTES - 2).to_string()), &Principal::Local).is_none());
     }
 
     #[test]
     fn cache_evicts_oldest_and_skips_oversized_conversations() {
         let recent = RecentConversations::default();
-        let text = "x".repeat(ONE / 2);
-        for n in 0..=2 * ALL / ONE {
+        let text = "x".repeat(MAX_CONVERSATION_BYTES / 2);
+        for n in 0..=2 * MAX_CACHE_BYTES / MAX_CONVERSATION_BYTES {
             recent.put(conversation(&n.to_string(), &text));
         }
-        assert!(recent.spoken.weight() <= ALL);
+        assert!(recent.spoken.weight() <= MAX_CACHE_BYTES);
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
-        assert!(recent.take(&id(&(2 * ALL / ONE).to_string()), &Principal::Local).is_some());
-        recent.put(conversation("huge", &"x".repeat(ONE)));
+        assert!(
+            recent.take(&id(&(2 * MAX_CACHE_BYTES / MAX_CONVERSATION_BYTES).to_string()), &Principal::Local).is_some()
+        );
+        recent.put(conversation("huge", &"x".repeat(MAX_CONVERSATION_BYTES)));
         assert!(recent.take(&id("huge"), &Principal::Local).is_none());
     }
 }

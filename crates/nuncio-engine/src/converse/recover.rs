@@ -4,24 +4,23 @@ use nuncio_core::ids::ApprovalId;
 use std::collections::HashSet;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferences};
 use nuncio_core::digest::Digest;
 use nuncio_core::event::{EventLog, OutputKind};
 use nuncio_core::execution::{CallAuthorization, Execution, InvocationTarget};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::session::Session;
-use nuncio_core::turn::{Stop, StopReason, Turn, TurnError, turn_id};
+use nuncio_core::turn::{StopReason, Turn, TurnError, TurnOutcome, turn_id};
 
 use serde_json::Value;
 
+use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::Conversations;
 use crate::error::EngineError;
-use crate::ports::store::{Change, ResultTarget, StartedCall, StoredMessage};
-
-const INTERRUPTED: &str =
-    "Tool execution failed: the server stopped while it ran; it may or may not have had an effect";
-const NOT_RUN: &str = "Tool call not run: the server stopped before it began";
+use crate::ports::store::{
+    CallChange, Change, ExecutionChange, RecordChange, ResultTarget, SessionChange, StartedCall, StoredMessage,
+};
 
 /// Counts of what was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,21 +34,21 @@ impl Conversations {
     /// Closes turns, calls and approvals that the previous process left open, except the `lasting` approvals.
     pub(crate) async fn recover(&self, lasting: &HashSet<ApprovalId>) -> Result<RecoveryReport, EngineError> {
         let turns = self.store.running_turns().await?;
-        let calls = self.store.started_calls().await?;
+        let calls = self.call_store.started_calls().await?;
         for turn in &turns {
             let stop = interrupted(turn);
             self.close_turn(turn, calls.iter().filter(|call| call.belongs_to(turn)).collect(), stop, None).await?;
         }
         // Calls without a turn, or whose turn was closed by other means.
-        for call in self.store.started_calls().await? {
+        for call in self.call_store.started_calls().await? {
             let changes = self.close_call(&call);
-            let is_result = |change: &&Change| matches!(change, Change::AppendMessage { .. });
+            let is_result = |change: &&Change| matches!(change, Change::Session(SessionChange::AppendMessage { .. }));
             let without_result: Vec<_> = changes.iter().filter(|change| !is_result(change)).cloned().collect();
             self.records.record_end(changes, || without_result).await?;
         }
-        let begun = self.store.begun_calls().await?;
+        let begun = self.call_store.begun_calls().await?;
         for (execution, lease, authorization) in &begun {
-            self.store.commit(self.close_attempt(execution, &lease.owner, authorization)).await?;
+            self.runtime.commit(self.close_attempt(execution, &lease.owner, authorization)).await?;
         }
         let approvals = self.approvals.close_stale_approvals(lasting).await?;
         Ok(RecoveryReport { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
@@ -58,14 +57,17 @@ impl Conversations {
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
         let outcome = AuditOutcome::Failed { code: Code::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.runtime.now(), ..call.record.clone() };
-        let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
-        if let Some(place) = call.place.as_ref().and_then(ResultTarget::message) {
-            changes.push(Change::AppendMessage {
-                session: place.session.clone(),
-                turn: place.turn,
-                number: place.number,
-                message: Message::tool(place.call.clone(), Content::from(INTERRUPTED)),
-            });
+        let mut changes = vec![RecordChange::AppendCall(record).into(), CallChange::Finish(call.key.clone()).into()];
+        if let Some(place) = call.target.as_ref().and_then(ResultTarget::message) {
+            changes.push(
+                SessionChange::AppendMessage {
+                    session: place.session.clone(),
+                    turn: place.turn,
+                    number: place.number,
+                    message: Message::tool(place.call.clone(), Content::from(INTERRUPTED_RESULT)),
+                }
+                .into(),
+            );
         }
         changes
     }
@@ -73,12 +75,13 @@ impl Conversations {
     /// Audit record of an interrupted attempt. The execution itself runs again.
     fn close_attempt(&self, execution: &Execution, owner: &str, authorization: &CallAuthorization) -> Vec<Change> {
         let order = &execution.order;
-        let finish = Change::FinishAttempt {
+        let finish = ExecutionChange::FinishAttempt {
             id: execution.id.clone(),
             owner: owner.to_owned(),
             attempt: execution.attempt,
             started: authorization.started,
-        };
+        }
+        .into();
         let InvocationTarget::Tool(tool) = &order.target else { return vec![finish] };
         let record = AuditRecord {
             agent: order.agent.clone(),
@@ -102,7 +105,7 @@ impl Conversations {
             tool: tool.clone(),
             turn: None,
         };
-        vec![Change::Audit(record), finish]
+        vec![RecordChange::AppendCall(record).into(), finish]
     }
 
     /// Audit record of a call that was announced and never started.
@@ -110,7 +113,7 @@ impl Conversations {
         AuditRecord {
             caller: session.owner.clone(),
             protocol: turn.protocol,
-            references: References::default(),
+            references: AuditReferences::default(),
             agent: session.agent.clone(),
             tool: call.name.clone(),
             scope: None,
@@ -133,15 +136,15 @@ impl Conversations {
         &self,
         turn: &Turn,
         started: Vec<&StartedCall>,
-        stop: Stop,
+        stop: TurnOutcome,
         events: Option<Vec<u8>>,
     ) -> Result<(), EngineError> {
         let Some(session) = self.store.session(&turn.session).await? else { return Ok(()) };
         let mut messages = self.store.messages(&turn.session, 0).await?;
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
         let mut next = session.next_message;
-        for place in started.iter().filter_map(|call| call.place.as_ref()?.message()) {
-            let message = Message::tool(place.call.clone(), Content::from(INTERRUPTED));
+        for place in started.iter().filter_map(|call| call.target.as_ref()?.message()) {
+            let message = Message::tool(place.call.clone(), Content::from(INTERRUPTED_RESULT));
             messages.push(StoredMessage { number: place.number, turn: turn.number, message });
             next = next.max(place.number + 1);
         }
@@ -149,36 +152,42 @@ impl Conversations {
         for call in unanswered(&messages) {
             // Calls of client tools are not recorded by this server.
             if session.settings.client_tool(call.name.as_str()).is_none() {
-                changes.push(Change::Audit(self.never_ran(&session, turn, &call)));
+                changes.push(RecordChange::AppendCall(self.never_ran(&session, turn, &call)).into());
             }
             let message = Message::tool(call.id, Content::from(NOT_RUN));
-            changes.push(Change::AppendMessage {
-                session: turn.session.clone(),
-                turn: turn.number,
-                number: next,
-                message: message.clone(),
-            });
+            changes.push(
+                SessionChange::AppendMessage {
+                    session: turn.session.clone(),
+                    turn: turn.number,
+                    number: next,
+                    message: message.clone(),
+                }
+                .into(),
+            );
             messages.push(StoredMessage { number: next, turn: turn.number, message });
             next += 1;
         }
         let said = messages.iter().filter(|stored| stored.turn == turn.number).map(|stored| &stored.message);
         let ran = started.iter().map(|call| &call.record.call).collect();
         let events = events.unwrap_or_else(|| retold(said, &ran, &stop).to_bytes());
-        changes.push(Change::EndTurn {
-            session: turn.session.clone(),
-            number: turn.number,
-            at: self.runtime.now(),
-            stop,
-            events,
-        });
-        Ok(self.store.commit(changes).await?)
+        changes.push(
+            SessionChange::EndTurn {
+                session: turn.session.clone(),
+                number: turn.number,
+                at: self.runtime.now(),
+                stop,
+                events,
+            }
+            .into(),
+        );
+        Ok(self.runtime.commit(changes).await?)
     }
 }
 
 /// Stop of a turn that was running when the server stopped.
-fn interrupted(turn: &Turn) -> Stop {
+fn interrupted(turn: &Turn) -> TurnOutcome {
     let message = "the server stopped while the turn was running; what was done is in the history".to_owned();
-    Stop {
+    TurnOutcome {
         stop_reason: StopReason::Error,
         turn_id: turn_id(&turn.session, turn.number),
         cancelled: false,
@@ -203,8 +212,8 @@ fn unanswered(messages: &[StoredMessage]) -> Vec<ToolCall> {
 }
 
 /// Rebuilds the event log of a turn from its history.
-fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &Stop) -> EventLog {
-    let mut log = EventLog::retold();
+fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &TurnOutcome) -> EventLog {
+    let mut log = EventLog::rebuilt();
     let mut spoken = false;
     for message in messages {
         spoken |= matches!(message, Message::Assistant { .. });

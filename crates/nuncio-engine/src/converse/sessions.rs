@@ -17,7 +17,9 @@ use crate::access::Caller;
 use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::entropy::timed_name;
-use crate::ports::store::{Change, Conflict, IdempotencyRecord, SessionCursor, StoreError, StoredMessage};
+use crate::ports::store::{
+    Change, Conflict, IdempotencyRecord, SessionChange, SessionCursor, StoreError, StoredMessage,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewSession {
@@ -29,7 +31,7 @@ pub struct NewSession {
 
 /// Makes a repeated request return the first result instead of running again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
+pub struct IdempotencyKey {
     /// The `Idempotency-Key` that the caller chose.
     pub key: String,
     pub body: Digest,
@@ -42,8 +44,8 @@ pub struct ListPage<T> {
     pub next: Option<String>,
 }
 
-const PAGE: usize = 50;
-const CREATE: &str = "sessions";
+const MAX_PAGE_SIZE: usize = 50;
+const CREATE_REQUEST: &str = "sessions";
 
 impl Conversations {
     /// Creates a session. The brain does not run yet.
@@ -51,9 +53,9 @@ impl Conversations {
         &self,
         caller: &Caller,
         new: NewSession,
-        idempotency: Option<Idempotency>,
+        idempotency: Option<IdempotencyKey>,
     ) -> Result<SessionId, EngineError> {
-        if let Some(before) = self.recall(caller, CREATE, idempotency.as_ref()).await? {
+        if let Some(before) = self.recall(caller, CREATE_REQUEST, idempotency.as_ref()).await? {
             return Ok(before.session);
         }
         self.runtime.check_quota(caller).await?;
@@ -76,16 +78,16 @@ impl Conversations {
         let placed = |(number, message): (u64, &Message)| StoredMessage { number, turn: 0, message: message.clone() };
         let history = (0..).zip(&new.messages).map(placed).collect::<Vec<_>>().into();
         let conversation = CachedConversation { session: session.clone(), history };
-        let mut changes = vec![Change::CreateSession { session, messages: new.messages }];
-        changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE, it, &id, None)));
-        match self.store.commit(changes).await {
+        let mut changes = vec![SessionChange::Create { session, messages: new.messages }.into()];
+        changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE_REQUEST, it, &id, None)));
+        match self.runtime.commit(changes).await {
             Ok(()) => {
                 self.recent.put(conversation);
                 Ok(id)
             }
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
-                let before = self.recall(caller, CREATE, idempotency.as_ref()).await?;
+                let before = self.recall(caller, CREATE_REQUEST, idempotency.as_ref()).await?;
                 before.map(|it| it.session).ok_or_else(|| EngineError::new(Code::Internal, "the session id was taken"))
             }
             Err(error) => Err(error.into()),
@@ -109,9 +111,9 @@ impl Conversations {
     /// Sessions of the caller, newest first, one page at a time.
     pub async fn sessions(&self, caller: &Caller, after: Option<&str>) -> Result<ListPage<Session>, EngineError> {
         let after = after.map(read_cursor).transpose()?;
-        let mut items = self.store.sessions(&caller.principal, after.as_ref(), PAGE + 1).await?;
-        let more = items.len() > PAGE;
-        items.truncate(PAGE);
+        let mut items = self.store.sessions(&caller.principal, after.as_ref(), MAX_PAGE_SIZE + 1).await?;
+        let more = items.len() > MAX_PAGE_SIZE;
+        items.truncate(MAX_PAGE_SIZE);
         let next = items.last().filter(|_| more).map(write_cursor);
         Ok(ListPage { items, next })
     }
@@ -120,7 +122,7 @@ impl Conversations {
     pub async fn delete_session(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let session = self.session(caller, id).await?;
         let _session_lock = self.live.lock_session(session.id.as_str()).await;
-        self.store.commit(vec![Change::DeleteSession(session.id.clone())]).await?;
+        self.runtime.commit_one(SessionChange::Delete(session.id.clone())).await?;
         if let Some(turn) = self.live.find(&session.id) {
             turn.cancel();
         }
@@ -158,7 +160,7 @@ impl Conversations {
         &self,
         caller: &Caller,
         request: &str,
-        idempotency: Option<&Idempotency>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<Option<IdempotencyRecord>, EngineError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
         let before = self.store.idempotency_record(&caller.principal, request, &idempotency.key).await?;
@@ -173,11 +175,11 @@ impl Conversations {
 pub(crate) fn remember(
     caller: &Caller,
     request: &str,
-    idempotency: &Idempotency,
+    idempotency: &IdempotencyKey,
     session: &SessionId,
     turn: Option<u64>,
 ) -> Change {
-    Change::Remember(IdempotencyRecord {
+    SessionChange::Remember(IdempotencyRecord {
         owner: caller.principal.clone(),
         request: request.to_owned(),
         key: idempotency.key.clone(),
@@ -185,6 +187,7 @@ pub(crate) fn remember(
         session: session.clone(),
         turn,
     })
+    .into()
 }
 
 fn write_cursor(session: &Session) -> String {

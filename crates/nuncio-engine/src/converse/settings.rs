@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use nuncio_core::Code;
-use nuncio_core::agent::{Agent, OptionKind};
+use nuncio_core::agent::{Agent, OptionValueType};
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::schema;
 use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
@@ -59,14 +59,14 @@ impl Conversations {
                 return Err(EngineError::new(Code::BadOption, message));
             };
             let value = match &option.kind {
-                OptionKind::Text => OptionValue::Plain(value),
-                OptionKind::Select(allowed) if allowed.contains(&value) => OptionValue::Plain(value),
-                OptionKind::Select(allowed) => {
+                OptionValueType::Text => OptionValue::Plain(value),
+                OptionValueType::Select(allowed) if allowed.contains(&value) => OptionValue::Plain(value),
+                OptionValueType::Select(allowed) => {
                     let message = format!("option {name:?} takes one of {}, not {value:?}", listed(allowed));
                     return Err(EngineError::new(Code::BadOption, message));
                 }
-                OptionKind::Secret if value == REDACTED => continue,
-                OptionKind::Secret => OptionValue::Sealed(self.runtime.vault().seal(
+                OptionValueType::Secret if value == REDACTED => continue,
+                OptionValueType::Secret => OptionValue::Sealed(self.runtime.vault().seal(
                     self.runtime.entropy(),
                     &secret_place(session, &option.name),
                     &value,

@@ -21,9 +21,9 @@ use super::history::{compact, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
-use crate::ports::brain::{BrainError, BrainOutput, BrainStepEnd, BrainWriter, OfferedTool, OutputPiece, Prompt};
+use crate::ports::brain::{BrainError, BrainOutput, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool, OutputPiece};
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, HistorySlot, ResultTarget, StoredMessage};
+use crate::ports::store::{Change, HistorySlot, ResultTarget, SessionChange, StoredMessage};
 
 pub(super) enum StepEnd {
     /// All tool results are there; the brain runs again.
@@ -40,7 +40,7 @@ struct StepOutput {
 }
 
 /// Outcome of one tool call of a step.
-pub(super) enum StepCallOutcome {
+pub(super) enum StepCallState {
     Ended { call: CallId, content: Content },
     AskClient(ToolCall),
 }
@@ -50,9 +50,9 @@ impl RunningTurn {
         let history = self.history().await?;
         let used = used_ids(&history);
         let prompt = self.prompt(history);
-        let mut speaker = BrainWriter::new(Arc::clone(&self.turn)).answered(self.asked.clone());
+        let mut writer = BrainWriter::new(Arc::clone(&self.turn)).answered(self.asked.clone());
         let thought = {
-            let mut think = self.served.brain.think(prompt, &mut speaker);
+            let mut think = self.served.brain.think(prompt, &mut writer);
             let think = poll_fn(|context| {
                 let thought = think.as_mut().poll(context);
                 self.turn.wake();
@@ -66,8 +66,8 @@ impl RunningTurn {
                 () = async { self.conversations.runtime.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };
-        let mut said = speaker.into_output();
-        self.store_external_results(std::mem::take(&mut said.results)).await?;
+        let mut output = writer.into_output();
+        self.store_external_results(std::mem::take(&mut output.results)).await?;
         match thought {
             Ok(Ok(thought)) if thought.stop == StopReason::Error => {
                 let ending = TurnEnding::error(Code::BrainFailed, "the agent's brain stopped with an error");
@@ -77,7 +77,7 @@ impl RunningTurn {
                 if let Some(counted) = thought.usage {
                     *usage.get_or_insert_default() += counted;
                 }
-                self.conclude(thought, said, used).await
+                self.conclude(thought, output, used).await
             }
             Ok(Err(error)) => {
                 let code = match &error {
@@ -89,7 +89,7 @@ impl RunningTurn {
             Err(ending) => {
                 // Output before a cancellation is stored; output of a failed step is dropped.
                 if ending.cancelled {
-                    self.keep_spoken(said).await?;
+                    self.store_partial_output(output).await?;
                 }
                 Ok(StepEnd::Stop(Box::new(ending)))
             }
@@ -111,7 +111,7 @@ impl RunningTurn {
         };
         let mut earlier: Vec<Message> = self.session.summary.iter().map(summary_message).collect();
         earlier.extend(left_out);
-        let asked = Prompt { tools: Vec::new(), ..self.prompt(earlier) };
+        let asked = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
         let summed_up = tokio::select! {
             text = self.served.brain.summarize(asked) => text,
             () = self.cancel().cancelled() => None,
@@ -119,13 +119,13 @@ impl RunningTurn {
         };
         let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
         let summary = HistorySummary { until, text };
-        let change = Change::SetSummary { session: session.clone(), summary: summary.clone() };
-        self.conversations.store.commit(vec![change]).await?;
+        let change = SessionChange::SetSummary { session: session.clone(), summary: summary.clone() };
+        self.conversations.runtime.commit_one(change).await?;
         self.session.summary = Some(summary);
         Ok(compacted.with(self.session.summary.as_ref()))
     }
 
-    fn prompt(&self, history: Vec<Message>) -> Prompt {
+    fn prompt(&self, history: Vec<Message>) -> BrainPrompt {
         let agent = &self.served.agent;
         let own = agent
             .tools
@@ -143,7 +143,7 @@ impl RunningTurn {
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
         });
-        Prompt {
+        BrainPrompt {
             agent: Arc::clone(agent),
             history,
             tools: own.chain(brought).collect(),
@@ -154,12 +154,12 @@ impl RunningTurn {
     /// Stores the brain's message, then runs its tool calls.
     async fn conclude(
         &mut self,
-        thought: BrainStepEnd,
-        said: BrainOutput,
+        thought: BrainStepStop,
+        output: BrainOutput,
         mut used: HashSet<CallId>,
     ) -> Result<StepEnd, EngineError> {
-        let StepOutput { mut blocks, calls, asked } = self.split_output(said, &mut used);
-        let said_something = !blocks.is_empty();
+        let StepOutput { mut blocks, calls, asked } = self.split_output(output, &mut used);
+        let has_blocks = !blocks.is_empty();
         let uses = calls.iter().map(|(call, extra)| Block::ToolUse { call: call.clone(), extra: extra.clone() });
         blocks.extend(uses);
         let calls: Vec<ToolCall> = calls.into_iter().map(|(call, _)| call).collect();
@@ -167,7 +167,7 @@ impl RunningTurn {
         if calls.is_empty() {
             // `tool_use` without calls is a normal end.
             let reason = if thought.stop == StopReason::ToolUse { StopReason::EndTurn } else { thought.stop };
-            let last = said_something.then(|| self.placed(message));
+            let last = has_blocks.then(|| self.numbered(message));
             return Ok(StepEnd::Stop(Box::new(TurnEnding { last, ..TurnEnding::stop(reason) })));
         }
         self.append(message).await?;
@@ -194,28 +194,28 @@ impl RunningTurn {
 
     /// Splits the output into blocks and calls: text first, a new block for each change between text and thinking, then
     /// the calls.
-    fn split_output(&self, said: BrainOutput, used: &mut HashSet<CallId>) -> StepOutput {
-        let mut words: Vec<(OutputKind, String, Extra)> = Vec::new();
+    fn split_output(&self, output: BrainOutput, used: &mut HashSet<CallId>) -> StepOutput {
+        let mut texts: Vec<(OutputKind, String, Extra)> = Vec::new();
         let (mut calls, mut asked) = (Vec::new(), HashSet::new());
-        for (at, piece) in said.pieces.into_iter().enumerate() {
+        for (at, piece) in output.pieces.into_iter().enumerate() {
             match piece {
-                OutputPiece::Spoken { voice, text, extra } => match words.last_mut() {
-                    Some((last, words, kept)) if *last == voice => {
-                        words.push_str(&text);
-                        kept.extend(extra);
+                OutputPiece::Text { kind, text, extra } => match texts.last_mut() {
+                    Some((last, written, written_extra)) if *last == kind => {
+                        written.push_str(&text);
+                        written_extra.extend(extra);
                     }
-                    _ => words.push((voice, text, extra)),
+                    _ => texts.push((kind, text, extra)),
                 },
                 OutputPiece::Call { id, name, input, extra } => {
                     let call = ToolCall { id: self.fresh_id(id, used), name, input };
-                    if said.asked.contains(&at) {
+                    if output.asked.contains(&at) {
                         asked.insert(call.id.clone());
                     }
                     calls.push((call, extra));
                 }
             }
         }
-        let blocks = words.into_iter().map(|(voice, text, extra)| spoken(voice, text, extra)).collect();
+        let blocks = texts.into_iter().map(|(kind, text, extra)| text_block(kind, text, extra)).collect();
         StepOutput { blocks, calls, asked }
     }
 
@@ -227,38 +227,38 @@ impl RunningTurn {
         asked: &HashSet<CallId>,
     ) -> Result<Vec<PendingCall>, EngineError> {
         let mut pending = Vec::new();
-        let mut placed = Vec::new();
+        let mut targeted = Vec::new();
         for call in calls {
             if self.session.settings.client_tool(call.name.as_str()).is_some() {
                 pending.push(pend(call, AwaitedAnswer::Result));
             } else if asked.contains(&call.id) {
                 pending.push(PendingCall { elsewhere: true, ..pend(call, AwaitedAnswer::Permission) });
             } else {
-                let place = self.place(&call.id);
-                placed.push((call, place));
+                let target = self.result_target(&call.id);
+                targeted.push((call, target));
             }
         }
         let this = &*self;
-        let mut running: FuturesOrdered<_> = placed
+        let mut running: FuturesOrdered<_> = targeted
             .into_iter()
-            .map(|(call, place)| async move {
-                let (says, offered) = this.client_says(&call);
-                this.call(call, says, offered, Some(place)).await
+            .map(|(call, target)| async move {
+                let (decision, offered) = this.client_decision(&call);
+                this.call(call, decision, offered, Some(target)).await
             })
             .collect();
         while let Some(answered) = running.next().await {
             match answered? {
-                StepCallOutcome::Ended { call, content } => {
+                StepCallState::Ended { call, content } => {
                     this.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)?;
                 }
-                StepCallOutcome::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
+                StepCallState::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
             }
         }
         Ok(pending)
     }
 
     /// The app's setting for a call, and whether the tool is enabled.
-    fn client_says(&self, call: &ToolCall) -> (ClientDecision, bool) {
+    fn client_decision(&self, call: &ToolCall) -> (ClientDecision, bool) {
         match (self.served.agent.tool(call.name.as_str()), self.session.settings.tool(call.name.as_str())) {
             (Some(tool), _) if !tool.exposed => (ClientDecision::NotAsked, true),
             (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => match self.prompts {
@@ -273,32 +273,32 @@ impl RunningTurn {
     pub(super) async fn call(
         &self,
         call: ToolCall,
-        says: ClientDecision,
+        client: ClientDecision,
         offered: bool,
-        place: Option<ResultTarget>,
-    ) -> Result<StepCallOutcome, EngineError> {
+        target: Option<ResultTarget>,
+    ) -> Result<StepCallState, EngineError> {
         // Boxed, so that the futures of turns stay small.
         let called = Box::pin(self.conversations.calls.call(ToolCallRequest {
             caller: &self.caller,
             protocol: self.protocol,
-            served: &self.served,
+            published: &self.served,
             id: call.id.clone(),
             tool: call.name.clone(),
             arguments: call.input.clone(),
             offered,
-            client: says,
+            client,
             turn: Some((self.turn.session.clone(), self.turn.number)),
-            place,
-            entry: None,
+            target,
+            pending_insert: None,
             trace: &TraceIds::default(),
-            began: None,
+            on_start: None,
             deadline: self.deadline,
             cancel: self.turn.cancellation(),
         }))
         .await?;
         Ok(match called {
-            CallOutcome::Ended(ended) => StepCallOutcome::Ended { content: ended.content(), call: call.id },
-            CallOutcome::AskClient => StepCallOutcome::AskClient(call),
+            CallOutcome::Ended(ended) => StepCallState::Ended { content: ended.content(), call: call.id },
+            CallOutcome::AskClient => StepCallState::AskClient(call),
         })
     }
 
@@ -320,7 +320,7 @@ impl RunningTurn {
     }
 
     /// Reserves the next history number for a call result. The call stores it itself, so the cached history is dropped.
-    pub(super) fn place(&mut self, call: &CallId) -> ResultTarget {
+    pub(super) fn result_target(&mut self, call: &CallId) -> ResultTarget {
         self.history = None;
         let number = self.session.next_message;
         self.session.next_message += 1;
@@ -333,11 +333,11 @@ impl RunningTurn {
     }
 
     pub(super) async fn append(&mut self, message: Message) -> Result<(), EngineError> {
-        let stored = self.placed(message);
-        let change = self.appended(stored.clone());
+        let stored = self.numbered(message);
+        let change = self.append_change(stored.clone());
         // The cached history is not valid until the commit succeeded.
         let history = self.history.take();
-        self.conversations.store.commit(vec![change]).await?;
+        self.conversations.runtime.commit_one(change).await?;
         self.history = history.map(|mut history| {
             history.push(stored);
             history
@@ -345,19 +345,19 @@ impl RunningTurn {
         Ok(())
     }
 
-    fn placed(&mut self, message: Message) -> StoredMessage {
+    fn numbered(&mut self, message: Message) -> StoredMessage {
         let number = self.session.next_message;
         self.session.next_message += 1;
         StoredMessage { number, turn: self.turn.number, message }
     }
 
-    pub(super) fn appended(&self, stored: StoredMessage) -> Change {
+    pub(super) fn append_change(&self, stored: StoredMessage) -> Change {
         let StoredMessage { number, turn, message } = stored;
-        Change::AppendMessage { session: self.turn.session.clone(), turn, number, message }
+        SessionChange::AppendMessage { session: self.turn.session.clone(), turn, number, message }.into()
     }
 
-    async fn keep_spoken(&mut self, said: BrainOutput) -> Result<(), EngineError> {
-        let StepOutput { blocks, .. } = self.split_output(said, &mut HashSet::new());
+    async fn store_partial_output(&mut self, output: BrainOutput) -> Result<(), EngineError> {
+        let StepOutput { blocks, .. } = self.split_output(output, &mut HashSet::new());
         if blocks.is_empty() { Ok(()) } else { self.append(Message::assistant(blocks)).await }
     }
 
@@ -371,8 +371,8 @@ impl RunningTurn {
     }
 }
 
-fn spoken(voice: OutputKind, text: String, extra: Extra) -> Block {
-    match voice {
+fn text_block(kind: OutputKind, text: String, extra: Extra) -> Block {
+    match kind {
         OutputKind::Text => Block::Text { text, extra },
         OutputKind::Thinking => Block::Thinking { thinking: text, extra },
     }

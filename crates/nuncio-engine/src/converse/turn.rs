@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{PendingCall, Session};
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{CallAnswer, Stop, StopReason, TurnError, Usage, turn_id};
+use nuncio_core::turn::{CallAnswer, StopReason, TurnError, TurnOutcome, Usage, turn_id};
 use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -14,13 +14,13 @@ use tracing::Instrument as _;
 use super::begin::PermissionPrompts;
 use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
-use super::step::{StepCallOutcome, StepEnd};
-use super::unstored::UnstoredEnd;
+use super::step::{StepCallState, StepEnd};
+use super::unstored::UnstoredTurnEnd;
 use crate::access::Caller;
 use crate::call::ClientDecision;
 use crate::converse::Conversations;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
+use crate::ports::store::{Change, Conflict, SessionChange, StoreError, StoredMessage};
 use crate::publish::PublishedAgent;
 
 pub(super) struct RunningTurn {
@@ -44,7 +44,7 @@ pub(super) struct RunningTurn {
 /// When the requester learns that the turn was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplyWhen {
-    /// As soon as it is stored.
+    /// The reply is sent as soon as the turn is stored.
     WhenBegun,
     /// When the turn is over, because the requester waits for that anyway and is woken once.
     WhenOver,
@@ -90,31 +90,31 @@ impl RunningTurn {
         changes: Vec<Change>,
         session_lock: OwnedMutexGuard<()>,
         answer: oneshot::Sender<Result<(), StoreError>>,
-        told: ReplyWhen,
+        reply_when: ReplyWhen,
     ) {
-        let begun = self.conversations.store.commit(changes).await;
+        let begun = self.conversations.runtime.commit(changes).await;
         if begun.is_ok() {
             self.conversations.live.put(&self.turn);
             self.conversations.runtime.meter().turn_began(&self.served.agent.name);
         }
         drop(session_lock);
         // Send errors are ignored: the requester disconnected.
-        match (begun, told) {
+        match (begun, reply_when) {
             (Ok(()), ReplyWhen::WhenOver) => {
                 let unstored = self.run().await;
                 let _ = answer.send(Ok(()));
-                UnstoredEnd::store_later(unstored).await;
+                UnstoredTurnEnd::store_later(unstored).await;
             }
             (Ok(()), ReplyWhen::WhenBegun) => {
                 let _ = answer.send(Ok(()));
-                UnstoredEnd::store_later(self.run().await).await;
+                UnstoredTurnEnd::store_later(self.run().await).await;
             }
             (refused, _) => drop(answer.send(refused)),
         }
     }
 
     /// Runs the turn to its end. Returns the remaining work if the end could not be stored.
-    async fn run(mut self) -> Option<UnstoredEnd> {
+    async fn run(mut self) -> Option<UnstoredTurnEnd> {
         let mut usage = None;
         let ending = match self.steps(&mut usage).await {
             Ok(ending) => ending,
@@ -138,9 +138,9 @@ impl RunningTurn {
                 self.asked.push(CallAnswer::Permission { call: call.call.id, granted, reason });
                 continue;
             }
-            let says = if granted { ClientDecision::Yes } else { ClientDecision::No { reason } };
+            let decision = if granted { ClientDecision::Yes } else { ClientDecision::No { reason } };
             let offered = self.session.settings.tool(call.call.name.as_str()).is_some();
-            self.answer_permission(call, says, offered).await?;
+            self.answer_permission(call, decision, offered).await?;
         }
         for number in 0..self.conversations.runtime.limits().steps {
             if let Some(ending) = self.interrupted() {
@@ -160,15 +160,15 @@ impl RunningTurn {
     async fn answer_permission(
         &mut self,
         pending: PendingCall,
-        says: ClientDecision,
+        decision: ClientDecision,
         offered: bool,
     ) -> Result<(), EngineError> {
-        let place = self.place(&pending.call.id);
-        match self.call(pending.call, says, offered, Some(place)).await? {
-            StepCallOutcome::Ended { call, content } => {
+        let target = self.result_target(&pending.call.id);
+        match self.call(pending.call, decision, offered, Some(target)).await? {
+            StepCallState::Ended { call, content } => {
                 self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
             }
-            StepCallOutcome::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
+            StepCallState::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
         }
     }
 
@@ -199,8 +199,8 @@ impl RunningTurn {
     }
 
     /// Commits the end, then reports it to the readers.
-    async fn end(self, ending: TurnEnding, usage: Option<Usage>) -> Option<UnstoredEnd> {
-        let stop = Stop {
+    async fn end(self, ending: TurnEnding, usage: Option<Usage>) -> Option<UnstoredTurnEnd> {
+        let stop = TurnOutcome {
             stop_reason: ending.reason,
             turn_id: turn_id(&self.turn.session, self.turn.number),
             cancelled: ending.cancelled,
@@ -212,7 +212,7 @@ impl RunningTurn {
             tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
         let changes = self.end_changes(ending.last.as_ref(), &ending.pending, &stop, self.conversations.runtime.now());
-        let on_disk = match self.conversations.store.commit(changes).await {
+        let on_disk = match self.conversations.runtime.commit(changes).await {
             Ok(()) => true,
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => false,
             Err(error) => {
@@ -238,13 +238,13 @@ impl RunningTurn {
 
     /// Reports to the readers that the turn failed because it could not be stored. They do not wait for the store,
     /// which may be full for hours.
-    fn end_unstored(self, usage: Option<Usage>) -> UnstoredEnd {
+    fn end_unstored(self, usage: Option<Usage>) -> UnstoredTurnEnd {
         let Self { conversations, turn, served, began, .. } = self;
-        let stop = UnstoredEnd::stop(&turn, usage);
+        let stop = UnstoredTurnEnd::stop(&turn, usage);
         tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
         conversations.runtime.meter().turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
         turn.write(|log| log.stopped(&stop));
-        UnstoredEnd::new(conversations, turn, stop)
+        UnstoredTurnEnd::new(conversations, turn, stop)
     }
 
     /// Changes that end the turn: last message, pending calls, stop reason and event log.
@@ -252,17 +252,17 @@ impl RunningTurn {
         &self,
         last: Option<&StoredMessage>,
         pending: &[PendingCall],
-        stop: &Stop,
+        stop: &TurnOutcome,
         at: Timestamp,
     ) -> Vec<Change> {
         let mut changes = Vec::with_capacity(3);
-        changes.extend(last.map(|last| self.appended(last.clone())));
+        changes.extend(last.map(|last| self.append_change(last.clone())));
         let (session, number) = (self.turn.session.clone(), self.turn.number);
         if !pending.is_empty() {
-            changes.push(Change::SetPending { session: session.clone(), pending: pending.to_vec() });
+            changes.push(SessionChange::SetPending { session: session.clone(), pending: pending.to_vec() }.into());
         }
         let events = self.turn.read(|log| log.to_bytes_stopped(stop));
-        changes.push(Change::EndTurn { session, number, at, stop: stop.clone(), events });
+        changes.push(SessionChange::EndTurn { session, number, at, stop: stop.clone(), events }.into());
         changes
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::agent::Run;
+use nuncio_core::agent::RunSpec;
 use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
@@ -12,7 +12,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::session::ToolRef;
 use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
-use super::{Idempotency, LiveTurn, NewSession, PermissionPrompts, SettingsPatch, TurnRequest};
+use super::{IdempotencyKey, LiveTurn, NewSession, PermissionPrompts, SettingsPatch, TurnRequest};
 use crate::access::Caller;
 use crate::converse::Conversations;
 use crate::error::EngineError;
@@ -24,9 +24,9 @@ impl Conversations {
         &self,
         caller: &Caller,
         served: &PublishedAgent,
-        once: Option<Idempotency>,
+        once: Option<IdempotencyKey>,
     ) -> Result<SessionId, EngineError> {
-        let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, Run::Human(_)));
+        let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, RunSpec::Human(_)));
         let tools = usable.map(|tool| ToolRef { name: tool.name.clone(), trust: Some(true) }).collect();
         let new = NewSession {
             agent: served.agent.name.to_string(),
@@ -43,7 +43,7 @@ impl Conversations {
         session: &str,
         text: impl Into<String>,
         protocol: Protocol,
-        once: Option<Idempotency>,
+        once: Option<IdempotencyKey>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
         let request = TurnRequest {
             input: TurnInput::User(Message::user(text)),

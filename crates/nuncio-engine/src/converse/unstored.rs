@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::event::EventLog;
-use nuncio_core::turn::{Stop, StopReason, TurnError, TurnState, Usage, turn_id};
+use nuncio_core::turn::{StopReason, TurnError, TurnOutcome, TurnState, Usage, turn_id};
 
 use super::live::LiveTurn;
 use crate::converse::Conversations;
@@ -15,21 +15,21 @@ use crate::error::EngineError;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// A turn that ended for its readers but still runs in the store.
-pub(super) struct UnstoredEnd {
+pub(super) struct UnstoredTurnEnd {
     conversations: Arc<Conversations>,
     turn: Arc<LiveTurn>,
-    stop: Stop,
+    stop: TurnOutcome,
 }
 
-impl UnstoredEnd {
-    pub(super) fn new(conversations: Arc<Conversations>, turn: Arc<LiveTurn>, stop: Stop) -> Self {
+impl UnstoredTurnEnd {
+    pub(super) fn new(conversations: Arc<Conversations>, turn: Arc<LiveTurn>, stop: TurnOutcome) -> Self {
         Self { conversations, turn, stop }
     }
 
-    pub(super) fn stop(turn: &LiveTurn, usage: Option<Usage>) -> Stop {
+    pub(super) fn stop(turn: &LiveTurn, usage: Option<Usage>) -> TurnOutcome {
         let message = "the server cannot use its store now and could not store the end of the turn; \
                        what was stored before is in the history";
-        Stop {
+        TurnOutcome {
             stop_reason: StopReason::Error,
             turn_id: turn_id(&turn.session, turn.number),
             cancelled: false,
@@ -60,12 +60,12 @@ impl UnstoredEnd {
 
 impl Conversations {
     /// Ends a turn in the store as its readers saw it, and closes its open calls.
-    async fn close_unstored(&self, live: &LiveTurn, stop: &Stop) -> Result<(), EngineError> {
+    async fn close_unstored(&self, live: &LiveTurn, stop: &TurnOutcome) -> Result<(), EngineError> {
         let Some(turn) = self.store.turn(&live.session, live.number).await? else { return Ok(()) };
         if turn.state != TurnState::Running {
             return Ok(());
         }
-        let calls = self.store.started_calls().await?;
+        let calls = self.call_store.started_calls().await?;
         let events = live.read(EventLog::to_bytes);
         self.close_turn(&turn, calls.iter().filter(|call| call.belongs_to(&turn)).collect(), stop.clone(), Some(events))
             .await

@@ -14,8 +14,7 @@ pub struct CatalogueQuery<const FILTERS: usize> {
     pub limit: usize,
 }
 
-/// Default page size.
-const PAGE: usize = 100;
+const DEFAULT_PAGE_SIZE: usize = 100;
 /// Maximum page size.
 const MAX_PAGE: usize = 1000;
 /// Maximum length of a parameter in bytes.
@@ -32,8 +31,12 @@ impl<const FILTERS: usize> CatalogueQuery<FILTERS> {
         parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
         names: [&str; FILTERS],
     ) -> Result<Self, String> {
-        let mut query =
-            Self { words: Vec::new(), filters: std::array::from_fn(|_| Vec::new()), cursor: None, limit: PAGE };
+        let mut query = Self {
+            words: Vec::new(),
+            filters: std::array::from_fn(|_| Vec::new()),
+            cursor: None,
+            limit: DEFAULT_PAGE_SIZE,
+        };
         for (name, value) in parameters {
             let filter = names.iter().position(|known| *known == name);
             if value.len() > MAX_TEXT && (name == "q" || filter.is_some()) {

@@ -17,7 +17,7 @@ const MAX_TEXT: usize = 2000;
 /// A protocol definition: methods, their schemas, examples and test cases. Every value has passed validation; no
 /// field can contain anything executable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written")]
+#[serde(try_from = "UncheckedBlueprint")]
 pub struct Blueprint {
     pub description: String,
     pub methods: Vec<BlueprintMethod>,
@@ -65,16 +65,16 @@ pub enum ExpectedValidity {
 /// A blueprint before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct UncheckedBlueprint {
     description: String,
-    methods: Vec<WrittenMethod>,
+    methods: Vec<UncheckedMethod>,
     examples: Vec<BlueprintExample>,
     test_cases: Vec<TestCase>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenMethod {
+struct UncheckedMethod {
     name: String,
     #[serde(default)]
     description: String,
@@ -100,7 +100,8 @@ impl Blueprint {
         if value.to_string().len() > MAX_BYTES {
             return Err(vec![fault("", format!("larger than {MAX_BYTES} bytes"))]);
         }
-        let written: Written = serde_json::from_value(value).map_err(|error| vec![fault("", error.to_string())])?;
+        let written: UncheckedBlueprint =
+            serde_json::from_value(value).map_err(|error| vec![fault("", error.to_string())])?;
         written.check()
     }
 
@@ -156,7 +157,7 @@ impl Blueprint {
     }
 }
 
-impl Written {
+impl UncheckedBlueprint {
     fn check(self) -> Result<Blueprint, Vec<SchemaViolation>> {
         let mut faults = Vec::new();
         let mut text = |pointer: String, text: &str| {
@@ -218,10 +219,10 @@ impl Written {
     }
 }
 
-impl TryFrom<Written> for Blueprint {
+impl TryFrom<UncheckedBlueprint> for Blueprint {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Self, String> {
+    fn try_from(written: UncheckedBlueprint) -> Result<Self, String> {
         let said = |faults: Vec<SchemaViolation>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         written.check().map_err(said)
     }

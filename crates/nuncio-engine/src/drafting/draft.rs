@@ -55,7 +55,7 @@ pub struct ProtocolDraft {
 pub enum DraftSide {
     /// The agent of this server decides, through its operator.
     Us,
-    /// The caller decides.
+    /// The caller who asked for the draft.
     Them,
 }
 

@@ -16,10 +16,10 @@ use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
 /// Attempts: the first, and one more that names the faults.
-const ATTEMPTS: usize = 2;
+const MAX_ATTEMPTS: usize = 2;
 
 /// Prompt for drafting a protocol.
-const DRAFT: &str = r#"Another agent wants something for which you have no interface. Draft a small protocol for it.
+const DRAFT_PROMPT: &str = r#"Another agent wants something for which you have no interface. Draft a small protocol for it.
 
 Answer with one JSON object and nothing else, of exactly this shape:
 {
@@ -68,7 +68,7 @@ impl Drafts {
             Blueprint::read(value)
         };
         let written = self
-            .ask_brain_for_json(caller, BrainQuestion { session, text: format!("{DRAFT}{wanted}"), by }, read)
+            .ask_brain_for_json(caller, BrainQuestion { session, text: format!("{DRAFT_PROMPT}{wanted}"), by }, read)
             .await?;
         written.map_err(|why| {
             tracing::info!(agent = %served.agent.name, %why, "what the brain drafted is no protocol");
@@ -104,7 +104,7 @@ impl Drafts {
     ) -> Result<Result<T, String>, EngineError> {
         let BrainQuestion { session, mut text, by } = asking;
         let mut wrong = String::new();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let turn = self.conversations.begin_unattended_turn(caller, session.as_str(), text, by, None).await?;
             turn.finished().await;
             match turn.answer() {

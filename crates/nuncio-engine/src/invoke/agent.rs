@@ -3,18 +3,17 @@
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, ExecutionFailure};
-use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
 use serde_json::{Map, Value, json};
 
 use super::queue::LiveExecution;
 use crate::access::Caller;
-use crate::converse::Idempotency;
+use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::invoke::Executions;
 use crate::skills::PublishedSkill;
 
-pub(super) const TEXT: &str = "text";
+pub(super) const TEXT_INPUT: &str = "text";
 
 /// Checks that the inputs are exactly one text.
 pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Value>, Vec<SchemaViolation>> {
@@ -22,10 +21,10 @@ pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Val
         |pointer: &str, message: &str| SchemaViolation { pointer: pointer.to_owned(), message: message.to_owned() };
     let mut faults: Vec<_> = inputs
         .keys()
-        .filter(|name| *name != TEXT)
+        .filter(|name| *name != TEXT_INPUT)
         .map(|name| fault(&format!("/{name}"), "there is no such input; the only one is text"))
         .collect();
-    match inputs.get(TEXT) {
+    match inputs.get(TEXT_INPUT) {
         Some(Value::String(text)) if !text.is_empty() => {}
         Some(Value::String(_)) => faults.push(fault("/text", "it is empty")),
         Some(_) => faults.push(fault("/text", "it is not a string")),
@@ -38,7 +37,7 @@ impl Executions {
     /// Deletes the temporary session that a stopped process left.
     pub(super) async fn delete_left_conversation(&self, execution: &Execution) -> Result<(), EngineError> {
         let owner = &execution.order.caller.principal;
-        match self.store.idempotency_record(owner, "sessions", execution.id.as_str()).await? {
+        match self.conversations.store.idempotency_record(owner, "sessions", execution.id.as_str()).await? {
             Some(left) => self.conversations.delete_session(&Caller::new(owner.clone()), left.session.as_str()).await,
             None => Ok(()),
         }
@@ -51,13 +50,15 @@ impl Executions {
         offered: &PublishedSkill,
         caller: &Caller,
     ) -> Result<Result<Value, ExecutionFailure>, EngineError> {
-        let text = execution.order.inputs.get(TEXT).and_then(Value::as_str).unwrap_or_default();
+        let text = execution.order.inputs.get(TEXT_INPUT).and_then(Value::as_str).unwrap_or_default();
         // The execution's id is the idempotency key, so that the session is found after a crash.
-        let idempotency = Idempotency { key: execution.id.to_string(), body: Digest::ZERO };
+        let idempotency = IdempotencyKey { key: execution.id.to_string(), body: Digest::ZERO };
         let session = self.conversations.open_unattended_session(caller, &offered.served, Some(idempotency)).await?;
         let answer = async {
-            let turn =
-                self.conversations.begin_unattended_turn(caller, session.as_str(), text, Protocol::Skill, None).await?;
+            let turn = self
+                .conversations
+                .begin_unattended_turn(caller, session.as_str(), text, execution.order.protocol, None)
+                .await?;
             self.calls.mark_started(&execution.id, execution.attempt + 1).await;
             tokio::select! {
                 () = turn.finished() => {}
@@ -73,7 +74,7 @@ impl Executions {
                     return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
                 }
             }
-            Ok(turn.answer().map(|said| json!({ TEXT: said })))
+            Ok(turn.answer().map(|said| json!({ TEXT_INPUT: said })))
         }
         .await;
         // The result is stored with the execution; the session is temporary.

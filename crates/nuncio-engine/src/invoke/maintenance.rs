@@ -10,10 +10,10 @@ use nuncio_core::time::Timestamp;
 
 use super::queue::LiveExecution;
 use super::run::{MAX_ATTEMPTS, late};
-use super::submit::LEASE;
+use super::submit::LEASE_DURATION;
 use crate::error::EngineError;
 use crate::invoke::Executions;
-use crate::ports::store::Change;
+use crate::ports::store::{Change, ExecutionChange};
 
 /// Interval between deletions of old executions.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
@@ -34,13 +34,16 @@ impl Executions {
             self.runner.end_leftovers(&begun).await;
         }
         for some in left.chunks(AT_ONCE) {
-            let claim = |(execution, held): &(Execution, ExecutionLease)| Change::ClaimExecution {
-                id: execution.id.clone(),
-                attempt: execution.attempt,
-                from: held.owner.clone(),
-                lease: self.lease(),
+            let claim = |(execution, held): &(Execution, ExecutionLease)| {
+                ExecutionChange::Claim {
+                    id: execution.id.clone(),
+                    attempt: execution.attempt,
+                    from: held.owner.clone(),
+                    lease: self.lease(),
+                }
+                .into()
             };
-            self.store.commit(some.iter().map(claim).collect()).await?;
+            self.runtime.commit(some.iter().map(claim).collect()).await?;
             for (execution, _) in some {
                 self.resume_execution(execution.clone()).await?;
             }
@@ -73,7 +76,7 @@ impl Executions {
     }
 
     async fn maintenance_loop(&self) {
-        let mut renew = self.runtime.now().after(LEASE / 3);
+        let mut renew = self.runtime.now().after(LEASE_DURATION / 3);
         let mut forget = self.runtime.now();
         loop {
             let now = self.runtime.now();
@@ -84,9 +87,9 @@ impl Executions {
                 }
             }
             if now >= renew {
-                renew = now.after(LEASE / 3);
+                renew = now.after(LEASE_DURATION / 3);
                 if self.queue.open() > 0 {
-                    self.commit_or_log(Change::RenewLeases(self.lease())).await;
+                    self.commit_or_log(ExecutionChange::RenewLeases(self.lease()).into()).await;
                 }
             }
             if now >= forget {
@@ -107,13 +110,13 @@ impl Executions {
     /// Deletes expired executions in batches, so that other commits wait only briefly.
     pub(super) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
         while self.store.is_any_execution_to_forget(now).await? {
-            self.store.commit(vec![Change::ForgetExecutions { at: now, limit: AT_ONCE }]).await?;
+            self.runtime.commit_one(ExecutionChange::Forget { at: now, limit: AT_ONCE }).await?;
         }
         Ok(())
     }
 
     async fn commit_or_log(&self, change: Change) {
-        if let Err(error) = self.store.commit(vec![change]).await {
+        if let Err(error) = self.runtime.commit_one(change).await {
             tracing::error!(%error, "execution maintenance failed");
         }
     }

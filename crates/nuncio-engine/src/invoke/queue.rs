@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nuncio_core::agent::{Run, Tool};
+use nuncio_core::agent::{RunSpec, Tool};
 use nuncio_core::execution::{AcceptedInvocation, Execution, ExecutionState};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
@@ -31,7 +31,7 @@ pub struct ExecutionLimits {
     pub running_per_skill: usize,
     /// Maximum number of concurrent executions per caller.
     pub running_per_caller: usize,
-    /// Default timeout.
+    /// Timeout of an execution whose skill declares none.
     pub timeout: Duration,
     /// Default retention of ended executions.
     pub keep: Duration,
@@ -52,10 +52,10 @@ impl Default for ExecutionLimits {
 }
 
 /// Slots for human work, which people do in their own time.
-const PEOPLE: usize = usize::MAX;
+const HUMAN_SLOTS: usize = usize::MAX;
 
 /// Number of ended executions kept in memory, because callers usually read the result soon.
-const ENDED: usize = 256;
+const MAX_ENDED_IN_MEMORY: usize = 256;
 
 /// Approximate maximum size of such an execution.
 const ENDED_BYTES: usize = 4096;
@@ -84,7 +84,7 @@ impl Concurrency {
 
 /// Whether the tool ends immediately: a fixed answer without scope or approval.
 fn is_instant(tool: &Tool) -> bool {
-    matches!(tool.run, Run::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
+    matches!(tool.run, RunSpec::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
 }
 
 /// An unfinished execution of this process; waiters may keep it longer.
@@ -112,7 +112,7 @@ impl LiveExecution {
         Arc::new(Self { id, order, execution, offered, cancel, room, moved: Notify::new() })
     }
 
-    /// Current stored state.
+    /// The execution in its current state.
     pub(crate) fn now(&self) -> Execution {
         lock(&self.execution).clone()
     }
@@ -188,26 +188,26 @@ pub enum QueueLimitReached {
 #[derive(Debug)]
 pub(crate) struct ExecutionQueue {
     limits: ExecutionLimits,
-    inner: Mutex<Inner>,
+    inner: Mutex<QueueState>,
     /// Notified when an execution starts to wait.
     pub(crate) entered: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct QueueState {
     live: HashMap<ExecutionId, Arc<LiveExecution>>,
     /// Ended executions that are still kept in `live`, oldest first.
     ended: VecDeque<ExecutionId>,
     /// Reserved or accepted executions that are not over.
     open: usize,
-    lanes: HashMap<SkillId, Lane>,
+    lanes: HashMap<SkillId, SkillLane>,
     callers: HashMap<Principal, CallerShare>,
     /// Waiting executions by deadline.
     deadlines: BTreeSet<(Timestamp, ExecutionId)>,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct SkillLane {
     open: usize,
     running: usize,
     places: usize,
@@ -368,18 +368,18 @@ impl ExecutionQueue {
 
     fn places(&self, room: Concurrency) -> usize {
         match room {
-            Concurrency::Endless => PEOPLE,
+            Concurrency::Endless => HUMAN_SLOTS,
             Concurrency::Places(places) => places,
             Concurrency::Usual => self.limits.running_per_skill,
         }
     }
 }
 
-impl Inner {
+impl QueueState {
     /// Keeps an ended execution findable for a while.
     fn keep(&mut self, id: &ExecutionId) {
         self.ended.push_back(id.clone());
-        if self.ended.len() > ENDED
+        if self.ended.len() > MAX_ENDED_IN_MEMORY
             && let Some(oldest) = self.ended.pop_front()
         {
             self.live.remove(&oldest);
@@ -457,7 +457,7 @@ impl Inner {
         let lane = self.lanes.get(skill).filter(|lane| lane.running < lane.places)?;
         let callers = lane.waiting.iter().filter(|(caller, _)| {
             // Human work does not count towards the caller's limit either.
-            lane.places == PEOPLE || self.callers.get(*caller).is_none_or(|share| share.running < per_caller)
+            lane.places == HUMAN_SLOTS || self.callers.get(*caller).is_none_or(|share| share.running < per_caller)
         });
         callers.filter_map(|(_, waiting)| waiting.first()).min().cloned()
     }

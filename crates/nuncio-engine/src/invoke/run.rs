@@ -16,7 +16,7 @@ use super::queue::{LiveExecution, ends};
 use crate::call::{CallOutcome, ClientDecision, PendingInsert, ToolCallRequest};
 use crate::error::EngineError;
 use crate::invoke::Executions;
-use crate::ports::store::{Change, Conflict, ExecutionAttempt, ResultTarget, StoreError};
+use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget, StoreError};
 use crate::skills::PublishedSkill;
 
 /// Maximum number of program starts when the server crashes repeatedly. Attempts interrupted before the program started
@@ -51,7 +51,7 @@ impl Executions {
     pub(super) async fn run_one(
         &self,
         live: &Arc<LiveExecution>,
-        entry: Option<&PendingInsert>,
+        pending_insert: Option<&PendingInsert>,
     ) -> Vec<Arc<LiveExecution>> {
         let order = live.order();
         let (trace, traceparent) = (order.trace.trace_id.as_deref(), order.trace.traceparent.as_deref());
@@ -59,7 +59,7 @@ impl Executions {
         async {
             let mut failures = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30)).start();
             loop {
-                match self.attempt(live, entry).await {
+                match self.attempt(live, pending_insert).await {
                     Ok(AttemptEnd::Over(state, at)) => {
                         live.update(|execution| ends(execution, state, at));
                         break;
@@ -67,7 +67,7 @@ impl Executions {
                     Ok(AttemptEnd::Left) => break,
                     Ok(AttemptEnd::Again(after)) => self.pause(live, after).await,
                     // The submitter got the error.
-                    Err(_) if entry.is_some_and(PendingInsert::is_refused) => break,
+                    Err(_) if pending_insert.is_some_and(PendingInsert::is_refused) => break,
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
@@ -110,29 +110,35 @@ impl Executions {
         }
     }
 
-    async fn attempt(&self, live: &LiveExecution, entry: Option<&PendingInsert>) -> Result<AttemptEnd, EngineError> {
+    async fn attempt(
+        &self,
+        live: &LiveExecution,
+        pending_insert: Option<&PendingInsert>,
+    ) -> Result<AttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
             return match self.runtime.closed().is_cancelled() {
                 true => Ok(AttemptEnd::Left),
-                false => self.give_up(entry, &execution, crate::call::cancelled()).await,
+                false => self.give_up(pending_insert, &execution, crate::call::cancelled()).await,
             };
         }
         let deadline = execution.order.deadline();
         if self.runtime.now() >= deadline {
-            return self.give_up(entry, &execution, late(&execution)).await;
+            return self.give_up(pending_insert, &execution, late(&execution)).await;
         }
         if self.runtime.is_closing() {
             return Ok(AttemptEnd::Left);
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
             let message = format!("the skill {} is no longer offered here", execution.order.skill);
-            return self.give_up(entry, &execution, ExecutionFailure { code: Code::SkillNotFound, message }).await;
+            return self
+                .give_up(pending_insert, &execution, ExecutionFailure { code: Code::SkillNotFound, message })
+                .await;
         };
         match &execution.order.target {
-            InvocationTarget::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
+            InvocationTarget::Tool(tool) => self.run_tool(live, pending_insert, &execution, offered, tool).await,
             InvocationTarget::Agent => {
-                self.calls.ensure_committed(entry).await?;
+                self.calls.ensure_committed(pending_insert).await?;
                 // Boxed, so that other attempts' futures stay small.
                 Box::pin(self.run_agent(live, &execution, offered)).await
             }
@@ -142,7 +148,7 @@ impl Executions {
     async fn run_tool(
         &self,
         live: &LiveExecution,
-        entry: Option<&PendingInsert>,
+        pending_insert: Option<&PendingInsert>,
         execution: &Execution,
         offered: &PublishedSkill,
         tool: &ToolName,
@@ -150,30 +156,30 @@ impl Executions {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let retry = offered.skill().retry;
-        let place = ExecutionAttempt {
+        let stored_attempt = ExecutionAttempt {
             execution: execution.id.clone(),
             attempt,
             may_retry: retry.is_some_and(|retry| attempt < retry.max_attempts),
             keep_ms: execution.order.keep_ms,
             callback: execution.order.callback.is_some(),
         };
-        let began = |at| began(live, at);
+        let on_start = |at| mark_running(live, at);
         let called = self
             .calls
             .call(ToolCallRequest {
                 caller,
                 protocol: execution.order.protocol,
-                served: &offered.served,
+                published: &offered.served,
                 id: execution.call_id(attempt),
                 tool: tool.clone(),
                 arguments: execution.order.inputs.clone(),
                 offered: true,
                 client: ClientDecision::NotAsked,
                 turn: None,
-                place: Some(ResultTarget::Execution(place)),
-                entry,
+                target: Some(ResultTarget::Execution(stored_attempt)),
+                pending_insert,
                 trace: &execution.order.trace,
-                began: Some(&began),
+                on_start: Some(&on_start),
                 deadline: execution.order.deadline(),
                 cancel: &live.cancel,
             })
@@ -206,14 +212,14 @@ impl Executions {
         let attempt = execution.attempt + 1;
         let at = self.runtime.now();
         let (id, owner) = (execution.id.clone(), self.runtime.process().to_owned());
-        let references = nuncio_core::audit::References::default();
-        let warrant = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
-        let start = Change::StartExecution { id, owner, attempt, at, call: Some(warrant) };
-        match self.store.commit(vec![start]).await {
+        let references = nuncio_core::audit::AuditReferences::default();
+        let authorization = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
+        let start = ExecutionChange::Start { id, owner, attempt, at, call: Some(authorization) };
+        match self.runtime.commit_one(start).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(AttemptEnd::Left),
             other => other?,
         }
-        began(live, at);
+        mark_running(live, at);
         let answer = self.ask_agent(live, execution, offered, caller).await;
         if self.runtime.is_closing() && !matches!(answer, Ok(Ok(_))) {
             return Ok(AttemptEnd::Left);
@@ -229,11 +235,11 @@ impl Executions {
 
     async fn give_up(
         &self,
-        entry: Option<&PendingInsert>,
+        pending_insert: Option<&PendingInsert>,
         execution: &Execution,
         failure: ExecutionFailure,
     ) -> Result<AttemptEnd, EngineError> {
-        self.calls.ensure_committed(entry).await?;
+        self.calls.ensure_committed(pending_insert).await?;
         self.end_execution(execution, ExecutionState::of_failure(failure)).await
     }
 
@@ -246,7 +252,7 @@ impl Executions {
             keep_ms: execution.order.keep_ms,
             callback: execution.order.callback.is_some(),
         };
-        match self.store.commit(self.calls.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
+        match self.runtime.commit(self.calls.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => Ok(AttemptEnd::Left),
             other => {
                 other?;
@@ -268,7 +274,7 @@ impl Executions {
 }
 
 /// Marks in memory that an attempt began.
-fn began(live: &LiveExecution, at: Timestamp) {
+fn mark_running(live: &LiveExecution, at: Timestamp) {
     live.update(|execution| {
         if let Err(illegal) = execution.begin(at) {
             tracing::error!(id = %execution.id, %illegal, "an execution that is over was begun");

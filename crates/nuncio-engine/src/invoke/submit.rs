@@ -16,17 +16,16 @@ use super::agent;
 use super::queue::{LiveExecution, QueueLimitReached};
 use crate::access::Caller;
 use crate::call::{CommitReceiver, NotifyWhen, PendingInsert};
-use crate::converse::Idempotency;
+use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::invoke::Executions;
 use crate::ports::entropy::timed_name;
 use crate::ports::store::{Conflict, StoreError};
-use crate::skills::{AccessDenied, PublishedSkill};
+use crate::skills::{PublishedSkill, SkillPermit};
 
 /// Request to execute a skill.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
-    pub skill: String,
     pub protocol: Protocol,
     pub inputs: Map<String, Value>,
     pub priority: Priority,
@@ -36,7 +35,7 @@ pub struct Submission {
     pub trace: TraceIds,
     /// URL that is called when the execution ends.
     pub callback: Option<Url>,
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<IdempotencyKey>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +49,6 @@ pub struct SubmittedExecution {
 /// Why an execution was not accepted. Nothing was stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SubmitError {
-    AccessDenied(AccessDenied),
     Inputs(Vec<SchemaViolation>),
     Full(QueueLimitReached),
     Engine(EngineError),
@@ -63,62 +61,48 @@ impl<E: Into<EngineError>> From<E> for SubmitError {
 }
 
 impl Executions {
-    /// Accepts an execution. It is stored when this returns and will reach an end state.
+    /// Accepts an execution. It is stored when this returns and will reach an end state. With `until` this waits until
+    /// the execution is over or that time.
     pub async fn submit(
         self: &Arc<Self>,
-        caller: &Caller,
-        submission: Submission,
-    ) -> Result<SubmittedExecution, SubmitError> {
-        self.submit_and_wait(caller, submission, None).await
-    }
-
-    /// Like [`Executions::submit`], but waits until the execution is over or `until`.
-    pub async fn submit_until(
-        self: &Arc<Self>,
-        caller: &Caller,
-        submission: Submission,
-        until: Timestamp,
-    ) -> Result<SubmittedExecution, SubmitError> {
-        let submitted = self.submit_and_wait(caller, submission, Some(until)).await?;
-        if !submitted.again {
-            return Ok(submitted);
-        }
-        let execution = self.execution_until(caller, submitted.execution.id.as_str(), until).await?;
-        Ok(SubmittedExecution { execution, again: true })
-    }
-
-    async fn submit_and_wait(
-        self: &Arc<Self>,
-        caller: &Caller,
+        permit: &SkillPermit,
         submission: Submission,
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, SubmitError> {
-        let offered = self
-            .skills
-            .skill(Some(caller), &submission.skill)
-            .ok_or(SubmitError::AccessDenied(AccessDenied::NotFound))?;
-        self.skills.may_use(caller, &offered).map_err(SubmitError::AccessDenied)?;
+        let submitted = self.submit_once(permit, submission, until).await?;
+        let Some(until) = until.filter(|_| submitted.again) else { return Ok(submitted) };
+        let execution = self.execution_until(&permit.caller, submitted.execution.id.as_str(), until).await?;
+        Ok(SubmittedExecution { execution, again: true })
+    }
+
+    /// Accepts an execution, or finds that of an earlier request with the same key.
+    async fn submit_once(
+        self: &Arc<Self>,
+        SkillPermit { caller, offered }: &SkillPermit,
+        submission: Submission,
+        until: Option<Timestamp>,
+    ) -> Result<SubmittedExecution, SubmitError> {
         if self.runtime.is_closing() {
             let message = "the server is stopping; try again in a moment";
             return Err(SubmitError::Engine(EngineError::new(Code::ShuttingDown, message)));
         }
-        if let Some(before) = self.submitted_before(caller, &offered, submission.idempotency.as_ref()).await? {
+        if let Some(before) = self.submitted_before(caller, offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
         }
         self.runtime.check_quota(caller).await?;
         let idempotency = submission.idempotency.clone();
-        let order = self.order(caller, &offered, submission)?;
+        let order = self.order(caller, offered, submission)?;
         let id = ExecutionId::parse(&timed_name(self.runtime.entropy(), "exe_", self.runtime.now()))
             .map_err(EngineError::from)?;
         let execution = Execution::accepted(id, order);
         let (who, skill) = (&execution.order.caller.principal, &execution.order.skill);
 
         self.queue.reserve(who, skill).map_err(SubmitError::Full)?;
-        match self.accept(execution, Arc::clone(&offered), idempotency.clone(), until).await {
+        match self.accept(execution, Arc::clone(offered), idempotency.clone(), until).await {
             Ok(execution) => Ok(SubmittedExecution { execution, again: false }),
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
-                let before = self.submitted_before(caller, &offered, idempotency.as_ref()).await?;
+                let before = self.submitted_before(caller, offered, idempotency.as_ref()).await?;
                 before.ok_or_else(|| EngineError::new(Code::Internal, "the execution id was taken").into())
             }
             Err(error) => Err(error.into()),
@@ -131,30 +115,30 @@ impl Executions {
         self: &Arc<Self>,
         execution: Execution,
         offered: Arc<PublishedSkill>,
-        idempotency: Option<Idempotency>,
+        idempotency: Option<IdempotencyKey>,
         until: Option<Timestamp>,
     ) -> Result<Execution, StoreError> {
         let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
         let live = LiveExecution::new(execution.clone(), Some(offered), self.runtime.closed());
         self.queue.announce(&live);
-        let (entry, accepted) = PendingInsert::new(execution.clone(), self.lease(), idempotency, notify);
-        let entry = Arc::new(entry);
-        let told_by = Arc::downgrade(&entry);
-        self.runtime.tasks().spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), entry));
+        let (pending_insert, accepted) = PendingInsert::new(execution.clone(), self.lease(), idempotency, notify);
+        let pending_insert = Arc::new(pending_insert);
+        let weak_insert = Arc::downgrade(&pending_insert);
+        self.runtime.tasks().spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
         match until {
             None => accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution),
-            Some(until) => self.waited(&live, &told_by, accepted, until).await.map(|()| live.now()),
+            Some(until) => self.wait_until_over(&live, &weak_insert, accepted, until).await.map(|()| live.now()),
         }
     }
 
     /// Background task that stores the execution and runs it if a slot is free.
-    async fn insert_and_run(self: Arc<Self>, live: Arc<LiveExecution>, entry: Arc<PendingInsert>) {
+    async fn insert_and_run(self: Arc<Self>, live: Arc<LiveExecution>, pending_insert: Arc<PendingInsert>) {
         let ready = if self.queue.enter_at_once(&live) {
-            let ready = self.run_one(&live, Some(&entry)).await;
-            entry.notify_committed();
+            let ready = self.run_one(&live, Some(&pending_insert)).await;
+            pending_insert.notify_committed();
             ready
-        } else if self.calls.ensure_committed(Some(&entry)).await.is_ok() {
-            entry.notify_committed();
+        } else if self.calls.ensure_committed(Some(&pending_insert)).await.is_ok() {
+            pending_insert.notify_committed();
             self.queue.enter(&live)
         } else {
             return self.queue.give_up(&live);
@@ -166,23 +150,23 @@ impl Executions {
     }
 
     /// Waits until the execution is over, or until that time but at least until it is stored.
-    async fn waited(
+    async fn wait_until_over(
         &self,
         live: &LiveExecution,
-        entry: &Weak<PendingInsert>,
+        pending_insert: &Weak<PendingInsert>,
         mut accepted: CommitReceiver,
         until: Timestamp,
     ) -> Result<(), StoreError> {
-        let told = tokio::select! {
+        let stored = tokio::select! {
             biased;
-            told = &mut accepted => told,
+            stored = &mut accepted => stored,
             () = self.until_or_closing(until) => {
                 // If its task is gone, the closed channel reports that.
-                entry.upgrade().inspect(|entry| entry.notify_committed());
+                pending_insert.upgrade().inspect(|insert| insert.notify_committed());
                 return accepted.await.unwrap_or_else(|_| given_up());
             }
         };
-        told.unwrap_or_else(|_| given_up())?;
+        stored.unwrap_or_else(|_| given_up())?;
         self.until_over(live, until).await;
         Ok(())
     }
@@ -192,7 +176,7 @@ impl Executions {
         &self,
         caller: &Caller,
         offered: &PublishedSkill,
-        idempotency: Option<&Idempotency>,
+        idempotency: Option<&IdempotencyKey>,
     ) -> Result<Option<SubmittedExecution>, EngineError> {
         let Some(idempotency) = idempotency else { return Ok(None) };
         let skill = &offered.skill().id;
@@ -252,7 +236,7 @@ impl Executions {
     }
 
     pub(crate) fn lease(&self) -> ExecutionLease {
-        ExecutionLease { owner: self.runtime.process().to_owned(), until: self.runtime.now().after(LEASE) }
+        ExecutionLease { owner: self.runtime.process().to_owned(), until: self.runtime.now().after(LEASE_DURATION) }
     }
 }
 
@@ -261,7 +245,7 @@ fn given_up() -> Result<(), StoreError> {
 }
 
 /// Validity of an execution lease after its process stopped renewing it.
-pub(super) const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LEASE_DURATION: Duration = Duration::from_secs(30);
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

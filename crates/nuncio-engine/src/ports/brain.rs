@@ -16,7 +16,7 @@ use crate::converse::LiveTurn;
 
 /// Input of one step of a brain.
 #[derive(Debug, Clone)]
-pub struct Prompt {
+pub struct BrainPrompt {
     pub agent: Arc<Agent>,
     /// The conversation so far, compacted to the brain's window.
     pub history: Vec<Message>,
@@ -35,7 +35,7 @@ pub struct OfferedTool {
 
 /// How one brain step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BrainStepEnd {
+pub struct BrainStepStop {
     /// Why the brain stopped. If it made tool calls, `tool_use` and `end_turn` mean the same: the calls run and the
     /// brain continues.
     pub stop: StopReason,
@@ -43,7 +43,7 @@ pub struct BrainStepEnd {
     pub usage: Option<Usage>,
 }
 
-impl BrainStepEnd {
+impl BrainStepStop {
     #[must_use]
     pub fn ended(stop: StopReason) -> Self {
         Self { stop, usage: None }
@@ -65,11 +65,11 @@ pub enum BrainError {
 /// A brain keeps no state between steps and is cancelled by dropping the future.
 #[async_trait]
 pub trait Brain: fmt::Debug + Send + Sync + 'static {
-    /// Runs one step and writes its output to `voice`.
-    async fn think(&self, prompt: Prompt, voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError>;
+    /// Runs one step and writes its output to `writer`.
+    async fn think(&self, prompt: BrainPrompt, writer: &mut BrainWriter) -> Result<BrainStepStop, BrainError>;
 
     /// Summarises messages that no longer fit the context window; `None` if the brain cannot, and they are dropped.
-    async fn summarize(&self, _prompt: Prompt) -> Option<String> {
+    async fn summarize(&self, _prompt: BrainPrompt) -> Option<String> {
         None
     }
 
@@ -89,7 +89,7 @@ pub trait BrainFactory: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct BrainWriter {
     turn: Arc<LiveTurn>,
-    said: BrainOutput,
+    output: BrainOutput,
     since_pause: u32,
     answers: Vec<CallAnswer>,
 }
@@ -107,8 +107,8 @@ pub(crate) struct BrainOutput {
 
 #[derive(Debug)]
 pub(crate) enum OutputPiece {
-    Spoken {
-        voice: OutputKind,
+    Text {
+        kind: OutputKind,
         text: String,
         /// Extra fields that the brain needs back in the history.
         extra: Extra,
@@ -128,7 +128,7 @@ const PAUSE_EVERY: u32 = 256;
 
 impl BrainWriter {
     pub(crate) fn new(turn: Arc<LiveTurn>) -> Self {
-        Self { turn, said: BrainOutput::default(), since_pause: 0, answers: Vec::new() }
+        Self { turn, output: BrainOutput::default(), since_pause: 0, answers: Vec::new() }
     }
 
     /// Writes to a given turn, for running a brain without an engine.
@@ -140,15 +140,15 @@ impl BrainWriter {
     /// The message written so far. Calls without id are numbered by position.
     #[must_use]
     pub fn message(&self) -> Message {
-        let blocks = self.said.pieces.iter().enumerate().map(|(place, piece)| match piece {
-            OutputPiece::Spoken { voice: OutputKind::Text, text, extra } => {
+        let blocks = self.output.pieces.iter().enumerate().map(|(index, piece)| match piece {
+            OutputPiece::Text { kind: OutputKind::Text, text, extra } => {
                 Block::Text { text: text.clone(), extra: extra.clone() }
             }
-            OutputPiece::Spoken { voice: OutputKind::Thinking, text, extra } => {
+            OutputPiece::Text { kind: OutputKind::Thinking, text, extra } => {
                 Block::Thinking { thinking: text.clone(), extra: extra.clone() }
             }
             OutputPiece::Call { id, name, input, extra } => {
-                let nameless = || CallId::parse(&format!("call-{place}")).expect("a number is a call id");
+                let nameless = || CallId::parse(&format!("call-{index}")).expect("a number is a call id");
                 let id = id.clone().unwrap_or_else(nameless);
                 let call = ToolCall { id, name: name.clone(), input: input.clone() };
                 Block::ToolUse { call, extra: extra.clone() }
@@ -159,23 +159,23 @@ impl BrainWriter {
 
     /// Appends text to the brain's output.
     pub async fn text(&mut self, piece: &str) -> Result<(), BrainError> {
-        self.speak(OutputKind::Text, piece).await
+        self.write(OutputKind::Text, piece).await
     }
 
     /// Appends thinking to the brain's output.
     pub async fn thinking(&mut self, piece: &str) -> Result<(), BrainError> {
-        self.speak(OutputKind::Thinking, piece).await
+        self.write(OutputKind::Thinking, piece).await
     }
 
     /// Adds a tool call. All calls are announced when the step ends.
     pub fn call(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
-        self.said.pieces.push(OutputPiece::Call { id, name, input, extra: Extra::new() });
+        self.output.pieces.push(OutputPiece::Call { id, name, input, extra: Extra::new() });
     }
 
     /// Asks the app to allow a call that the brain runs itself, with a tool that is not the agent's. The answer is in
     /// [`Self::answers`] of a later step.
     pub fn ask(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
-        self.said.asked.insert(self.said.pieces.len());
+        self.output.asked.insert(self.output.pieces.len());
         self.call(id, name, input);
     }
 
@@ -188,7 +188,7 @@ impl BrainWriter {
     /// Reports the result of a call that the brain ran itself.
     pub fn result(&mut self, call: CallId, content: Content) -> Result<(), BrainError> {
         self.turn.write(|log: &mut EventLog| log.tool_result(call.as_str(), &content))?;
-        self.said.results.push((call, content));
+        self.output.results.push((call, content));
         Ok(())
     }
 
@@ -205,7 +205,7 @@ impl BrainWriter {
 
     /// Attaches fields, such as a signature, to the last block, so that they are in the history. They are not streamed.
     pub fn keep(&mut self, fields: Extra) {
-        if let Some(OutputPiece::Spoken { extra, .. } | OutputPiece::Call { extra, .. }) = self.said.pieces.last_mut() {
+        if let Some(OutputPiece::Text { extra, .. } | OutputPiece::Call { extra, .. }) = self.output.pieces.last_mut() {
             extra.extend(fields);
         }
     }
@@ -213,18 +213,18 @@ impl BrainWriter {
     /// Whether the client received anything in this step. Until then a brain may start over.
     #[must_use]
     pub fn has_spoken(&self) -> bool {
-        !self.said.pieces.is_empty()
+        !self.output.pieces.is_empty()
     }
 
-    async fn speak(&mut self, voice: OutputKind, piece: &str) -> Result<(), BrainError> {
+    async fn write(&mut self, kind: OutputKind, piece: &str) -> Result<(), BrainError> {
         if piece.is_empty() {
             return Ok(());
         }
         // Readers are woken once, when the brain pauses.
-        self.turn.write_quietly(|log: &mut EventLog| log.delta(voice, piece))?;
-        match self.said.pieces.last_mut() {
-            Some(OutputPiece::Spoken { voice: last, text, .. }) if *last == voice => text.push_str(piece),
-            _ => self.said.pieces.push(OutputPiece::Spoken { voice, text: piece.to_owned(), extra: Extra::new() }),
+        self.turn.write_quietly(|log: &mut EventLog| log.delta(kind, piece))?;
+        match self.output.pieces.last_mut() {
+            Some(OutputPiece::Text { kind: last, text, .. }) if *last == kind => text.push_str(piece),
+            _ => self.output.pieces.push(OutputPiece::Text { kind, text: piece.to_owned(), extra: Extra::new() }),
         }
         self.since_pause += 1;
         if self.since_pause >= PAUSE_EVERY {
@@ -235,6 +235,6 @@ impl BrainWriter {
     }
 
     pub(crate) fn into_output(self) -> BrainOutput {
-        self.said
+        self.output
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::GrantId;
+use nuncio_core::notification::Recipient;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BusNotice {

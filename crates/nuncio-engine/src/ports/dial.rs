@@ -6,14 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use url::Url;
 
-use super::fetch::{FetchError, Trust};
+use super::fetch::{AddressTrust, FetchError};
 
 #[derive(Clone)]
 pub struct DialRequest {
     /// URL to connect to, `http:` or `https:`.
     pub url: Url,
     /// Whether the operator configured the URL or it came from an untrusted source.
-    pub trust: Trust,
+    pub trust: AddressTrust,
     /// Time limit for connecting.
     pub timeout: Duration,
     /// Maximum incoming frame size, in bytes.

@@ -1,11 +1,14 @@
 //! Outgoing HTTP requests.
 
+mod remote_error;
+
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::address;
+use serde_json::{Value, json};
 use url::Url;
 
 #[derive(Clone)]
@@ -15,7 +18,7 @@ pub struct FetchRequest {
     pub headers: Vec<(String, String)>,
     pub body: Option<Bytes>,
     /// Whether the operator configured the URL or it came from an untrusted source.
-    pub trust: Trust,
+    pub trust: AddressTrust,
     /// Time limit of the request and its complete response.
     pub timeout: Duration,
     /// Maximum response body size, in bytes.
@@ -31,7 +34,7 @@ impl fmt::Debug for FetchRequest {
 
 /// Origin of a URL, which decides what it may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
+pub enum AddressTrust {
     /// From an agent file or the settings: private addresses are allowed.
     Configured,
     /// From outside: only public addresses, checked after name resolution.
@@ -67,6 +70,20 @@ pub enum FetchError {
     TooLarge { url: String, status: u16, limit: usize },
 }
 
+impl FetchError {
+    /// Machine-readable details of the error.
+    #[must_use]
+    pub fn details(&self) -> Value {
+        match self {
+            Self::Refused { url, why } | Self::Unreachable { url, why } => json!({"url": url, "reason": why}),
+            Self::TooSlow { url, limit } => {
+                json!({"url": url, "timeout_ms": u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)})
+            }
+            Self::TooLarge { url, limit, .. } => json!({"url": url, "limit": limit}),
+        }
+    }
+}
+
 /// The host that a user named, which decides how far other URLs are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedHost(Url);
@@ -79,9 +96,9 @@ impl NamedHost {
 
     /// URLs of the named host are trusted like it; all others are untrusted. `https:` never leads to `http:`.
     #[must_use]
-    pub fn trust(&self, url: &Url) -> Trust {
+    pub fn trust(&self, url: &Url) -> AddressTrust {
         let no_weaker = url.scheme() == "https" || self.0.scheme() == "http" || address::is_local(url);
-        if self.is_host_of(url) && no_weaker { Trust::Configured } else { Trust::Stranger }
+        if self.is_host_of(url) && no_weaker { AddressTrust::Configured } else { AddressTrust::Stranger }
     }
 
     /// Whether the URL is on the named host; all names of this machine count as one host.

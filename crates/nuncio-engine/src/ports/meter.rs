@@ -7,13 +7,13 @@ use std::time::Duration;
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
-use nuncio_core::turn::Stop;
+use nuncio_core::turn::TurnOutcome;
 
 /// Receives metrics. Implementations must not block.
 pub trait Meter: fmt::Debug + Send + Sync {
     fn turn_began(&self, agent: &AgentName);
     /// A turn ended and is stored.
-    fn turn_ended(&self, agent: &AgentName, stop: &Stop, took: Duration);
+    fn turn_ended(&self, agent: &AgentName, stop: &TurnOutcome, took: Duration);
     /// A call ended. `declared` is false for a tool that the agent does not have: such names are unbounded and must not
     /// become labels.
     fn call_ended(&self, record: &AuditRecord, declared: bool);
@@ -35,7 +35,7 @@ pub struct NoopMeter;
 
 impl Meter for NoopMeter {
     fn turn_began(&self, _agent: &AgentName) {}
-    fn turn_ended(&self, _agent: &AgentName, _stop: &Stop, _took: Duration) {}
+    fn turn_ended(&self, _agent: &AgentName, _stop: &TurnOutcome, _took: Duration) {}
     fn call_ended(&self, _record: &AuditRecord, _declared: bool) {}
     fn execution_ended(&self, _execution: &Execution) {}
     fn stream_opened(&self) {}

@@ -32,6 +32,15 @@ pub struct RunCall {
     pub program_start: StartSignal,
     /// Collects the messages that carry the call to a person's device.
     pub sent: SentMessages,
+    /// Set for tools that people run.
+    pub inbox: Option<Arc<dyn HumanInbox>>,
+}
+
+/// Tasks for people. The inbox withdraws a task at its deadline and when its call is cancelled.
+#[async_trait]
+pub trait HumanInbox: fmt::Debug + Send + Sync {
+    /// Creates the task of a call and waits for its result.
+    async fn run_by_person(&self, call: &RunCall, instructions: String) -> Result<ToolOutput, RunError>;
 }
 
 /// Whether the program of a call has started. A runner reports it when the program runs or its request is about to be
@@ -40,7 +49,7 @@ pub struct RunCall {
 pub struct StartSignal(Option<Arc<SetOnce<()>>>);
 
 impl StartSignal {
-    /// A program start that an execution observes.
+    /// Signal of a program start that an execution waits for.
     #[must_use]
     pub(crate) fn observed() -> Self {
         Self(Some(Arc::new(SetOnce::new())))
@@ -143,9 +152,12 @@ pub enum RunError {
     /// The tool's backend cannot be reached.
     #[error("{0}")]
     Unavailable(String),
-    /// The person or their device refused the call.
+    /// The person or their device refused the call or did not answer.
     #[error("{message}")]
     Refused { code: Code, message: String },
+    /// The call has no outcome: the server stops while a person works on it, or the store failed.
+    #[error("{message}")]
+    NoOutcome { code: Code, message: String },
 }
 
 impl RunError {
@@ -154,7 +166,7 @@ impl RunError {
         match self {
             Self::Failed(_) => Code::ToolFailed,
             Self::Unavailable(_) => Code::ToolUnavailable,
-            Self::Refused { code, .. } => *code,
+            Self::Refused { code, .. } | Self::NoOutcome { code, .. } => *code,
         }
     }
 }

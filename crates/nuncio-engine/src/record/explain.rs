@@ -1,12 +1,14 @@
 //! Explains one call: its audit records, and every record they refer to, each compared with its hash.
 
+use std::borrow::Cow;
+
 use nuncio_core::audit::references::{ApprovalReference, LedgerReference, MessageReference, PermissionSource};
 use nuncio_core::audit::{AuditRecord, ChainBreak, ChainLink};
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{CallId, GrantId};
 use nuncio_core::ledger::{self, LedgerEntry};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Checkpoint;
@@ -21,8 +23,8 @@ const MOST_RECORDS: usize = 20;
 const LEDGER_PAGE: usize = 1000;
 
 /// Everything recorded about a call.
-#[derive(Debug, Clone, Serialize)]
-pub struct Explanation {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CallExplanation {
     pub call: CallId,
     /// Audit records of the call, oldest first.
     pub records: Vec<ExplainedRecord>,
@@ -31,7 +33,7 @@ pub struct Explanation {
     pub chain_broken: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ExplainedRecord {
     pub seq: u64,
     pub record: Value,
@@ -40,21 +42,21 @@ pub struct ExplainedRecord {
 }
 
 /// A record, compared with the hash by which another refers to it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Kind of record: `audit`, `grant`, `ledger`, `approval` or `relay`.
-    pub kept_by: &'static str,
+    /// Kind of record: `audit`, `grant`, `ledger`, `approval`, `relay` or `device`.
+    pub kept_by: Cow<'static, str>,
     pub name: String,
     pub state: EvidenceState,
     /// Content of the record, or its fault.
     pub says: String,
     /// Hashes of the ledger entries, from the first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hashes: Vec<Digest>,
 }
 
 /// Result of comparing a record with its hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvidenceState {
     Holds,
@@ -72,14 +74,14 @@ impl Records {
         call: &CallId,
         checkpoints: &[Checkpoint],
         public_key: &[u8],
-    ) -> Result<Explanation, EngineError> {
+    ) -> Result<CallExplanation, EngineError> {
         let broken = self.verify_audit(checkpoints, public_key).await?.err();
         let links = self.store.audit_links_of(call, MOST_RECORDS).await?;
         let mut records = Vec::with_capacity(links.len());
         for link in links {
             records.push(self.explain_link(&link, broken.as_ref()).await?);
         }
-        Ok(Explanation { call: call.clone(), records, chain_broken: broken.map(|broken| broken.to_string()) })
+        Ok(CallExplanation { call: call.clone(), records, chain_broken: broken.map(|broken| broken.to_string()) })
     }
 
     async fn explain_link(
@@ -121,7 +123,7 @@ impl Records {
             Some(_) => (EvidenceState::Changed, "it is not the grant that the call used".to_owned()),
             None => (EvidenceState::NotKept, "it was used up or revoked".to_owned()),
         };
-        Ok(Evidence { kept_by: "grant", name: id.to_string(), state, says, hashes: Vec::new() })
+        Ok(Evidence { kept_by: "grant".into(), name: id.to_string(), state, says, hashes: Vec::new() })
     }
 
     async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
@@ -130,7 +132,7 @@ impl Records {
             Err(error @ StoreError::Damaged(_)) => {
                 let (name, says) = (reference.id.to_string(), format!("it cannot be read: {error}"));
                 return Ok(Evidence {
-                    kept_by: "approval",
+                    kept_by: "approval".into(),
                     name,
                     state: EvidenceState::Changed,
                     says,
@@ -141,12 +143,12 @@ impl Records {
         };
         let (state, says) = match found {
             Some(approval) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
-                (EvidenceState::Holds, approval.state.word().to_owned())
+                (EvidenceState::Holds, approval.state.as_str().to_owned())
             }
             Some(_) => (EvidenceState::Changed, "it is not the approval that the call used".to_owned()),
             None => (EvidenceState::Missing, "it was removed".to_owned()),
         };
-        Ok(Evidence { kept_by: "approval", name: reference.id.to_string(), state, says, hashes: Vec::new() })
+        Ok(Evidence { kept_by: "approval".into(), name: reference.id.to_string(), state, says, hashes: Vec::new() })
     }
 
     async fn message_evidence(&self, reference: &MessageReference) -> Result<Evidence, EngineError> {
@@ -159,14 +161,19 @@ impl Records {
             Some(digest) => (EvidenceState::Changed, format!("envelope {digest}, but {} was sent", reference.envelope)),
             None => (EvidenceState::NotKept, "another relay has it, or its time is over".to_owned()),
         };
-        Ok(Evidence { kept_by: "relay", name: reference.id.to_string(), state, says, hashes: Vec::new() })
+        Ok(Evidence { kept_by: "relay".into(), name: reference.id.to_string(), state, says, hashes: Vec::new() })
     }
 
     async fn ledger_evidence(&self, reference: &LedgerReference) -> Result<Evidence, EngineError> {
         let LedgerReference { hash, relation, seq } = reference;
         let name = |seq: u64| format!("entry {seq} of {relation}");
-        let evidence =
-            |state, seq, says: String, hashes| Evidence { kept_by: "ledger", name: name(seq), state, says, hashes };
+        let evidence = |state, seq, says: String, hashes| Evidence {
+            kept_by: "ledger".into(),
+            name: name(seq),
+            state,
+            says,
+            hashes,
+        };
         let mut entries: Vec<LedgerEntry> = Vec::new();
         loop {
             let last = entries.last().map_or(0, |entry| entry.seq);
@@ -226,7 +233,7 @@ fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
     let state = if says.is_some() { EvidenceState::Changed } else { EvidenceState::Holds };
     let redacted = if link.redaction.is_some() { ", of the record before a person was taken out" } else { "" };
     let says = says.unwrap_or_else(|| format!("hash {}{redacted}", link.hash));
-    Evidence { kept_by: "audit", name: format!("record {}", link.seq), state, says, hashes: Vec::new() }
+    Evidence { kept_by: "audit".into(), name: format!("record {}", link.seq), state, says, hashes: Vec::new() }
 }
 
 /// First changed entry, going back from the one that the audit record names: each entry contains the hash of the

@@ -9,10 +9,10 @@ use nuncio_core::principal::Principal;
 use ring::signature::Ed25519KeyPair;
 use serde_json::json;
 
-use super::{PAGE, redaction};
+use super::{RECORDS_PER_READ, redaction};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, ConsentChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
+use crate::ports::store::{PersonErasure, RecordChange, RedactedAuditRecord, RedactedLedgerEntry};
 use crate::record::Records;
 
 /// Result of erasing a person.
@@ -62,7 +62,7 @@ impl Records {
             let redaction = Redaction { principals: principals.clone(), ..replaced.clone() };
             let ledger = ledger.take().unwrap_or_default();
             let forgotten = PersonErasure { redaction, at: self.runtime.now(), links, ledger };
-            self.store.commit(vec![Change::ForgetPerson(Box::new(forgotten))]).await?;
+            self.runtime.commit_one(RecordChange::ForgetPerson(Box::new(forgotten))).await?;
             self.access.access_changed().await?;
             // A call that was running may have been recorded meanwhile.
             links = self.redacted_links(&replaced, key).await?;
@@ -75,7 +75,7 @@ impl Records {
             count: Some(redacted),
             ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.runtime.now())
         };
-        self.store.commit(vec![ConsentChange::Record(record).into()]).await?;
+        self.runtime.commit_one(RecordChange::AppendEvent(record)).await?;
         self.store.compact().await?;
         Ok(ForgetReport { pseudonym, redacted, devices })
     }
@@ -88,7 +88,7 @@ impl Records {
     ) -> Result<Vec<RedactedAuditRecord>, EngineError> {
         let (mut redacted, mut seen) = (Vec::new(), 0);
         loop {
-            let links = self.store.audit_links(seen, PAGE).await?;
+            let links = self.store.audit_links(seen, RECORDS_PER_READ).await?;
             let Some(last) = links.last() else { return Ok(redacted) };
             seen = last.seq;
             redacted.extend(links.iter().filter_map(|link| {
@@ -108,13 +108,13 @@ impl Records {
         let mut erased = Vec::new();
         let mut last = None;
         loop {
-            let relations = self.store.relations_of(&replaced.name, last.as_ref(), PAGE).await?;
+            let relations = self.store.relations_of(&replaced.name, last.as_ref(), RECORDS_PER_READ).await?;
             let Some(newest) = relations.last() else { return Ok(erased) };
             last = Some(newest.id.clone());
             for relation in &relations {
                 let mut seen = 0;
                 loop {
-                    let entries = self.store.ledger(&relation.id, seen, PAGE).await?;
+                    let entries = self.store.ledger(&relation.id, seen, RECORDS_PER_READ).await?;
                     let Some(newest) = entries.last() else { break };
                     seen = newest.seq;
                     erased.extend(entries.iter().map(|entry| erase(entry, replaced, key)));

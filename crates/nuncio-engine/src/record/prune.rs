@@ -5,20 +5,20 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
 
-use super::PAGE;
+use super::RECORDS_PER_READ;
 use crate::error::EngineError;
-use crate::ports::store::{Change, ConsentChange};
+use crate::ports::store::{RecordChange, SessionChange};
 use crate::record::Records;
 
 /// Rows deleted per commit, so that other commits wait only briefly.
-const BATCH: usize = 5000;
+const ROWS_PER_COMMIT: usize = 5000;
 
 impl Records {
     /// Last of the leading audit records that ended before a time.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;
         loop {
-            let links = self.store.audit_links(last.map_or(0, |head| head.seq), PAGE).await?;
+            let links = self.store.audit_links(last.map_or(0, |head| head.seq), RECORDS_PER_READ).await?;
             let old = links.iter().take_while(|link| ended_at(link).is_some_and(|at| at < before));
             let (all, old) = (links.len(), old.collect::<Vec<_>>());
             last = old.last().map(|link| ChainHead { seq: link.seq, hash: link.hash }).or(last);
@@ -38,9 +38,9 @@ impl Records {
             before: Some(before),
             ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.runtime.now())
         };
-        self.store.commit(vec![ConsentChange::Record(record).into()]).await?;
+        self.runtime.commit_one(RecordChange::AppendEvent(record)).await?;
         while self.store.audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
-            self.store.commit(vec![Change::PruneAudit { through, limit: BATCH }]).await?;
+            self.runtime.commit_one(RecordChange::Prune { through, limit: ROWS_PER_COMMIT }).await?;
         }
         Ok(count)
     }
@@ -49,7 +49,7 @@ impl Records {
     pub async fn prune_sessions(&self, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let mut count = 0;
         loop {
-            let ids = self.store.idle_sessions(before, PAGE).await?;
+            let ids = self.store.idle_sessions(before, RECORDS_PER_READ).await?;
             if ids.is_empty() {
                 return Ok(count);
             }
@@ -59,8 +59,8 @@ impl Records {
                 before: Some(before),
                 ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.runtime.now())
             };
-            self.store
-                .commit(vec![Change::PruneSessions { ids, before }, ConsentChange::Record(record).into()])
+            self.runtime
+                .commit(vec![SessionChange::Prune { ids, before }.into(), RecordChange::AppendEvent(record).into()])
                 .await?;
             count += found;
         }

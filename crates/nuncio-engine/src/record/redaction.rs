@@ -19,7 +19,7 @@ fn entry_message(entry: &RedactedLedgerEntry) -> Vec<u8> {
     format!("nuncio ledger redaction\n{relation}\n{seq}\n{previous}\n{hash}\n{text}\n").into_bytes()
 }
 
-/// Signs the redacted text of the record with that hash.
+/// Signs the redacted text `record` of the audit record whose original hash is `hash`.
 pub(super) fn sign_link(seq: u64, hash: Digest, record: &str, key: &Ed25519KeyPair) -> String {
     hex(key.sign(&link_message(seq, hash, record)).as_ref())
 }

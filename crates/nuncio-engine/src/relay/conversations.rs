@@ -3,8 +3,8 @@
 use crate::error::EngineError;
 use nuncio_core::Code;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::principal::Principal;
 
 use crate::access::Caller;
@@ -14,7 +14,7 @@ use crate::ports::store::relay::MemberView;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
 use crate::relay::Relay;
 
-const PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewConversation {
@@ -82,7 +82,7 @@ impl Relay {
         after: Option<&ConversationId>,
         limit: usize,
     ) -> Result<Vec<MemberView>, ConsentError> {
-        Ok(self.store.conversations_of(&member(by)?, after, limit.min(PAGE)).await?)
+        Ok(self.store.conversations_of(&member(by)?, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     /// Changes the members of a group: every member may add and leave, only its creator removes others.
@@ -149,8 +149,8 @@ impl Relay {
         let mut changes = vec![read.into()];
         // No notifications in groups, where every read would notify all members.
         if let Some(other) = held.conversation.other(&me) {
-            let happening = Notification::Read { conversation: id.clone(), reader: me.clone(), seq };
-            changes.extend([other, &me].map(|recipient| self.mailbox.mail_change(recipient, happening.clone())));
+            let notification = Notification::Read { conversation: id.clone(), reader: me.clone(), seq };
+            changes.extend([other, &me].map(|recipient| self.mailbox.mail_change(recipient, notification.clone())));
         }
         self.mailbox.commit_and_notify(changes).await?;
         Ok(MemberView { read_seq: seq, ..held })
@@ -160,7 +160,7 @@ impl Relay {
     async fn may_talk(&self, me: &Recipient, members: &[Recipient]) -> Result<(), ConsentError> {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {
-            if self.store.person(name).await?.is_none() {
+            if self.person_store.person(name).await?.is_none() {
                 return Err(ConsentError::new(
                     Code::PersonNotFound,
                     format!("nobody named {name} has an account here"),
@@ -170,7 +170,7 @@ impl Relay {
         for agent in members.iter().filter_map(agent) {
             self.accounts.account(agent).await?;
             let deals = match me {
-                Recipient::Person(me) => self.store.relation_between(me, agent).await?.is_some(),
+                Recipient::Person(me) => self.relation_store.relation_between(me, agent).await?.is_some(),
                 Recipient::Agent(_) => true,
             };
             if !deals {
@@ -179,7 +179,7 @@ impl Relay {
         }
         if let Recipient::Agent(agent) = me {
             for name in people {
-                if self.store.relation_between(name, agent).await?.is_none() {
+                if self.relation_store.relation_between(name, agent).await?.is_none() {
                     return Err(relation_required(agent));
                 }
             }
@@ -189,18 +189,18 @@ impl Relay {
 
     /// Changes that notify the owner and the other member of each of their pair conversations of changed keys.
     pub(crate) async fn key_change_mail(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
-        let mut told = vec![owner.clone()];
+        let mut recipients = vec![owner.clone()];
         let mut after = None;
         loop {
-            let page = self.store.conversations_of(owner, after.as_ref(), PAGE).await?;
-            told.extend(page.iter().filter_map(|held| held.conversation.other(owner)).cloned());
+            let page = self.store.conversations_of(owner, after.as_ref(), MAX_PAGE_SIZE).await?;
+            recipients.extend(page.iter().filter_map(|held| held.conversation.other(owner)).cloned());
             match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.conversation.id.clone()),
+                Some(last) if page.len() == MAX_PAGE_SIZE => after = Some(last.conversation.id.clone()),
                 _ => break,
             }
         }
-        let happening = Notification::KeysChanged { owner: owner.clone() };
-        Ok(told.iter().map(|recipient| self.mailbox.mail_change(recipient, happening.clone())).collect())
+        let notification = Notification::KeysChanged { owner: owner.clone() };
+        Ok(recipients.iter().map(|recipient| self.mailbox.mail_change(recipient, notification.clone())).collect())
     }
 
     fn member_change_mail<'a>(

@@ -2,13 +2,12 @@
 
 use crate::consent::Mailbox;
 use crate::consent::People;
-use crate::ports::Store;
 use crate::relay::Relay;
 use crate::runtime::Runtime;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::{CheckSignature as _, Signature};
 use nuncio_core::time::Timestamp;
 use std::sync::Arc;
@@ -17,9 +16,11 @@ use super::conversations::{agent, member, person};
 use crate::access::{Caller, Credential};
 use crate::consent::{ConsentError, Ed25519};
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
+use crate::ports::store::{
+    AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange, RelayStore, StoreError,
+};
 
-const PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 /// Maximum size of a key backup, in bytes.
 const MAX_BACKUP: usize = 16 * 1024;
@@ -43,7 +44,11 @@ pub struct KeyUploadResult {
 /// Public keys of devices and encrypted backups.
 pub struct DeviceKeys {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn KeyBundleStore>,
+    pub(crate) account_store: Arc<dyn AccountStore>,
+    pub(crate) person_store: Arc<dyn PersonStore>,
+    pub(crate) relation_store: Arc<dyn RelationStore>,
+    pub(crate) relay_store: Arc<dyn RelayStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) people: Arc<People>,
     pub(crate) relay: Arc<Relay>,
@@ -110,11 +115,11 @@ impl DeviceKeys {
             if bundle.keys.device_id != *device {
                 return Err(refused("a device brings its own keys, under its own id"));
             }
-            let enrolled = self.store.device(device).await?;
+            let enrolled = self.person_store.device(device).await?;
             if enrolled.is_none_or(|enrolled| enrolled.key != bundle.keys.signing_key) {
                 return Err(refused("its signing key is not the one the device enrolled with"));
             }
-        } else if self.store.device(&bundle.keys.device_id).await?.is_some() {
+        } else if self.person_store.device(&bundle.keys.device_id).await?.is_some() {
             return Err(refused("its device_id is that of a person's device; choose another"));
         }
         bundle.check(&Ed25519).map_err(|why| refused(&why.to_string()))
@@ -134,7 +139,7 @@ impl DeviceKeys {
         let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
         let id = BundleId { owner: me.clone(), device: device.clone() };
         let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
-        let signer = self.store.device(own).await?.ok_or_else(missing)?;
+        let signer = self.person_store.device(own).await?.ok_or_else(missing)?;
         if own == device || !Ed25519.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
             return Err(refused("the endorsement is not signed by another device of yours"));
         }
@@ -194,7 +199,7 @@ impl DeviceKeys {
                 return Ok(key);
             }
             let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
-            match self.store.commit(vec![take.into()]).await {
+            match self.runtime.commit_one(take).await {
                 // Another request took it.
                 Err(StoreError::Conflict(Conflict::Missing)) => {}
                 other => {
@@ -205,9 +210,9 @@ impl DeviceKeys {
         }
     }
 
-    /// The person who owns the device, or the only agent with a device of that id.
+    /// The person who owns `device`, or the only agent that has a device with this id.
     async fn only_owner_of(&self, device: &DeviceId) -> Result<Option<Recipient>, ConsentError> {
-        if let Some(enrolled) = self.store.device(device).await? {
+        if let Some(enrolled) = self.person_store.device(device).await? {
             return Ok(Some(Recipient::Person(enrolled.person)));
         }
         let mut owners = self.store.bundle_owners(device, 2).await?;
@@ -225,11 +230,11 @@ impl DeviceKeys {
     async fn may_see_keys(&self, by: &Caller, owner: &Recipient) -> Result<(), ConsentError> {
         let me = member(by)?;
         let there = match owner {
-            Recipient::Person(name) => self.store.person(name).await?.is_some(),
-            Recipient::Agent(id) => self.store.account(id).await?.is_some(),
+            Recipient::Person(name) => self.person_store.person(name).await?.is_some(),
+            Recipient::Agent(id) => self.account_store.account(id).await?.is_some(),
         };
         let related = match (agent(&me), person(owner)) {
-            (Some(me), Some(name)) => self.store.relation_between(name, me).await?.is_some(),
+            (Some(me), Some(name)) => self.relation_store.relation_between(name, me).await?.is_some(),
             _ => true,
         };
         if there && (related || me == *owner || self.share_a_conversation(&me, owner).await?) {
@@ -244,12 +249,12 @@ impl DeviceKeys {
     async fn share_a_conversation(&self, me: &Recipient, other: &Recipient) -> Result<bool, EngineError> {
         let mut after = None;
         loop {
-            let page = self.store.conversations_of(me, after.as_ref(), PAGE).await?;
+            let page = self.relay_store.conversations_of(me, after.as_ref(), MAX_PAGE_SIZE).await?;
             if page.iter().any(|held| held.conversation.has(other)) {
                 return Ok(true);
             }
             match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.conversation.id.clone()),
+                Some(last) if page.len() == MAX_PAGE_SIZE => after = Some(last.conversation.id.clone()),
                 _ => return Ok(false),
             }
         }
@@ -261,7 +266,7 @@ impl DeviceKeys {
             return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));
         }
         let at = self.runtime.now();
-        self.store.commit(vec![RelayChange::PutBackup { person: person.clone(), content, at }.into()]).await?;
+        self.runtime.commit_one(RelayChange::PutBackup { person: person.clone(), content, at }).await?;
         Ok(at)
     }
 
@@ -271,7 +276,7 @@ impl DeviceKeys {
     }
 
     pub async fn remove_backup(&self, person: &PersonName) -> Result<(), ConsentError> {
-        match self.store.commit(vec![RelayChange::RemoveBackup(person.clone()).into()]).await {
+        match self.runtime.commit_one(RelayChange::RemoveBackup(person.clone())).await {
             Err(StoreError::Conflict(Conflict::Missing)) => Err(no_backup()),
             other => Ok(other?),
         }

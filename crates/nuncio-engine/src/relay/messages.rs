@@ -6,8 +6,8 @@ use nuncio_core::Code;
 use nuncio_core::conversation::{
     ContentType, ConversationMessage, ConversationType, MessageRef, MsgSubtype, NewMessage, ToolCallClaim,
 };
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::rate::Rate;
 
 use super::conversations::{agent, member, person, relation_required, unknown};
@@ -19,10 +19,10 @@ use crate::ports::store::{Conflict, RelayChange, StoreError};
 use crate::relay::Relay;
 
 /// Maximum page size.
-const PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 /// Messages deleted per commit.
-const FORGET: usize = 500;
+const DELETIONS_PER_COMMIT: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPost {
@@ -77,7 +77,7 @@ impl Relay {
             };
             let stored = self.store.relayed_by_client_id(id, &post.sender, &post.client_id).await?;
             return match (stored, taken) {
-                (Some(posted), _) if !again || posted.post.says_the_same(&post) => Ok(PostReceipt { posted, again }),
+                (Some(posted), _) if !again || posted.post.has_same_content(&post) => Ok(PostReceipt { posted, again }),
                 (Some(_), _) => {
                     let message = format!("{} names another message in this conversation", post.client_id);
                     Err(ConsentError::new(Code::MessageClash, message))
@@ -94,19 +94,19 @@ impl Relay {
             let (person, agent) =
                 (conversation.members.iter().find_map(person), conversation.members.iter().find_map(agent));
             if let (Some(person), Some(agent)) = (person, agent)
-                && self.store.relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
+                && self.relation_store.relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
             {
                 return Err(PostError::Other(relation_required(agent)));
             }
         }
         // Notifies the sender's other devices too if the sender is a person.
-        let told = |one: &&Recipient| **one != post.sender || person(one).is_some();
+        let is_notified = |one: &&Recipient| **one != post.sender || person(one).is_some();
         let change = RelayChange::PostMessage {
             conversation: conversation.id.clone(),
             revision: conversation.revision,
             at: self.runtime.now(),
             post: post.clone(),
-            to: conversation.members.iter().filter(told).cloned().collect(),
+            to: conversation.members.iter().filter(is_notified).cloned().collect(),
         };
         match self.mailbox.commit_and_notify(vec![change.into()]).await {
             Ok(()) => Ok(()),
@@ -134,7 +134,7 @@ impl Relay {
         }
     }
 
-    /// Messages after that number, in order.
+    /// Messages of a conversation with a number above `after`, in order.
     pub async fn messages_after(
         &self,
         by: &Caller,
@@ -143,7 +143,7 @@ impl Relay {
         limit: usize,
     ) -> Result<Vec<ConversationMessage>, ConsentError> {
         self.conversation_for(by, id).await?;
-        Ok(self.store.relayed_after(id, after, limit.min(PAGE)).await?)
+        Ok(self.store.relayed_after(id, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
     /// The message of a notification; `None` once it was deleted.
@@ -175,11 +175,11 @@ impl Relay {
             return claimed(claim);
         }
         let claim = ToolCallClaim { device: device.clone(), at: self.runtime.now() };
-        let happening =
+        let notification =
             Notification::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
         let changes = vec![
             RelayChange::ClaimMessage { place: place.clone(), claim: claim.clone() }.into(),
-            self.mailbox.mail_change(&me, happening),
+            self.mailbox.mail_change(&me, notification),
         ];
         match self.mailbox.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Exists)) => {
@@ -197,11 +197,11 @@ impl Relay {
     pub async fn forget_old_messages(&self) -> Result<(), EngineError> {
         let before = self.runtime.now().before(self.runtime.limits().relay.messages_kept);
         while self.store.is_any_relayed_before(before).await? {
-            self.store.commit(vec![RelayChange::ForgetMessages { before, limit: FORGET }.into()]).await?;
+            self.runtime.commit_one(RelayChange::ForgetMessages { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
         let before = self.runtime.now().before(self.runtime.limits().relay.delivery_log_kept);
-        while self.store.is_any_delivery_logged_before(before).await? {
-            self.store.commit(vec![RelayChange::ForgetDeliveryLog { before, limit: FORGET }.into()]).await?;
+        while self.webhook_store.is_any_delivery_logged_before(before).await? {
+            self.runtime.commit_one(RelayChange::ForgetDeliveryLog { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Relay {
 enum PostError {
     /// The message exists already, or may.
     Again,
-    /// The member list changed.
+    /// The members of the conversation changed since the sender read them.
     Moved,
     Other(ConsentError),
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationType, StreamId};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
@@ -33,15 +33,15 @@ pub const MAX_STREAM_START: usize = 11 * 1024;
 pub const MAX_STREAM_PIECE: usize = 4096 + 16;
 
 /// Maximum open streams per connection.
-const OPEN: usize = 256;
+const MAX_OPEN_STREAMS: usize = 256;
 /// Maximum open streams per conversation.
 const OPEN_THERE: usize = 4;
-/// Maximum duration.
-const LONGEST: Duration = Duration::from_secs(300);
+/// Longest time from the start to the end of a stream.
+const MAX_STREAM_DURATION: Duration = Duration::from_secs(300);
 /// Maximum pause between pieces.
-const SILENCE: Duration = Duration::from_secs(30);
+const MAX_PIECE_PAUSE: Duration = Duration::from_secs(30);
 /// Rate of pieces per stream: 30 a second.
-const PIECES: Rate = Rate { each: Duration::from_millis(33), burst: 60 };
+const PIECE_RATE: Rate = Rate { each: Duration::from_millis(33), burst: 60 };
 /// Rate of pieces per connection: 1000 a second.
 const ALL_PIECES: Rate = Rate { each: Duration::from_millis(1), burst: 1000 };
 /// Interval of the check that the relation still exists.
@@ -121,7 +121,7 @@ struct OpenStreamState {
     seq: u64,
     used: Option<RateUsage>,
     began: Timestamp,
-    heard: Timestamp,
+    last_piece_at: Timestamp,
     looked_up: Timestamp,
 }
 
@@ -155,8 +155,8 @@ impl StreamSender {
         if self.open.contains_key(&stream) {
             return Err(ConsentError::new(Code::MessageClash, format!("{stream} names a stream that is open already")));
         }
-        if self.open.len() >= OPEN {
-            return Err(ConsentError::limit("streams open on this connection", OPEN));
+        if self.open.len() >= MAX_OPEN_STREAMS {
+            return Err(ConsentError::limit("streams open on this connection", MAX_OPEN_STREAMS));
         }
         if self.open.values().filter(|open| open.conversation == *id).count() >= OPEN_THERE {
             return Err(ConsentError::limit("streams open in this conversation", OPEN_THERE));
@@ -177,7 +177,7 @@ impl StreamSender {
             seq: 0,
             used: None,
             began: now,
-            heard: now,
+            last_piece_at: now,
             looked_up: now,
         };
         open.send(
@@ -267,7 +267,7 @@ impl StreamSender {
     }
 
     async fn still_deals(&self, person: &PersonName) -> Result<(), ConsentError> {
-        match self.relay.store.relation_between(person, &self.agent).await? {
+        match self.relay.relation_store.relation_between(person, &self.agent).await? {
             Some(_) => Ok(()),
             None => Err(relation_required(&self.agent)),
         }
@@ -291,8 +291,8 @@ impl Drop for StreamSender {
 impl OpenStreamState {
     /// Sends an update to the subscribers that keep up.
     fn send(&mut self, stream: &StreamId, what: StreamUpdateKind) {
-        let told = StreamUpdate { conversation: self.conversation.clone(), stream: stream.clone(), what };
-        self.subscribers.retain(|subscriber| subscriber.send(&told));
+        let update = StreamUpdate { conversation: self.conversation.clone(), stream: stream.clone(), what };
+        self.subscribers.retain(|subscriber| subscriber.send(&update));
     }
 
     /// Accepts the next piece by number and rate.
@@ -303,18 +303,18 @@ impl OpenStreamState {
             let message = format!("piece {} came where {due} is due; pieces are numbered from one", piece.seq);
             return Err(ConsentError::new(Code::BadRequest, message));
         }
-        let used = PIECES.take(self.used, now).map_err(too_fast)?;
-        (self.seq, self.used, self.heard) = (due, Some(used), now);
+        let used = PIECE_RATE.take(self.used, now).map_err(too_fast)?;
+        (self.seq, self.used, self.last_piece_at) = (due, Some(used), now);
         Ok(())
     }
 
     fn due(&self) -> Timestamp {
-        self.heard.after(SILENCE).min(self.began.after(LONGEST))
+        self.last_piece_at.after(MAX_PIECE_PAUSE).min(self.began.after(MAX_STREAM_DURATION))
     }
 
-    /// Which timeout applies.
+    /// Reason for ending an expired stream: too long, or silent.
     fn over_by(&self) -> StreamAbortReason {
-        match self.began.after(LONGEST) <= self.heard.after(SILENCE) {
+        match self.began.after(MAX_STREAM_DURATION) <= self.last_piece_at.after(MAX_PIECE_PAUSE) {
             true => StreamAbortReason::TooLong,
             false => StreamAbortReason::Silent,
         }

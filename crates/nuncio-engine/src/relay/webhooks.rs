@@ -3,7 +3,6 @@
 
 use crate::consent::AgentLocks;
 use crate::consent::Mailbox;
-use crate::ports::Store;
 use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,21 +12,21 @@ use nuncio_core::account::{Account, AgentConnection};
 use nuncio_core::backoff;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Notification, QueuedNotification, WebhookState};
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::{Notification, QueuedNotification, WebhookState};
 use nuncio_core::time::Timestamp;
 use url::Url;
 
 use crate::error::EngineError;
 use crate::ports::store::relay::{Delivery, DeliveryLog, Webhook};
-use crate::ports::store::{Change, RelayChange};
+use crate::ports::store::{AccountStore, Change, RelayChange, RelayStore, WebhookStore};
 
 mod index;
 mod owner;
 mod secret;
 
 pub(crate) use index::WebhookIndex;
-pub(crate) use owner::Reconnection;
+pub(crate) use owner::ConnectionModeChange;
 pub use owner::{WaitingDelivery, WebhookStatusView};
 pub use secret::WebhookSecret;
 
@@ -37,7 +36,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Pause after each failure; after the last the delivery is given up.
-const PAUSES: [Duration; 8] = [
+const RETRY_PAUSES: [Duration; 8] = [
     Duration::from_secs(5),
     Duration::from_secs(30),
     MINUTE.saturating_mul(5),
@@ -49,13 +48,13 @@ const PAUSES: [Duration; 8] = [
 ];
 
 /// Variation of each pause in percent of it, so that deliveries that failed together do not return together.
-const VARIATION: std::ops::RangeInclusive<u32> = 90..=110;
+const PAUSE_VARIATION_PERCENT: std::ops::RangeInclusive<u32> = 90..=110;
 
 /// Time of uninterrupted failure after which a webhook counts as unreachable.
-const PATIENCE: Duration = HOUR.saturating_mul(72);
+const UNREACHABLE_AFTER: Duration = HOUR.saturating_mul(72);
 
 /// Interval of probes of an unreachable webhook.
-const PROBE: Duration = MINUTE.saturating_mul(5);
+const PROBE_INTERVAL: Duration = MINUTE.saturating_mul(5);
 
 /// Maximum length of a logged outcome, in characters.
 const MAX_OUTCOME: usize = 300;
@@ -79,13 +78,13 @@ pub struct WebhookCall {
 /// Response to a webhook request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryResult {
-    /// Delivered, with this status.
+    /// The webhook accepted the delivery with this HTTP status.
     Arrived(u16),
     /// The endpoint answered 410 Gone; its owner must set a new URL.
     Gone,
-    /// Another status.
+    /// The webhook answered with another HTTP status.
     Refused(u16),
-    /// No response, and why.
+    /// There was no response, for this reason.
     Nothing(String),
     /// The message was deleted before delivery.
     Forgotten,
@@ -94,7 +93,7 @@ pub enum DeliveryResult {
 /// What happens to a delivery after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryOutcome {
-    /// Finished and logged.
+    /// The delivery is finished and logged.
     Over,
     /// Retried at this time, if the webhook is reachable.
     Again(Timestamp),
@@ -115,7 +114,9 @@ pub enum WebhookProbe {
 /// Webhooks of agents and the deliveries that wait for them.
 pub struct Webhooks {
     pub(crate) runtime: Arc<Runtime>,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn WebhookStore>,
+    pub(crate) account_store: Arc<dyn AccountStore>,
+    pub(crate) relay_store: Arc<dyn RelayStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) index: Arc<WebhookIndex>,
     pub(crate) locks: Arc<AgentLocks>,
@@ -194,16 +195,16 @@ impl Webhooks {
         let Some(webhook) = self.store.webhook(agent).await?.filter(|webhook| webhook.state == state) else {
             return Ok(None);
         };
-        let account = self.store.account(agent).await?;
+        let account = self.account_store.account(agent).await?;
         let Some(url) = account.as_ref().and_then(webhook_url).cloned() else {
             // The account has no webhook URL any more.
-            self.store.commit(vec![RelayChange::RemoveWebhook(agent.clone()).into()]).await?;
+            self.runtime.commit_one(RelayChange::RemoveWebhook(agent.clone())).await?;
             self.index.remove(agent);
             return Ok(None);
         };
-        let message = match &delivery.mailed.happening {
+        let message = match &delivery.mailed.notification {
             Notification::Message { conversation, seq } => {
-                self.store.relayed(&MessageRef { conversation: conversation.clone(), seq: *seq }).await?
+                self.relay_store.relayed(&MessageRef { conversation: conversation.clone(), seq: *seq }).await?
             }
             _ => None,
         };
@@ -221,7 +222,8 @@ impl Webhooks {
     ) -> Result<DeliveryOutcome, EngineError> {
         let agent = &call.delivery.agent;
         let _turn = self.locks.enter(agent).await;
-        let (Some(webhook), Some(account)) = (self.store.webhook(agent).await?, self.store.account(agent).await?)
+        let (Some(webhook), Some(account)) =
+            (self.store.webhook(agent).await?, self.account_store.account(agent).await?)
         else {
             return Ok(DeliveryOutcome::Over);
         };
@@ -274,12 +276,12 @@ impl Webhooks {
         let mut after = Webhook { failing_since: Some(since), ..webhook.clone() };
         let mut attempts = tried;
         match webhook.state {
-            WebhookState::Reachable if now >= since.after(PATIENCE) => {
+            WebhookState::Reachable if now >= since.after(UNREACHABLE_AFTER) => {
                 after.state = WebhookState::Unreachable;
-                after.probe_at = Some(now.after(PROBE));
+                after.probe_at = Some(now.after(PROBE_INTERVAL));
             }
             WebhookState::Unreachable => {
-                after.probe_at = Some(now.after(PROBE));
+                after.probe_at = Some(now.after(PROBE_INTERVAL));
                 // Deliveries are not given up while the webhook is unreachable, but one message that is always
                 // refused must not block the others.
                 attempts = if answered_with_status { tried } else { call.delivery.attempts };
@@ -288,7 +290,7 @@ impl Webhooks {
         }
         let outcome = match attempts.checked_sub(1).map(|failed| usize::try_from(failed).unwrap_or(usize::MAX)) {
             None => DeliveryOutcome::Again(now),
-            Some(failed) => match PAUSES.get(failed) {
+            Some(failed) => match RETRY_PAUSES.get(failed) {
                 Some(pause) => DeliveryOutcome::Again(now.after(self.jittered(*pause))),
                 None => DeliveryOutcome::GivenUp,
             },
@@ -320,7 +322,7 @@ impl Webhooks {
     fn jittered(&self, pause: Duration) -> Duration {
         let mut random = [0];
         self.runtime.entropy().fill(&mut random);
-        backoff::vary(pause, VARIATION, random[0])
+        backoff::vary(pause, PAUSE_VARIATION_PERCENT, random[0])
     }
 
     /// The probe of an agent; `None` if none is due.
@@ -337,7 +339,7 @@ impl Webhooks {
             }
             return Ok(None);
         }
-        let account = self.store.account(agent).await?;
+        let account = self.account_store.account(agent).await?;
         if let Some(health) = account.and_then(|account| account.health_check_url) {
             return Ok(Some(WebhookProbe::Health(health)));
         }
@@ -347,19 +349,20 @@ impl Webhooks {
         };
         if call.is_none() {
             // No health URL and nothing to deliver: probe again later.
-            self.probed(agent, Health::Unknown).await?;
+            self.probed(agent, WebhookHealth::Unknown).await?;
         }
         Ok(call.map(|call| WebhookProbe::Call(Box::new(call))))
     }
 
     /// Stores the result of a health check.
     pub async fn health_probed(&self, agent: &AgentId, healthy: bool) -> Result<(), EngineError> {
-        self.probed(agent, if healthy { Health::Back } else { Health::Unknown }).await
+        self.probed(agent, if healthy { WebhookHealth::Back } else { WebhookHealth::Unknown }).await
     }
 
-    async fn probed(&self, agent: &AgentId, health: Health) -> Result<(), EngineError> {
+    async fn probed(&self, agent: &AgentId, health: WebhookHealth) -> Result<(), EngineError> {
         let _turn = self.locks.enter(agent).await;
-        let (Some(webhook), Some(account)) = (self.store.webhook(agent).await?, self.store.account(agent).await?)
+        let (Some(webhook), Some(account)) =
+            (self.store.webhook(agent).await?, self.account_store.account(agent).await?)
         else {
             self.index.remove(agent);
             return Ok(());
@@ -368,8 +371,10 @@ impl Webhooks {
             return Ok(());
         }
         let after = match health {
-            Health::Back => reachable(&webhook),
-            Health::Unknown => Webhook { probe_at: Some(self.runtime.now().after(PROBE)), ..webhook.clone() },
+            WebhookHealth::Back => reachable(&webhook),
+            WebhookHealth::Unknown => {
+                Webhook { probe_at: Some(self.runtime.now().after(PROBE_INTERVAL)), ..webhook.clone() }
+            }
         };
         self.mailbox.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
         self.index.put(&after);
@@ -379,7 +384,7 @@ impl Webhooks {
 
 /// Result of a health check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Health {
+enum WebhookHealth {
     Back,
     Unknown,
 }
@@ -391,7 +396,7 @@ struct WebhookUpdate {
 }
 
 impl DeliveryResult {
-    /// Text for the log.
+    /// Text of the delivery result in the delivery log.
     fn outcome(&self) -> String {
         match self {
             Self::Arrived(status) | Self::Refused(status) => format!("it answered {status}"),
@@ -430,8 +435,8 @@ mod tests {
         let mailed = |seq, at| QueuedNotification {
             seq,
             at: Timestamp::from_millis(at),
-            happening: Notification::KeysChanged {
-                owner: nuncio_core::happening::Recipient::Agent(AgentId::parse("agt_1").unwrap()),
+            notification: Notification::KeysChanged {
+                owner: nuncio_core::notification::Recipient::Agent(AgentId::parse("agt_1").unwrap()),
             },
         };
         let id = |agent: &str, seq, at| delivery_id(&AgentId::parse(agent).unwrap(), &mailed(seq, at));

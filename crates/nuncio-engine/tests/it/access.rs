@@ -10,10 +10,10 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::Caller;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::Store as _;
-use nuncio_engine::ports::store::{Change, KeyRole};
+use nuncio_engine::ports::store::{AccessChange, Change, KeyRole};
 
 use super::chain::{call, serve};
-use super::world::World;
+use super::world::EngineSetup;
 
 const SCOPE: &str = "filesystem:read";
 
@@ -21,7 +21,7 @@ fn guest() -> Caller {
     Caller::new(Principal::Did("did:wba:guest.example".to_owned()))
 }
 
-async fn grant(world: &World, term: GrantTerm) -> Grant {
+async fn grant(world: &EngineSetup, term: GrantTerm) -> Grant {
     let (agent, scope) = (AgentName::parse("helper").unwrap(), ScopeId::parse(SCOPE).unwrap());
     let operator = Principal::Operator;
     world.engine.access().create_grant(guest().principal, agent, vec![scope], term, operator).await.unwrap()
@@ -29,7 +29,7 @@ async fn grant(world: &World, term: GrantTerm) -> Grant {
 
 #[tokio::test]
 async fn key_revoked_on_one_node_is_refused_on_the_other() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let other = world.beside().await;
     let (name, person, scopes, role, term) = (None, None, KeyScopes::All, KeyRole::App, None);
     let (key, secret) = world.engine.access().create_key(NewKey { name, person, scopes, role, term }).await.unwrap();
@@ -40,7 +40,7 @@ async fn key_revoked_on_one_node_is_refused_on_the_other() {
 
 #[tokio::test]
 async fn used_one_time_grant_is_removed_without_reloading_other_grants() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     serve(&world).await;
     grant(&world, GrantTerm::Once).await;
     // Stored past the engine: visible only if the engine reads all grants again.
@@ -53,7 +53,7 @@ async fn used_one_time_grant_is_removed_without_reloading_other_grants() {
         given_by: Principal::Operator,
         given_at: Timestamp::from_millis(0),
     };
-    world.store.commit(vec![Change::CreateGrant(unseen)]).await.unwrap();
+    world.store.commit(vec![Change::from(AccessChange::CreateGrant(unseen))]).await.unwrap();
     assert_eq!(call(&world, &guest()).await, Ok(()));
     assert_eq!(call(&world, &guest()).await, Err(Code::ScopeNotGranted));
     world.engine.access().load().await.unwrap();
@@ -62,7 +62,7 @@ async fn used_one_time_grant_is_removed_without_reloading_other_grants() {
 
 #[tokio::test]
 async fn one_time_grant_used_on_one_node_is_refused_on_the_other() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     serve(&world).await;
     let other = world.beside().await;
     let given = grant(&world, GrantTerm::Once).await;

@@ -14,7 +14,7 @@ use nuncio_engine::ports::Clock as _;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::world::{CLIPBOARD, FILES, World, broken_version, first_version, manifest, object};
+use super::world::{CLIPBOARD, EngineSetup, FILES, broken_version, first_version, manifest, object};
 
 const AGENT: &str = r#"
 [agent]
@@ -41,33 +41,33 @@ fn agent() -> Agent {
     declaration::parse("agent.toml", AGENT).unwrap().agent
 }
 
-pub(crate) async fn serve(world: &World) {
+pub(crate) async fn serve(world: &EngineSetup) {
     world.engine.agents().publish(agent()).await.unwrap();
 }
 
-async fn announce(world: &World, manifest: Option<Value>) -> AgentId {
+async fn announce(world: &EngineSetup, manifest: Option<Value>) -> AgentId {
     world.engine.agents().publish(agent()).await.unwrap();
     world.engine.manifests().announce(&agent(), manifest).await.unwrap().unwrap().account.id
 }
 
 /// Calls the tool; returns the code of a refusal.
-pub(crate) async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
+pub(crate) async fn call(world: &EngineSetup, caller: &Caller) -> Result<(), Code> {
     let served = world.engine.agents().agent("helper").unwrap();
     let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
     let call = ToolCallRequest {
         caller,
         protocol: Protocol::A2h,
-        served: &served,
+        published: &served,
         id: CallId::parse("c1").unwrap(),
         tool: ToolName::parse("read_file").unwrap(),
         arguments: Map::new(),
         offered: true,
         client: ClientDecision::NotAsked,
         turn: None,
-        place: None,
-        entry: None,
+        target: None,
+        pending_insert: None,
         trace: &trace,
-        began: None,
+        on_start: None,
         deadline: world.clock.now().after(Duration::from_secs(60)),
         cancel: &cancel,
     };
@@ -79,7 +79,7 @@ pub(crate) async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
 
 #[tokio::test]
 async fn agent_file_determines_published_manifest() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     assert_eq!(world.engine.manifests().announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
     let id = announce(&world, Some(first_version())).await;
     let account = world.engine.accounts().account(&id).await.unwrap();
@@ -106,7 +106,7 @@ async fn agent_file_determines_published_manifest() {
 
 #[tokio::test]
 async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (bob, eve) = (world.person("bob").await, world.person("eve").await);
     let id = announce(&world, Some(first_version())).await;
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
@@ -140,7 +140,7 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
 
 #[tokio::test]
 async fn one_time_and_timed_consents_expire() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
     let relation = bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;
@@ -156,7 +156,7 @@ async fn one_time_and_timed_consents_expire() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_calls_use_one_time_consent_once() {
-    let world = std::sync::Arc::new(World::new().await);
+    let world = std::sync::Arc::new(EngineSetup::new().await);
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
     bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;

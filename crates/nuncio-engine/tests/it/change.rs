@@ -5,15 +5,15 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ScopeId;
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::relation::Relation;
 use nuncio_engine::consent::ConsentRules;
 use nuncio_judge::ChangePolicy;
 use serde_json::{Value, json};
 
 use super::world::{
-    CLIPBOARD, FILES, NOTIFY, Phone, World, broken_version, first_version, manifest, object, renumbered,
+    CLIPBOARD, EngineSetup, EnrolledPhone, FILES, NOTIFY, broken_version, first_version, manifest, object, renumbered,
 };
 
 const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
@@ -24,9 +24,9 @@ fn pending(relation: &Relation) -> Vec<&str> {
 }
 
 /// Version and scopes of each change that the person was notified of.
-async fn told(world: &World, phone: &Phone) -> Vec<(u64, Vec<String>)> {
+async fn told(world: &EngineSetup, phone: &EnrolledPhone) -> Vec<(u64, Vec<String>)> {
     let mail = world.engine.mailbox().mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
-    let told = mail.into_iter().filter_map(|mail| match mail.happening {
+    let told = mail.into_iter().filter_map(|mail| match mail.notification {
         Notification::ReauthRequired { version, scopes, .. } => {
             Some((version, scopes.iter().map(ToString::to_string).collect()))
         }
@@ -41,7 +41,7 @@ fn files() -> Vec<String> {
 
 #[tokio::test]
 async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let bobs = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
@@ -67,16 +67,16 @@ async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() 
         hash: published.hash.unwrap(),
         scopes: vec![ScopeId::parse("filesystem:read").unwrap()],
     };
-    assert_eq!(observed.happening, expected);
+    assert_eq!(observed.notification, expected);
     let suspended: Vec<_> =
-        world.records().await.into_iter().filter(|record| record.happened == AuditEvent::ConsentSuspended).collect();
+        world.records().await.into_iter().filter(|record| record.event == AuditEvent::ConsentSuspended).collect();
     assert_eq!((suspended.len(), suspended[0].relation.as_ref()), (1, Some(&bobs.id)));
     world.engine.consent().verify_ledger(&bobs.id).await.unwrap();
 }
 
 #[tokio::test]
 async fn compatible_change_requires_no_new_consent() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -90,7 +90,7 @@ async fn compatible_change_requires_no_new_consent() {
 async fn operator_policy_decides_if_widened_schema_needs_consent() {
     for (reauth_on_widening, affected) in [(false, 0), (true, 1)] {
         let policy = ChangePolicy { reauth_on_widening, ..ChangePolicy::default() };
-        let world = World::with(ConsentRules { policy, ..ConsentRules::default() }).await;
+        let world = EngineSetup::with(ConsentRules { policy, ..ConsentRules::default() }).await;
         let (owner, bob) = (world.person("ada").await, world.person("bob").await);
         let id = world.agent(&owner, &broken_version(&["path", "limit"])).await;
         let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -103,7 +103,7 @@ async fn operator_policy_decides_if_widened_schema_needs_consent() {
 
 #[tokio::test]
 async fn changes_in_skipped_versions_still_require_consent() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let bobs = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -122,7 +122,7 @@ async fn changes_in_skipped_versions_still_require_consent() {
 
 #[tokio::test]
 async fn reverting_to_accepted_version_restores_suspended_scopes() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -134,14 +134,14 @@ async fn reverting_to_accepted_version_restores_suspended_scopes() {
     let now = world.relation(&bob, &relation).await;
     assert_eq!((now.pending, now.accepted.version), (None, 1));
     let last = world.engine.mailbox().mail(&Recipient::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
-    assert!(matches!(last.happening, Notification::Restored { version: 3, .. }), "{last:?}");
-    assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentRestored));
+    assert!(matches!(last.notification, Notification::Restored { version: 3, .. }), "{last:?}");
+    assert!(world.records().await.iter().any(|record| record.event == AuditEvent::ConsentRestored));
     assert_eq!(world.engine.consent().verify_ledger(&relation.id).await.unwrap().head.seq, 3);
 }
 
 #[tokio::test]
 async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -159,7 +159,7 @@ async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
 
 #[tokio::test]
 async fn changed_tool_is_breaking_for_people_who_never_accepted_it() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let with = |required: &[&str]| {
         manifest(
@@ -176,14 +176,14 @@ async fn changed_tool_is_breaking_for_people_who_never_accepted_it() {
 
 #[tokio::test]
 async fn removed_scope_loses_its_grant_and_returns_as_new() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
     let only_files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
     world.publish(&owner, &id, &only_files).await;
     assert_eq!(world.effective(&bob, &relation).await, files());
-    assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentPruned));
+    assert!(world.records().await.iter().any(|record| record.event == AuditEvent::ConsentPruned));
     let back = world.publish(&owner, &id, &renumbered(&first_version(), 3)).await;
     assert_eq!((back.verdict.breaking, back.affected), (true, 1));
     assert_eq!(world.effective(&bob, &relation).await, files(), "a stale grant does not revive");
@@ -196,7 +196,7 @@ async fn removed_scope_loses_its_grant_and_returns_as_new() {
 
 #[tokio::test]
 async fn cleared_manifest_removes_all_grants() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -215,7 +215,7 @@ async fn cleared_manifest_removes_all_grants() {
 
 #[tokio::test]
 async fn new_scope_asks_everyone_and_keeps_existing_grants() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &[]).await;
@@ -234,7 +234,7 @@ async fn new_scope_asks_everyone_and_keeps_existing_grants() {
 
 #[tokio::test]
 async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
@@ -272,7 +272,7 @@ async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
 
 #[tokio::test]
 async fn lowered_sensitivity_applies_only_after_new_consent() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let at = |sensitivity: &str| manifest(&[("plan", "calendar:read", object(&[]))], &[("calendar:read", sensitivity)]);
     let id = world.agent(&owner, &at("high")).await;
@@ -290,7 +290,7 @@ async fn lowered_sensitivity_applies_only_after_new_consent() {
 
 #[tokio::test]
 async fn manifest_is_refused_after_the_agent_declared_too_many_tool_names() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let many = |generation: usize| -> Value {
         let names: Vec<_> = (0..500).map(|number| format!("t{generation}_{number}")).collect();

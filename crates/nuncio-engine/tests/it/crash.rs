@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::PersonName;
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_engine::{Caller, Engine};
 
-use super::world::{Phone, World, broken_version, first_version, renumbered};
+use super::world::{EngineSetup, EnrolledPhone, broken_version, first_version, renumbered};
 
 /// Environment variable with the helper's store.
 const FILE: &str = "NUNCIO_ENGINE_CRASH_FILE";
@@ -23,7 +23,7 @@ async fn killed_publication_is_stored_completely_or_not_at_all() {
     let file = folder.path().join("nuncio.db");
     for kill_after in [1, 7, 20] {
         let acknowledged = killed_after(kill_after, &file);
-        let engine = World::at(&file).await.engine;
+        let engine = EngineSetup::at(&file).await.engine;
         let account = engine.accounts().search_agents("", None, 10).await.unwrap().pop().unwrap();
         assert!(account.manifest_version >= acknowledged, "what was said to be done is done");
         let versions = engine.manifests().manifest_history(&account.id, None, 100).await.unwrap();
@@ -35,7 +35,7 @@ async fn killed_publication_is_stored_completely_or_not_at_all() {
             all_or_nothing(&engine, &person, account.manifest_version).await;
         }
         let agent = engine.mailbox().mail(&Recipient::Agent(account.id.clone()), 0, 500).await.unwrap();
-        let told = agent.iter().filter(|mail| matches!(mail.happening, Notification::ReauthRequired { .. })).count();
+        let told = agent.iter().filter(|mail| matches!(mail.notification, Notification::ReauthRequired { .. })).count();
         assert_eq!(told as u64, account.manifest_version - 1);
     }
 }
@@ -47,7 +47,7 @@ async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
     let mail = engine.mailbox().mail(&Recipient::Person(person.clone()), 0, 500).await.unwrap();
     let told: Vec<_> = mail
         .iter()
-        .filter_map(|mail| match mail.happening {
+        .filter_map(|mail| match mail.notification {
             Notification::ReauthRequired { version, .. } => Some(version),
             _ => None,
         })
@@ -83,7 +83,7 @@ fn killed_after(count: usize, file: &Path) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn helper_process_publishes_until_killed() {
     let Ok(file) = std::env::var(FILE) else { return };
-    let world = World::at(Path::new(&file)).await;
+    let world = EngineSetup::at(Path::new(&file)).await;
     let (agent, owner) = match world.engine.accounts().search_agents("", None, 10).await.unwrap().pop() {
         Some(account) => {
             let owner = nuncio_core::principal::Principal::from(account.owner.clone());
@@ -93,7 +93,7 @@ async fn helper_process_publishes_until_killed() {
             let owner = world.device("ada", 100).await;
             let id = world.agent(&owner, &first_version()).await;
             for number in 0..PEOPLE {
-                let phone: Phone = world.device(&format!("p{number}"), number + 1).await;
+                let phone: EnrolledPhone = world.device(&format!("p{number}"), number + 1).await;
                 phone.allow_for(&world, &id, &[("filesystem:read", GrantTerm::UntilRevoked)]).await;
             }
             (world.engine.accounts().account(&id).await.unwrap(), owner.caller())

@@ -12,7 +12,7 @@ use nuncio_engine::crawl::{CrawlTargets, Crawler};
 use nuncio_engine::ports::Clock as _;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::world::HandClock;
+use crate::world::AdjustableClock;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -20,14 +20,14 @@ const HOUR: Duration = Duration::from_secs(3600);
 type Visit = (String, oneshot::Sender<Result<(), EngineError>>);
 
 /// Targets named `host/path`; a visit that ends well is repeated after an hour.
-struct Sites {
-    clock: HandClock,
+struct CrawlSites {
+    clock: AdjustableClock,
     next: Mutex<BTreeMap<String, Timestamp>>,
     visits: mpsc::UnboundedSender<Visit>,
 }
 
 #[async_trait]
-impl CrawlTargets for Sites {
+impl CrawlTargets for CrawlSites {
     type Target = String;
 
     async fn schedule(&self) -> Result<Vec<(String, Timestamp)>, EngineError> {
@@ -47,11 +47,11 @@ impl CrawlTargets for Sites {
     }
 }
 
-fn crawl(sites: &[&str]) -> (Crawler<Sites>, HandClock, mpsc::UnboundedReceiver<Visit>) {
-    let clock = HandClock::new();
+fn crawl(sites: &[&str]) -> (Crawler<CrawlSites>, AdjustableClock, mpsc::UnboundedReceiver<Visit>) {
+    let clock = AdjustableClock::new();
     let (visits, begun) = mpsc::unbounded_channel();
     let next = sites.iter().map(|site| ((*site).to_owned(), clock.now())).collect();
-    let sites = Sites { clock: clock.clone(), next: Mutex::new(next), visits };
+    let sites = CrawlSites { clock: clock.clone(), next: Mutex::new(next), visits };
     let crawler = Crawler::new(sites, Arc::new(clock.clone()));
     tokio::spawn(crawler.clone().run(std::future::pending()));
     (crawler, clock, begun)
@@ -85,7 +85,7 @@ async fn host_is_visited_once_at_a_time() {
 }
 
 #[tokio::test]
-async fn new_target_is_visited_without_waiting_for_the_next_one_due() {
+async fn wake_visits_a_new_target_at_once() {
     let (crawler, clock, mut begun) = crawl(&[]);
     tokio::task::yield_now().await;
     crawler.targets().next.lock().unwrap().insert("a/1".to_owned(), clock.now());

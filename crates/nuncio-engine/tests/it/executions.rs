@@ -16,7 +16,7 @@ use nuncio_engine::invoke::Submission;
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use serde_json::{Map, json};
 
-use super::world::World;
+use super::world::EngineSetup;
 
 const AGENT: &str = r#"
 [agent]
@@ -66,12 +66,11 @@ fn execute(database: &Path, sql: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_commit_at_the_end_of_a_tool_does_not_run_it_again() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let runner = Arc::new(CountingRunner { database: world.database(), runs: AtomicUsize::new(0) });
     let engine = world.with_runner(Arc::clone(&runner) as _).await;
     engine.agents().publish(declaration::parse("agent.toml", AGENT).unwrap().agent).await.unwrap();
     let submission = Submission {
-        skill: "helper/count".to_owned(),
         protocol: Protocol::Skill,
         inputs: Map::new(),
         priority: Priority::Normal,
@@ -81,7 +80,9 @@ async fn failed_commit_at_the_end_of_a_tool_does_not_run_it_again() {
         idempotency: None,
     };
     let caller = Caller::new(Principal::Local);
-    let submitted = engine.executions().submit(&caller, submission).await.unwrap();
+    let offered = engine.skills().skill(Some(&caller), "helper/count").unwrap();
+    let permit = engine.skills().permit(caller.clone(), offered).unwrap();
+    let submitted = engine.executions().submit(&permit, submission, None).await.unwrap();
     let finished = async {
         for round in 0.. {
             // The clock moves only here, so every pause before another try ends in one of the rounds.

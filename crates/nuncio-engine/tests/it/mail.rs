@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, ConversationType};
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ClientMessageId;
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_engine::consent::ConsentRules;
 use nuncio_engine::relay::{NewConversation, NewPost};
 
-use super::world::{World, broken_version, first_version};
+use super::world::{EngineSetup, broken_version, first_version};
 
 #[tokio::test]
 async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -29,7 +29,7 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
     assert_eq!(mail.len(), 1);
     assert_eq!(mail[0].seq, seen + 1);
     assert!(
-        matches!(&mail[0].happening, Notification::ReauthRequired { relation: Some(it), .. } if *it == relation.id)
+        matches!(&mail[0].notification, Notification::ReauthRequired { relation: Some(it), .. } if *it == relation.id)
     );
     assert_eq!(world.engine.mailbox().next_mail(&mailbox, seen, 10).await.unwrap(), mail, "it is there at once");
 
@@ -42,7 +42,7 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
 
 #[tokio::test]
 async fn dropped_request_still_wakes_recipients() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let mailbox = Recipient::Person(bob.person());
     let new = NewConversation { kind: ConversationType::H2h, with: vec![mailbox.clone()] };
@@ -85,7 +85,7 @@ async fn dropped_request_still_wakes_recipients() {
 
 #[tokio::test]
 async fn server_shutdown_ends_waiting_readers() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let bob = world.person("bob").await;
     let mailbox = Recipient::Person(bob.person());
     let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
@@ -99,7 +99,8 @@ async fn server_shutdown_ends_waiting_readers() {
 
 #[tokio::test]
 async fn old_notifications_are_deleted_and_the_relation_keeps_its_pending_consent() {
-    let world = World::with(ConsentRules { mail_kept: Duration::from_secs(100), ..ConsentRules::default() }).await;
+    let world =
+        EngineSetup::with(ConsentRules { mail_kept: Duration::from_secs(100), ..ConsentRules::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;

@@ -13,7 +13,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_engine::{Caller, Credential};
 use ring::signature::Ed25519KeyPair;
 
-use super::world::{Phone, World, enrolment, sign};
+use super::world::{EngineSetup, EnrolledPhone, enrolment, sign};
 
 const HERE: &str = "https://here.example";
 
@@ -29,7 +29,7 @@ fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
 
-fn assertion(world: &World, phone: &Phone, nonce: &str) -> DeviceAssertion {
+fn assertion(world: &EngineSetup, phone: &EnrolledPhone, nonce: &str) -> DeviceAssertion {
     DeviceAssertion {
         device_id: phone.device.id.clone(),
         audience: HERE.to_owned(),
@@ -40,7 +40,7 @@ fn assertion(world: &World, phone: &Phone, nonce: &str) -> DeviceAssertion {
 
 #[tokio::test]
 async fn invite_enrols_one_device_and_its_code_is_not_stored() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let invite = world.engine.people().invite_person(ada(), &operator()).await.unwrap();
     let device = world.engine.people().enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
     assert_eq!((device.person.clone(), device.name.as_str()), (ada(), "laptop"));
@@ -48,13 +48,13 @@ async fn invite_enrols_one_device_and_its_code_is_not_stored() {
     assert_eq!(world.engine.people().devices(&ada()).await.unwrap(), std::slice::from_ref(&device));
     let again = world.engine.people().enrol_device(enrolment(&pair(2), &invite.code)).await.unwrap_err();
     assert_eq!(again.code, Code::InviteInvalid);
-    let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
-    assert_eq!(happened, [AuditEvent::PersonInvited, AuditEvent::DeviceEnrolled]);
+    let events: Vec<_> = world.records().await.into_iter().map(|record| record.event).collect();
+    assert_eq!(events, [AuditEvent::PersonInvited, AuditEvent::DeviceEnrolled]);
 }
 
 #[tokio::test]
 async fn enrolment_needs_open_invite_and_proof_of_key() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
     let other = enrolment(&pair(2), &code);
@@ -81,7 +81,7 @@ async fn enrolment_needs_open_invite_and_proof_of_key() {
 #[tokio::test]
 async fn reused_key_and_devices_or_invites_over_limit_are_refused() {
     let rules = ConsentRules { devices_per_person: 2, invites_per_person: 1, ..ConsentRules::default() };
-    let world = World::with(rules).await;
+    let world = EngineSetup::with(rules).await;
     world.device("ada", 1).await;
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let too_many = world.engine.people().invite_person(ada(), &operator()).await.unwrap_err();
@@ -102,7 +102,7 @@ async fn reused_key_and_devices_or_invites_over_limit_are_refused() {
 
 #[tokio::test]
 async fn login_signature_works_once_even_after_restart() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let phone = world.person("ada").await;
     let one = assertion(&world, &phone, "nonce-number-one");
     let signature = sign(&phone.pair, &one.message());
@@ -116,7 +116,7 @@ async fn login_signature_works_once_even_after_restart() {
 
 #[tokio::test]
 async fn login_signature_for_other_server_time_or_key_is_refused() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (phone, eve) = (world.person("ada").await, world.person("eve").await);
     let good = || assertion(&world, &phone, "a-nonce-of-its-own");
     let old = DeviceAssertion { at: world.clock.now(), ..good() };
@@ -146,7 +146,7 @@ async fn login_signature_for_other_server_time_or_key_is_refused() {
 
 #[tokio::test]
 async fn revoked_device_is_refused_at_once() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (phone, second) = (world.device("ada", 1).await, world.device("ada", 2).await);
     assert_eq!(world.engine.people().valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
     let eve = PersonName::parse("eve").unwrap();
@@ -167,7 +167,7 @@ async fn revoked_device_is_refused_at_once() {
 
 #[tokio::test]
 async fn agent_token_authenticates_until_rotated_or_revoked() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let phone = world.person("ada").await;
     let made = world.engine.manifests().create_agent(&phone.caller(), super::world::new_agent()).await.unwrap();
     let id = made.account.id.clone();
@@ -188,6 +188,6 @@ async fn agent_token_authenticates_until_rotated_or_revoked() {
     assert_eq!(world.engine.accounts().rotate_agent_token(&eve.caller(), &id).await.unwrap_err().code, Code::NotOwner);
     world.engine.accounts().revoke_agent_token(&phone.caller(), &id).await.unwrap();
     assert_eq!(who(&rotated).await, None);
-    let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
-    assert!(happened.ends_with(&[AuditEvent::TokenRevoked]) && happened.contains(&AuditEvent::TokenRotated));
+    let events: Vec<_> = world.records().await.into_iter().map(|record| record.event).collect();
+    assert!(events.ends_with(&[AuditEvent::TokenRevoked]) && events.contains(&AuditEvent::TokenRotated));
 }

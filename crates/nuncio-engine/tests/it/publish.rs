@@ -10,11 +10,11 @@ use nuncio_engine::Caller;
 use nuncio_engine::consent::{AgentPatch, ConsentRules, NewAgent};
 use serde_json::json;
 
-use super::world::{FILES, World, broken_version, first_version, manifest, new_agent, object, renumbered};
+use super::world::{EngineSetup, FILES, broken_version, first_version, manifest, new_agent, object, renumbered};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_publications_get_consecutive_versions() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let made = world.engine.manifests().create_agent(&owner.caller(), new_agent()).await.unwrap();
     let tasks: Vec<_> = (0..50)
@@ -46,7 +46,7 @@ async fn concurrent_publications_get_consecutive_versions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let phones = [world.device("bob", 1).await, world.device("eve", 2).await];
@@ -101,7 +101,7 @@ async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
 
 #[tokio::test]
 async fn equivalent_manifest_creates_no_new_version() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let before = world.records().await.len();
@@ -118,7 +118,7 @@ async fn equivalent_manifest_creates_no_new_version() {
 
 #[tokio::test]
 async fn only_owner_publishes_and_agent_token_is_refused() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, eve) = (world.person("ada").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
@@ -151,7 +151,7 @@ async fn only_owner_publishes_and_agent_token_is_refused() {
 
 #[tokio::test]
 async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let mut wrong = first_version();
     wrong["schema_version"] = json!("2.0");
@@ -178,7 +178,7 @@ async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
 
 #[tokio::test]
 async fn publication_with_outdated_if_match_is_refused() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let seen = world.engine.accounts().account(&id).await.unwrap().manifest_hash;
@@ -195,7 +195,7 @@ async fn publication_with_outdated_if_match_is_refused() {
 
 #[tokio::test]
 async fn judge_returns_same_verdict_as_publish_and_stores_nothing() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
@@ -211,8 +211,8 @@ async fn judge_returns_same_verdict_as_publish_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn version_keeps_change_note_and_verdict() {
-    let world = World::new().await;
+async fn manifest_version_keeps_change_note_and_verdict() {
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
@@ -227,7 +227,7 @@ async fn version_keeps_change_note_and_verdict() {
     assert_eq!(version.verdict["scopes_requiring_reauth"], json!(["filesystem:read"]));
     assert_eq!(version.by, Principal::Person(owner.person()));
     assert!(world.records().await.iter().any(|record| {
-        record.happened == AuditEvent::ManifestPublished
+        record.event == AuditEvent::ManifestPublished
             && record.manifest_version == Some(2)
             && record.agent.as_ref() == Some(&id)
     }));
@@ -235,7 +235,7 @@ async fn version_keeps_change_note_and_verdict() {
 
 #[tokio::test]
 async fn search_finds_public_agents_by_name_and_capability() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let found = async |query: &str| world.engine.accounts().search_agents(query, None, 10).await.unwrap().len();
@@ -261,7 +261,7 @@ async fn search_finds_public_agents_by_name_and_capability() {
 
 #[tokio::test]
 async fn only_people_create_agents_up_to_the_limit() {
-    let world = World::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
+    let world = EngineSetup::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
     let owner = world.person("ada").await;
     let (_, token) = world.agent_with_token(&owner, &first_version()).await;
     assert_eq!(

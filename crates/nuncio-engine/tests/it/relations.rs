@@ -6,9 +6,9 @@ use nuncio_core::Code;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, GrantId, RelationId, ScopeId};
 use nuncio_core::ledger::{LedgerAction, LedgerEntry, verify};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
@@ -17,13 +17,13 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{ConsentChange, Store as _};
 use serde_json::json;
 
-use super::world::{Phone, World, broken_version, first_version, wishes};
+use super::world::{EngineSetup, EnrolledPhone, broken_version, first_version, wishes};
 
 const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
 
 async fn establish(
-    world: &World,
-    phone: &Phone,
+    world: &EngineSetup,
+    phone: &EnrolledPhone,
     agent: &AgentId,
     scopes: &[(&str, GrantTerm)],
     signed: Option<LedgerEntry>,
@@ -34,7 +34,7 @@ async fn establish(
 
 #[tokio::test]
 async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", GrantTerm::Once)];
@@ -58,17 +58,19 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
     );
 
     let mail = world.engine.mailbox().mail(&Recipient::Agent(id.clone()), 0, 10).await.unwrap();
-    assert!(matches!(&mail[0].happening, Notification::RelationEstablished { person, .. } if *person == bob.person()));
+    assert!(
+        matches!(&mail[0].notification, Notification::RelationEstablished { person, .. } if *person == bob.person())
+    );
     let given = world.records().await.pop().unwrap();
     assert_eq!(
-        (given.happened, given.by, given.device),
+        (given.event, given.by, given.device),
         (AuditEvent::ConsentGiven, Principal::Person(bob.person()), Some(bob.device.id.clone()))
     );
 }
 
 #[tokio::test]
 async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
     let scopes = [("filesystem:read", ALWAYS)];
@@ -136,7 +138,7 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
 
 #[tokio::test]
 async fn only_a_person_on_their_own_device_can_consent() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let agent = world.engine.accounts().authenticate_agent_token(&token).await.unwrap().unwrap();
@@ -161,7 +163,7 @@ async fn only_a_person_on_their_own_device_can_consent() {
 
 #[tokio::test]
 async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let unknown = bob.try_allow(&world, &id, &[("location:read", ALWAYS)]).await.unwrap_err();
@@ -197,7 +199,7 @@ async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
 
 #[tokio::test]
 async fn consent_without_required_scope_is_refused() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let mut manifest = first_version();
     manifest["tools"][0]["required"] = json!(true);
@@ -210,7 +212,7 @@ async fn consent_without_required_scope_is_refused() {
 
 #[tokio::test]
 async fn second_relation_and_relations_over_limit_are_refused() {
-    let world = World::with(ConsentRules { relations_per_person: 1, ..ConsentRules::default() }).await;
+    let world = EngineSetup::with(ConsentRules { relations_per_person: 1, ..ConsentRules::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (one, two) = (world.agent(&owner, &first_version()).await, world.agent(&owner, &first_version()).await);
     let relation = bob.allow(&world, &one, &[]).await;
@@ -232,12 +234,12 @@ async fn second_relation_and_relations_over_limit_are_refused() {
     assert_eq!(gone.code, Code::RelationNotFound);
     let anew = bob.allow(&world, &one, &["clipboard:read"]).await;
     assert_ne!(anew.id, relation.id);
-    assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentRevoked));
+    assert!(world.records().await.iter().any(|record| record.event == AuditEvent::ConsentRevoked));
 }
 
 #[tokio::test]
 async fn relation_is_inaccessible_to_third_parties() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
     let (_, other) = world.agent_with_token(&owner, &first_version()).await;
@@ -265,7 +267,7 @@ async fn relation_is_inaccessible_to_third_parties() {
 
 #[tokio::test]
 async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_time() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let hour = GrantTerm::Until(world.clock.now().after(Duration::from_secs(3600)));
@@ -288,7 +290,7 @@ async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_time() {
 
 #[tokio::test]
 async fn revoked_device_keeps_old_entries_valid_and_cannot_sign_new_ones() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let (first, second) = (world.device("bob", 1).await, world.device("bob", 2).await);
     let id = world.agent(&owner, &first_version()).await;
@@ -303,7 +305,7 @@ async fn revoked_device_keeps_old_entries_valid_and_cannot_sign_new_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
     let mut people = Vec::new();
@@ -343,7 +345,7 @@ async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
 
 #[tokio::test]
 async fn ledger_verification_detects_unsigned_grant_in_store() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["clipboard:read"]).await;

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationType, StreamId};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentErrorDetails;
 use nuncio_engine::relay::{NewConversation, StreamAbortReason, StreamPiece, StreamSender, StreamUpdateKind};
 use nuncio_engine::{Caller, Credential};
 
-use super::world::{Phone, World, first_version};
+use super::world::{EngineSetup, EnrolledPhone, first_version};
 
-fn streamer(world: &World, agent: &AgentId) -> StreamSender {
+fn streamer(world: &EngineSetup, agent: &AgentId) -> StreamSender {
     let by = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
     world.engine.relay().streamer(by).unwrap()
 }
@@ -27,7 +27,7 @@ fn piece(seq: u64) -> StreamPiece {
 }
 
 /// A conversation of a person with an agent they have a relation with.
-async fn conversation(world: &World, phone: &Phone, agent: &AgentId) -> ConversationId {
+async fn conversation(world: &EngineSetup, phone: &EnrolledPhone, agent: &AgentId) -> ConversationId {
     phone.allow(world, agent, &["filesystem:read"]).await;
     let new = NewConversation { kind: ConversationType::H2a, with: vec![Recipient::Agent(agent.clone())] };
     world.engine.relay().open_conversation(&phone.caller(), new).await.unwrap().0.conversation.id
@@ -35,7 +35,7 @@ async fn conversation(world: &World, phone: &Phone, agent: &AgentId) -> Conversa
 
 #[tokio::test]
 async fn streams_are_limited_per_conversation_and_connection() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let owner = world.device("owner", 255).await;
     let agent = world.agent(&owner, &first_version()).await;
     let mut streamer = streamer(&world, &agent);
@@ -71,7 +71,7 @@ async fn streams_are_limited_per_conversation_and_connection() {
 
 #[tokio::test]
 async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
-    let world = World::new().await;
+    let world = EngineSetup::new().await;
     let (owner, ada) = (world.person("owner").await, world.person("ada").await);
     let agent = world.agent(&owner, &first_version()).await;
     let here = conversation(&world, &ada, &agent).await;

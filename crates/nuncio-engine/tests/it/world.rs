@@ -23,7 +23,7 @@ use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
     ConsentError, ConsentErrorDetails, ConsentRules, NewAgent, NewConsent, NewDevice, NewRelation, Publication,
 };
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy};
@@ -36,22 +36,22 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-pub(crate) struct World {
+pub(crate) struct EngineSetup {
     pub(crate) engine: Engine,
-    pub(crate) clock: HandClock,
+    pub(crate) clock: AdjustableClock,
     pub(crate) store: Arc<SqliteStore>,
     bus: Arc<LocalBus>,
     folder: Option<TempDir>,
 }
 
-impl World {
+impl EngineSetup {
     pub(crate) async fn new() -> Self {
         Self::with(ConsentRules::default()).await
     }
 
     pub(crate) async fn with(rules: ConsentRules) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clock = HandClock::new();
+        let clock = AdjustableClock::new();
         let store = Arc::new(SqliteStore::open(&folder.path().join("nuncio.db")).unwrap());
         let bus = Arc::default();
         let engine = engine(&store, &bus, &clock, rules).await;
@@ -60,7 +60,7 @@ impl World {
 
     /// Opens a store at a fixed path.
     pub(crate) async fn at(file: &Path) -> Self {
-        let (clock, store) = (HandClock::new(), Arc::new(SqliteStore::open(file).unwrap()));
+        let (clock, store) = (AdjustableClock::new(), Arc::new(SqliteStore::open(file).unwrap()));
         let bus = Arc::default();
         let engine = engine(&store, &bus, &clock, ConsentRules::default()).await;
         Self { engine, clock, store, bus, folder: None }
@@ -93,40 +93,40 @@ impl World {
         self.folder.as_ref().unwrap().path().join("nuncio.db")
     }
 
-    pub(crate) async fn person(&self, name: &str) -> Phone {
+    pub(crate) async fn person(&self, name: &str) -> EnrolledPhone {
         self.device(name, name.bytes().fold(1, u8::wrapping_add)).await
     }
 
-    pub(crate) async fn device(&self, name: &str, seed: u8) -> Phone {
+    pub(crate) async fn device(&self, name: &str, seed: u8) -> EnrolledPhone {
         let person = PersonName::parse(name).unwrap();
         let operator = Caller::new(Principal::Operator);
         let invite = self.engine.people().invite_person(person, &operator).await.unwrap();
         let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
         let device = self.engine.people().enrol_device(enrolment(&pair, &invite.code)).await.unwrap();
-        Phone { device, pair }
+        EnrolledPhone { device, pair }
     }
 
-    pub(crate) async fn agent(&self, owner: &Phone, manifest: &Value) -> AgentId {
+    pub(crate) async fn agent(&self, owner: &EnrolledPhone, manifest: &Value) -> AgentId {
         self.agent_with_token(owner, manifest).await.0
     }
 
-    pub(crate) async fn agent_with_token(&self, owner: &Phone, manifest: &Value) -> (AgentId, String) {
+    pub(crate) async fn agent_with_token(&self, owner: &EnrolledPhone, manifest: &Value) -> (AgentId, String) {
         let new = NewAgent { manifest: Some(manifest.to_string().into_bytes()), ..new_agent() };
         let made = self.engine.manifests().create_agent(&owner.caller(), new).await.unwrap();
         (made.account.id, made.token)
     }
 
-    pub(crate) async fn publish(&self, owner: &Phone, agent: &AgentId, manifest: &Value) -> Publication {
+    pub(crate) async fn publish(&self, owner: &EnrolledPhone, agent: &AgentId, manifest: &Value) -> Publication {
         let bytes = manifest.to_string().into_bytes();
         self.engine.manifests().publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
     }
 
-    pub(crate) async fn relation(&self, phone: &Phone, relation: &Relation) -> Relation {
+    pub(crate) async fn relation(&self, phone: &EnrolledPhone, relation: &Relation) -> Relation {
         self.engine.consent().relation(&phone.caller(), &relation.id).await.unwrap()
     }
 
     /// Scopes that are effective now.
-    pub(crate) async fn effective(&self, phone: &Phone, relation: &Relation) -> Vec<String> {
+    pub(crate) async fn effective(&self, phone: &EnrolledPhone, relation: &Relation) -> Vec<String> {
         let relation = self.relation(phone, relation).await;
         relation.effective(self.clock.now()).map(|grant| grant.scope.to_string()).collect()
     }
@@ -161,24 +161,29 @@ pub(crate) fn sign(pair: &Ed25519KeyPair, message: &[u8]) -> Signature {
     Signature::new(pair.sign(message).as_ref().try_into().unwrap())
 }
 
-async fn engine(store: &Arc<SqliteStore>, bus: &Arc<LocalBus>, clock: &HandClock, consent: ConsentRules) -> Engine {
-    engine_with(store, bus, clock, consent, Arc::new(Silent)).await
+async fn engine(
+    store: &Arc<SqliteStore>,
+    bus: &Arc<LocalBus>,
+    clock: &AdjustableClock,
+    consent: ConsentRules,
+) -> Engine {
+    engine_with(store, bus, clock, consent, Arc::new(SilentBackend)).await
 }
 
 async fn engine_with(
     store: &Arc<SqliteStore>,
     bus: &Arc<LocalBus>,
-    clock: &HandClock,
+    clock: &AdjustableClock,
     consent: ConsentRules,
     runner: Arc<dyn Runner>,
 ) -> Engine {
     let ports = Ports {
         store: Arc::clone(store) as _,
         bus: Arc::clone(bus) as _,
-        brains: Arc::new(Silent),
+        brains: Arc::new(SilentBackend),
         runner,
         clock: Arc::new(clock.clone()),
-        entropy: Arc::new(Dice),
+        entropy: Arc::new(RandomEntropy),
         vault: Vault::new(&[7; 32]),
         meter: Arc::new(NoopMeter),
     };
@@ -187,12 +192,12 @@ async fn engine_with(
     engine
 }
 
-pub(crate) struct Phone {
+pub(crate) struct EnrolledPhone {
     pub(crate) device: Device,
     pub(crate) pair: Ed25519KeyPair,
 }
 
-impl Phone {
+impl EnrolledPhone {
     pub(crate) fn person(&self) -> PersonName {
         self.device.person.clone()
     }
@@ -215,19 +220,24 @@ impl Phone {
         self.signed(LedgerEntry::clone(entry))
     }
 
-    pub(crate) async fn allow(&self, world: &World, agent: &AgentId, scopes: &[&str]) -> Relation {
+    pub(crate) async fn allow(&self, world: &EngineSetup, agent: &AgentId, scopes: &[&str]) -> Relation {
         self.allow_for(world, agent, &scopes.iter().map(|scope| (*scope, GrantTerm::UntilRevoked)).collect::<Vec<_>>())
             .await
     }
 
-    pub(crate) async fn allow_for(&self, world: &World, agent: &AgentId, scopes: &[(&str, GrantTerm)]) -> Relation {
+    pub(crate) async fn allow_for(
+        &self,
+        world: &EngineSetup,
+        agent: &AgentId,
+        scopes: &[(&str, GrantTerm)],
+    ) -> Relation {
         self.try_allow(world, agent, scopes).await.unwrap()
     }
 
     /// Requests, signs the returned entry, and repeats the request.
     pub(crate) async fn try_allow(
         &self,
-        world: &World,
+        world: &EngineSetup,
         agent: &AgentId,
         scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
@@ -243,7 +253,7 @@ impl Phone {
 
     pub(crate) async fn try_change(
         &self,
-        world: &World,
+        world: &EngineSetup,
         relation: &Relation,
         scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
@@ -332,9 +342,9 @@ pub(crate) fn renumbered(manifest: &Value, number: usize) -> Value {
 
 /// A clock that tests advance.
 #[derive(Debug, Clone)]
-pub(crate) struct HandClock(Arc<watch::Sender<Timestamp>>);
+pub(crate) struct AdjustableClock(Arc<watch::Sender<Timestamp>>);
 
-impl HandClock {
+impl AdjustableClock {
     pub(crate) fn new() -> Self {
         Self(Arc::new(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))))
     }
@@ -344,7 +354,7 @@ impl HandClock {
     }
 }
 
-impl Clock for HandClock {
+impl Clock for AdjustableClock {
     fn now(&self) -> Timestamp {
         *self.0.borrow()
     }
@@ -360,9 +370,9 @@ impl Clock for HandClock {
 }
 
 #[derive(Debug)]
-struct Dice;
+struct RandomEntropy;
 
-impl Entropy for Dice {
+impl Entropy for RandomEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         SystemRandom::new().fill(bytes).unwrap();
     }
@@ -370,23 +380,23 @@ impl Entropy for Dice {
 
 /// Brain and runner stub: says nothing; every tool returns the same.
 #[derive(Debug)]
-struct Silent;
+struct SilentBackend;
 
 #[async_trait]
-impl Brain for Silent {
-    async fn think(&self, _prompt: Prompt, _voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
-        Ok(BrainStepEnd::ended(StopReason::EndTurn))
+impl Brain for SilentBackend {
+    async fn think(&self, _prompt: BrainPrompt, _voice: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+        Ok(BrainStepStop::ended(StopReason::EndTurn))
     }
 }
 
-impl BrainFactory for Silent {
+impl BrainFactory for SilentBackend {
     fn brain(&self, _agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
         Ok(Arc::new(Self))
     }
 }
 
 #[async_trait]
-impl Runner for Silent {
+impl Runner for SilentBackend {
     async fn run(&self, _call: RunCall) -> Result<ToolOutput, RunError> {
         Ok(ToolOutput::json(json!({"ran": true})))
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct DocumentLink {
     pub title: LocalText,
     pub path: String,
-    /// Whether following a link to it shows it.
+    /// Whether a browser shows the document when a person follows a link to it.
     pub opens: bool,
     /// Path of the `curl` command; `path` if absent.
     pub request: Option<String>,

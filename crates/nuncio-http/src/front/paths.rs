@@ -11,7 +11,7 @@ pub struct PathRules {
     pub is_public: fn(&str) -> bool,
     /// Whether public documents show more to some callers, so that callers are identified there too.
     pub public_varies: bool,
-    /// Tokens of this server that count.
+    /// Kinds of tokens of this server that are accepted.
     pub tokens: &'static [TokenKind],
     pub did_signatures: SignatureRule,
     /// Signatures by a signing key (`X-Signature`) on requests that no DID signed.
@@ -20,33 +20,33 @@ pub struct PathRules {
     pub takes_keys_elsewhere: bool,
     /// Whether requests without credentials may count as `local`.
     pub serves_local: bool,
-    /// Whether a link on another site may open it. Nothing behind such a link acts.
+    /// Whether a link on another site may open the page. Nothing behind such a link acts.
     pub is_page: bool,
 }
 
 /// A kind of token that this server issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// Earned by a request that a DID signed.
+    /// A token that a request signed by a DID earned.
     Did,
-    /// Of a person's device.
+    /// A token of a person's device.
     Device,
-    /// Of an agent's account.
+    /// A token of an agent's account.
     Agent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignatureRule {
-    /// The server checks it before the route runs.
+    /// The server checks the signature before the route runs.
     Checked,
-    /// The route checks it, or serves everyone.
+    /// The route checks the signature, or serves everyone.
     LeftToRoute,
-    /// It does not count: the request is refused like one with a wrong key.
+    /// The signature does not count: the request is refused like one with a wrong key.
     Refused,
 }
 
 impl PathRules {
-    /// Nothing is public; no token of this server counts; signatures are left to the routes.
+    /// Rules under which nothing is public, no token of this server counts, and signatures are left to the routes.
     #[must_use]
     pub const fn new(prefix: &'static str) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl PathRules {
         }
     }
 
-    /// Documents for everyone.
+    /// Rules for documents that everyone may read.
     #[must_use]
     pub const fn public(prefix: &'static str) -> Self {
         Self { is_public: |_| true, ..Self::new(prefix) }
@@ -78,7 +78,7 @@ impl PathRules {
         is_read(method) && (self.is_public)(path)
     }
 
-    /// Whether a person may come here by a link from another site.
+    /// Whether a person may open the path by a link from another site.
     #[must_use]
     pub fn may_be_navigated_to(&self, method: &Method, path: &str) -> bool {
         is_read(method) && (self.is_page || (self.is_public)(path))

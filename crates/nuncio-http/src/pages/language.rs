@@ -47,10 +47,10 @@ impl Language {
     /// Preferred language by `Accept-Language`; English if it names no supported one.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Self {
-        let wishes = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
+        let preferences = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
         let mut best: Option<(f32, Self)> = None;
-        for wish in wishes.flat_map(|value| value.split(',')) {
-            let (tag, quality) = wish.split_once(';').unwrap_or((wish, ""));
+        for preference in preferences.flat_map(|value| value.split(',')) {
+            let (tag, quality) = preference.split_once(';').unwrap_or((preference, ""));
             let quality = quality.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>).unwrap_or(0.0);
             if let Some(language) = Self::parse(tag)
                 && quality > best.map_or(0.0, |(before, _)| before)

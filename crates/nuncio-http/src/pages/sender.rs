@@ -57,8 +57,8 @@ pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
         return if site == "same-origin" || site == "none" { RequestSender::OwnPage } else { RequestSender::OtherSite };
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return RequestSender::NoBrowser };
-    let place = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, place)| place);
-    match place.zip(host).is_some_and(|(place, host)| place.eq_ignore_ascii_case(host)) {
+    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    match authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host)) {
         true => RequestSender::OwnPage,
         false => RequestSender::OtherSite,
     }

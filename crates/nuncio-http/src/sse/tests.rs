@@ -70,7 +70,7 @@ fn event_id_persists_until_replaced() {
 }
 
 #[test]
-fn invalid_retry_is_ignored() {
+fn invalid_sse_retry_field_is_ignored() {
     let mut decoder = SseDecoder::new(SMALL);
     decoder.feed(b"retry: 250\nretry: soon\nretry: 99999999999999999999999\nretry:\n").unwrap();
     assert_eq!(decoder.retry(), Some(Duration::from_millis(250)));
@@ -103,7 +103,7 @@ fn oversized_event_is_refused() {
 }
 
 #[test]
-fn large_id_is_shared_between_events() {
+fn large_event_id_is_shared_between_events() {
     let mut bytes = b"id: ".to_vec();
     bytes.extend_from_slice(&[b'x'; 60]);
     bytes.extend_from_slice(b"\ndata\n\ndata\n\n");

@@ -39,10 +39,10 @@ pub enum K1ProofRule {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
-    #[error("the document is of {found}, not of {asked}")]
+    #[error("the document is of {found}, not of {expected}")]
     OtherDid {
         /// The DID that the document was fetched for.
-        asked: Did,
+        expected: Did,
         /// The DID that the document names.
         found: Did,
     },
@@ -62,21 +62,6 @@ pub enum BindingError {
     Fingerprint,
 }
 
-impl BindingError {
-    /// Stable error code.
-    #[must_use]
-    pub const fn error_code(&self) -> &'static str {
-        match self {
-            Self::OtherDid { .. } => "did_mismatch",
-            Self::ProofMissing => "did_proof_missing",
-            Self::Proof(_) => "did_proof_invalid",
-            Self::ProofKind(_) => "did_proof_kind_invalid",
-            Self::KeyNotListed(_) => "did_key_not_listed",
-            Self::Fingerprint => "did_fingerprint_mismatch",
-        }
-    }
-}
-
 impl From<BindingError> for AuthError {
     fn from(error: BindingError) -> Self {
         Self::Did(error.to_string())
@@ -85,11 +70,11 @@ impl From<BindingError> for AuthError {
 
 impl DidDocument {
     /// Checks that the document belongs to the DID it was fetched for.
-    pub fn bind(self, asked: &Did, now: Timestamp, k1: K1ProofRule) -> Result<BoundDocument, BindingError> {
-        if self.id != *asked {
-            return Err(BindingError::OtherDid { asked: asked.clone(), found: self.id });
+    pub fn bind(self, expected: &Did, now: Timestamp, k1: K1ProofRule) -> Result<BoundDocument, BindingError> {
+        if self.id != *expected {
+            return Err(BindingError::OtherDid { expected: expected.clone(), found: self.id });
         }
-        let binding = match asked.fingerprint() {
+        let binding = match expected.fingerprint() {
             Fingerprint::None => DocumentBinding::Domain,
             Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => DocumentBinding::Publisher,
             Fingerprint::E1(thumbprint) => self.bind_e1(&thumbprint, now)?,

@@ -66,7 +66,7 @@ impl<'a> NewDocument<'a> {
         document.insert("authentication".to_owned(), json!([key_id]));
         document.insert("assertionMethod".to_owned(), json!([key_id]));
         if !self.services.is_empty() {
-            document.insert("service".to_owned(), self.services.iter().map(Service::to_json).collect());
+            document.insert("service".to_owned(), json!(self.services));
         }
         if let Some(successor) = self.successor {
             document.insert("deactivated".to_owned(), json!(true));
@@ -126,22 +126,5 @@ impl Service {
             profiles: Vec::new(),
             security_profiles: Vec::new(),
         }
-    }
-
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let mut service = Map::new();
-        service.insert("id".to_owned(), json!(self.id));
-        service.insert("type".to_owned(), json!(self.kind));
-        service.insert("serviceEndpoint".to_owned(), json!(self.endpoint));
-        if let Some(did) = &self.service_did {
-            service.insert("serviceDid".to_owned(), json!(did));
-        }
-        for (name, texts) in [("profiles", &self.profiles), ("securityProfiles", &self.security_profiles)] {
-            if !texts.is_empty() {
-                service.insert(name.to_owned(), json!(texts));
-            }
-        }
-        Value::Object(service)
     }
 }

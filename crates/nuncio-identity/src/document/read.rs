@@ -1,5 +1,6 @@
 //! Parses DID documents: unknown members are kept, sizes are limited.
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::DidDocument;
@@ -21,12 +22,6 @@ pub struct DocumentError {
 impl DocumentError {
     fn new(at: impl Into<String>, what: impl Into<String>) -> Self {
         Self { at: at.into(), what: what.into() }
-    }
-
-    /// Stable error code.
-    #[must_use]
-    pub const fn error_code(&self) -> &'static str {
-        "did_document_invalid"
     }
 }
 
@@ -50,15 +45,21 @@ impl VerificationMethod {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Service {
     pub id: String,
     /// The `type` member, such as `AgentDescription` or `ANPMessageService`.
+    #[serde(rename = "type")]
     pub kind: String,
+    #[serde(rename = "serviceEndpoint")]
     pub endpoint: String,
     /// The DID that signs messages of the service to other domains.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub service_did: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security_profiles: Vec<String>,
 }
 

@@ -44,11 +44,13 @@ fn component_value<'a>(
         "@target-uri" => Cow::Borrowed(request.target_uri),
         "@authority" => match authority {
             AuthorityForm::Normal => normal_authority(request.target_uri),
-            AuthorityForm::AsWritten => Target::split(request.target_uri).map(|target| Cow::Borrowed(target.authority)),
+            AuthorityForm::AsWritten => {
+                TargetUri::split(request.target_uri).map(|target| Cow::Borrowed(target.authority))
+            }
         }
         .ok_or_else(|| "the target is no address with a host".to_owned())?,
         "@scheme" | "@path" | "@query" | "@request-target" => {
-            let target = Target::split(request.target_uri).ok_or("the target is no address with a host")?;
+            let target = TargetUri::split(request.target_uri).ok_or("the target is no address with a host")?;
             match name {
                 "@scheme" => Cow::Owned(target.scheme.to_ascii_lowercase()),
                 "@path" => Cow::Borrowed(target.path()),
@@ -78,7 +80,7 @@ fn is_field_name(name: &str) -> bool {
 /// The authority of a URI in lower case, without the scheme's default port.
 #[must_use]
 pub fn normal_authority(target_uri: &str) -> Option<Cow<'_, str>> {
-    let target = Target::split(target_uri)?;
+    let target = TargetUri::split(target_uri)?;
     let default = match target.scheme.to_ascii_lowercase().as_str() {
         "https" | "wss" => ":443",
         "http" | "ws" => ":80",
@@ -92,14 +94,14 @@ pub fn normal_authority(target_uri: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The parts of a request URI, as written.
-struct Target<'a> {
+struct TargetUri<'a> {
     scheme: &'a str,
     authority: &'a str,
     /// Path and query, without the fragment.
     rest: &'a str,
 }
 
-impl<'a> Target<'a> {
+impl<'a> TargetUri<'a> {
     fn split(uri: &'a str) -> Option<Self> {
         let (scheme, after) = uri.split_once("://")?;
         let (authority, rest) = after.split_at(after.find(['/', '?', '#']).unwrap_or(after.len()));
@@ -123,7 +125,7 @@ impl<'a> Target<'a> {
 /// The host of a URI in lower case, without the port. The legacy header signs this form.
 #[must_use]
 pub fn host(target_uri: &str) -> Option<String> {
-    let authority = Target::split(target_uri)?.authority;
+    let authority = TargetUri::split(target_uri)?.authority;
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,

@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 
 use crate::encoding::from_base64;
+use crate::error::AuthError;
+use crate::keys::VerifyingKey;
 
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 const MAX_LABELS: usize = 8;
@@ -34,7 +36,7 @@ impl SignatureInput {
     /// none.
     pub fn read_all(text: &str) -> Result<Vec<Self>, &'static str> {
         let mut members: Vec<Self> = Vec::new();
-        let mut parser = Parser::new(text)?;
+        let mut parser = FieldParser::new(text)?;
         loop {
             let label = parser.key()?;
             if members.iter().any(|member| member.label == label) {
@@ -64,6 +66,14 @@ impl SignatureInput {
         if members.is_empty() { Ok(only) } else { Err("of several signatures none is labelled sig1") }
     }
 
+    /// Checks that `alg`, if given, is the algorithm of the key.
+    pub(crate) fn check_algorithm(&self, key: &VerifyingKey) -> Result<(), AuthError> {
+        match self.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
+            true => Err(AuthError::Signature("alg is not what the key signs with")),
+            false => Ok(()),
+        }
+    }
+
     /// Writes the parameters in the order that every ANP verifier accepts.
     pub(crate) fn write(components: &[&str], created: i64, expires: Option<i64>, nonce: &str, keyid: &str) -> String {
         let covered = components.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
@@ -74,7 +84,7 @@ impl SignatureInput {
 
 /// Returns the signature with this label from a `Signature` value.
 pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, FieldError> {
-    let mut parser = Parser::new(text)?;
+    let mut parser = FieldParser::new(text)?;
     let mut found = None;
     let mut count = 0;
     loop {
@@ -98,19 +108,19 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-enum Item<'a> {
+enum FieldItem<'a> {
     Integer(i64),
     Text(Cow<'a, str>),
     /// A token, boolean or byte sequence, whose value is skipped, because no used parameter has that type.
     Other,
 }
 
-struct Parser<'a> {
+struct FieldParser<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> FieldParser<'a> {
     fn new(text: &'a str) -> Result<Self, FieldError> {
         if text.len() > MAX_FIELD_BYTES {
             return Err("the field is too long");
@@ -208,22 +218,26 @@ impl<'a> Parser<'a> {
         Ok(input)
     }
 
-    fn item(&mut self) -> Result<Item<'a>, FieldError> {
+    fn item(&mut self) -> Result<FieldItem<'a>, FieldError> {
         match self.peek() {
-            Some(b'"') => self.text().map(Item::Text),
-            Some(b':') => self.bytes().map(|_| Item::Other),
+            Some(b'"') => self.text().map(FieldItem::Text),
+            Some(b':') => self.bytes().map(|_| FieldItem::Other),
             Some(b'-' | b'0'..=b'9') => {
                 let digits = self.take_while(|byte| byte == b'-' || byte.is_ascii_digit());
                 let fits = digits.trim_start_matches('-').len() <= 15;
-                digits.parse().ok().filter(|_| fits).map(Item::Integer).ok_or("a number is not well formed")
+                digits.parse().ok().filter(|_| fits).map(FieldItem::Integer).ok_or("a number is not well formed")
             }
             Some(b'?') => {
                 self.at += 1;
-                if self.take(b'0') || self.take(b'1') { Ok(Item::Other) } else { Err("a boolean is not well formed") }
+                if self.take(b'0') || self.take(b'1') {
+                    Ok(FieldItem::Other)
+                } else {
+                    Err("a boolean is not well formed")
+                }
             }
             Some(byte) if byte.is_ascii_alphabetic() || byte == b'*' => {
                 self.take_while(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte));
-                Ok(Item::Other)
+                Ok(FieldItem::Other)
             }
             _ => Err("a parameter has no value after ="),
         }
@@ -266,13 +280,13 @@ impl<'a> Parser<'a> {
 }
 
 impl SignatureInput {
-    fn set(&mut self, name: &str, value: Item<'_>) -> Result<(), FieldError> {
+    fn set(&mut self, name: &str, value: FieldItem<'_>) -> Result<(), FieldError> {
         match (name, value) {
-            ("created", Item::Integer(value)) => self.created = Some(value),
-            ("expires", Item::Integer(value)) => self.expires = Some(value),
-            ("nonce", Item::Text(value)) => self.nonce = Some(value.into_owned()),
-            ("keyid", Item::Text(value)) => self.keyid = Some(value.into_owned()),
-            ("alg", Item::Text(value)) => self.alg = Some(value.into_owned()),
+            ("created", FieldItem::Integer(value)) => self.created = Some(value),
+            ("expires", FieldItem::Integer(value)) => self.expires = Some(value),
+            ("nonce", FieldItem::Text(value)) => self.nonce = Some(value.into_owned()),
+            ("keyid", FieldItem::Text(value)) => self.keyid = Some(value.into_owned()),
+            ("alg", FieldItem::Text(value)) => self.alg = Some(value.into_owned()),
             ("created" | "expires" | "nonce" | "keyid" | "alg", _) => return Err("a parameter is of the wrong type"),
             _ => {}
         }

@@ -56,10 +56,22 @@ impl SignaturePolicy {
 pub struct VerifiedSigner {
     pub did: Did,
     pub key_id: DidUrl,
-    /// Must be refused if this key used it before.
+    /// Nonce of the signature; the request must be refused if the key used the nonce before.
     pub nonce: Option<String>,
     pub created: Timestamp,
     pub expires: Option<Timestamp>,
+}
+
+impl VerifiedSigner {
+    pub(crate) fn new(key_id: &DidUrl, input: &SignatureInput, created: i64) -> Self {
+        Self {
+            did: key_id.did().clone(),
+            key_id: key_id.clone(),
+            nonce: input.nonce.clone(),
+            created: rfc3339::from_seconds(created),
+            expires: input.expires.map(rfc3339::from_seconds),
+        }
+    }
 }
 
 /// A parsed signature that is not verified. It names the DID whose document must be fetched.
@@ -141,9 +153,7 @@ impl SignatureClaim {
     /// [`SignatureClaim::check`].
     pub fn verify(&self, request: &SignedRequest<'_>, document: &BoundDocument) -> Result<VerifiedSigner, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
-        if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
-            return Err(AuthError::Signature("alg is not what the key signs with"));
-        }
+        self.input.check_algorithm(key)?;
         let fits = |authority| {
             let base = signature_base(request, &self.input.components, &self.input.raw, authority)
                 .map_err(AuthError::Request)?;
@@ -154,13 +164,7 @@ impl SignatureClaim {
         fits(AuthorityForm::Normal).or_else(|fault| {
             if self.spells_authority(request) { fits(AuthorityForm::AsWritten) } else { Err(fault) }
         })?;
-        Ok(VerifiedSigner {
-            did: self.key_id.did().clone(),
-            key_id: self.key_id.clone(),
-            nonce: self.input.nonce.clone(),
-            created: rfc3339::from_seconds(self.created),
-            expires: self.input.expires.map(rfc3339::from_seconds),
-        })
+        Ok(VerifiedSigner::new(&self.key_id, &self.input, self.created))
     }
 
     /// Returns whether `@authority` is covered and the host is not written in its normal form.

@@ -12,10 +12,10 @@ use crate::jcs::sha256;
 
 /// A public key that verifies signatures. The point is validated when it is parsed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct VerifyingKey(Kind);
+pub struct VerifyingKey(PublicKeyKind);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kind {
+enum PublicKeyKind {
     /// The decompressed point, so that it is computed once for all signatures.
     Ed25519(Box<ed25519_dalek::VerifyingKey>),
     /// The uncompressed point, the form ring needs.
@@ -50,20 +50,20 @@ impl VerifyingKey {
         if point.is_weak() {
             return Err(refused);
         }
-        Ok(Self(Kind::Ed25519(Box::new(point))))
+        Ok(Self(PublicKeyKind::Ed25519(Box::new(point))))
     }
 
     /// From a compressed or uncompressed SEC1 point.
     pub fn p256(sec1: &[u8]) -> Result<Self, KeyError> {
         let key = p256::PublicKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("P-256"))?;
         let point = key.to_sec1_point(false);
-        Ok(Self(Kind::P256(point.as_bytes().try_into().map_err(|_| KeyError::Point("P-256"))?)))
+        Ok(Self(PublicKeyKind::P256(point.as_bytes().try_into().map_err(|_| KeyError::Point("P-256"))?)))
     }
 
     /// From a compressed or uncompressed SEC1 point.
     pub fn secp256k1(sec1: &[u8]) -> Result<Self, KeyError> {
         let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("secp256k1"))?;
-        Ok(Self(Kind::Secp256k1(Box::new(key))))
+        Ok(Self(PublicKeyKind::Secp256k1(Box::new(key))))
     }
 
     /// Parses a JWK.
@@ -108,9 +108,9 @@ impl VerifyingKey {
             [[sign].as_slice(), &point[1..33]].concat()
         };
         let (codec, key) = match &self.0 {
-            Kind::Ed25519(key) => (ED25519_CODEC, key.to_bytes().to_vec()),
-            Kind::P256(point) => (P256_CODEC, compressed(point)),
-            Kind::Secp256k1(key) => (SECP256K1_CODEC, key.to_sec1_point(true).as_bytes().to_vec()),
+            PublicKeyKind::Ed25519(key) => (ED25519_CODEC, key.to_bytes().to_vec()),
+            PublicKeyKind::P256(point) => (P256_CODEC, compressed(point)),
+            PublicKeyKind::Secp256k1(key) => (SECP256K1_CODEC, key.to_sec1_point(true).as_bytes().to_vec()),
         };
         multibase(&[codec.as_slice(), &key].concat())
     }
@@ -120,9 +120,9 @@ impl VerifyingKey {
     pub fn to_jwk(&self) -> Value {
         let ec = |curve: &str, point: &[u8]| json!({ "crv": curve, "kty": "EC", "x": base64url(&point[1..33]), "y": base64url(&point[33..65]) });
         match &self.0 {
-            Kind::Ed25519(key) => json!({ "crv": "Ed25519", "kty": "OKP", "x": base64url(key.as_bytes()) }),
-            Kind::P256(point) => ec("P-256", point),
-            Kind::Secp256k1(key) => ec("secp256k1", key.to_sec1_point(false).as_bytes()),
+            PublicKeyKind::Ed25519(key) => json!({ "crv": "Ed25519", "kty": "OKP", "x": base64url(key.as_bytes()) }),
+            PublicKeyKind::P256(point) => ec("P-256", point),
+            PublicKeyKind::Secp256k1(key) => ec("secp256k1", key.to_sec1_point(false).as_bytes()),
         }
     }
 
@@ -141,24 +141,24 @@ impl VerifyingKey {
     #[must_use]
     pub const fn algorithm(&self) -> SignatureAlgorithm {
         match self.0 {
-            Kind::Ed25519(_) => SignatureAlgorithm::Ed25519,
-            Kind::P256(_) => SignatureAlgorithm::P256,
-            Kind::Secp256k1(_) => SignatureAlgorithm::Secp256k1,
+            PublicKeyKind::Ed25519(_) => SignatureAlgorithm::Ed25519,
+            PublicKeyKind::P256(_) => SignatureAlgorithm::P256,
+            PublicKeyKind::Secp256k1(_) => SignatureAlgorithm::Secp256k1,
         }
     }
 
     /// Verifies a signature. For ECDSA, low and high `s` are accepted and DER encoding is not.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
         match &self.0 {
-            Kind::Ed25519(key) => {
+            PublicKeyKind::Ed25519(key) => {
                 use ed25519_dalek::Verifier as _;
                 let signature = ed25519_dalek::Signature::from_slice(signature).map_err(|_| BadSignature)?;
                 key.verify(message, &signature).map_err(|_| BadSignature)
             }
-            Kind::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+            PublicKeyKind::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
                 .verify(message, signature)
                 .map_err(|_| BadSignature),
-            Kind::Secp256k1(key) => {
+            PublicKeyKind::Secp256k1(key) => {
                 use k256::ecdsa::signature::Verifier as _;
                 let signature = k256::ecdsa::Signature::from_slice(signature).map_err(|_| BadSignature)?;
                 key.verify(message, &signature.normalize_s()).map_err(|_| BadSignature)

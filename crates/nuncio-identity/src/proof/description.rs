@@ -1,5 +1,5 @@
 //! Proofs on agent descriptions (ANP-07). We write and verify W3C Data Integrity proofs. The form that the text of
-//! ANP-07 defines, which no known software writes, is accepted only with `literal`.
+//! ANP-07 defines is refused: no known software writes it.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -7,9 +7,6 @@ use serde_json::{Map, Value};
 use super::{Proof, ProofError};
 use crate::did::DidUrl;
 use crate::document::BoundDocument;
-use crate::encoding::base64url_exact;
-use crate::jcs;
-use crate::keys::VerifyingKey;
 
 /// Requirements on the proof of an agent description.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +17,6 @@ pub struct DescriptionRules<'a> {
     /// The challenge that the verifier sent.
     pub challenge: Option<&'a str>,
     pub signer: AllowedSigner,
-    /// Whether the form that the text of ANP-07 defines is accepted too.
-    pub literal: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +31,7 @@ impl DescriptionRules<'_> {
     /// Rules for a description of unknown origin: its subject must have signed it.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
-        Self { now, host: None, challenge: None, signer: AllowedSigner::Subject, literal: false }
+        Self { now, host: None, challenge: None, signer: AllowedSigner::Subject }
     }
 }
 
@@ -59,18 +54,14 @@ pub fn verify_description(
     {
         return Err(ProofError::IssuerMismatch);
     }
-    check_place(members, rules)?;
+    check_audience(members, rules)?;
     let key = signer.assertion_key(&id)?;
-    let standard = Proof::read(description).and_then(|proof| proof.verify(description, key, rules.now));
-    match standard {
-        Ok(()) => Ok(id),
-        Err(_) if rules.literal => verify_literal(description, members, key).map(|()| id),
-        Err(fault) => Err(fault),
-    }
+    Proof::read(description)?.verify(description, key, rules.now)?;
+    Ok(id)
 }
 
 /// Checks host and challenge: a proof with a domain must name the serving host and must have a challenge (ANP-07).
-fn check_place(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Result<(), ProofError> {
+fn check_audience(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Result<(), ProofError> {
     let text = |name: &str| proof.get(name).and_then(Value::as_str);
     if let Some(domain) = text("domain") {
         let without_port = |host: &str| host.rsplit_once(':').map(|(host, _)| host.to_owned());
@@ -85,19 +76,4 @@ fn check_place(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Resu
         return Err(ProofError::Audience("its challenge is not the one that was asked for"));
     }
     Ok(())
-}
-
-/// Verifies the form that the text of ANP-07 defines: the signature covers the hash of the whole document, with the
-/// proof in it but without `proofValue`.
-fn verify_literal(
-    description: &Map<String, Value>,
-    proof: &Map<String, Value>,
-    key: &VerifyingKey,
-) -> Result<(), ProofError> {
-    let value = proof.get("proofValue").and_then(Value::as_str).ok_or(ProofError::Field("proofValue"))?;
-    let signature = base64url_exact::<64>(value).ok_or(ProofError::Value)?;
-    let mut whole = description.clone();
-    whole.insert("proof".to_owned(), Value::Object(super::without(proof, "proofValue")));
-    let hash = jcs::sha256(&jcs::canonical(&Value::Object(whole)));
-    key.verify(&hash, &signature).map_err(|_| ProofError::Signature)
 }

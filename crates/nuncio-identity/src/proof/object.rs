@@ -4,7 +4,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::sign::sign_in;
-use super::{Context, Proof, ProofEncoding, ProofError, ProofOptions, ProofSuite};
+use super::{ContextRule, Proof, ProofEncoding, ProofError, ProofOptions, ProofSuite};
 use crate::did::{Did, DidUrl};
 use crate::document::BoundDocument;
 use crate::encoding::from_multibase;
@@ -12,7 +12,7 @@ use crate::keys::SigningKey;
 
 /// Signs an object. Unlike in DID documents, `@context` is never part of the proof options.
 pub fn sign_object(object: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>) {
-    sign_in(object, key, options, ProofEncoding::Multibase, Context::Apart);
+    sign_in(object, key, options, ProofEncoding::Multibase, ContextRule::Apart);
 }
 
 /// Verifies that `issuer` signed the object, and returns the key.
@@ -38,6 +38,6 @@ pub fn verify_object(
     let id = DidUrl::parse(proof.verification_method).map_err(unreadable)?;
     let key = document.assertion_key(&id)?;
     let signature = from_multibase(proof.value, 64).and_then(|bytes| bytes.try_into().ok()).ok_or(ProofError::Value)?;
-    proof.verify_signature(object, key, &signature, Context::Apart)?;
+    proof.verify_signature(object, key, &signature, ContextRule::Apart)?;
     Ok(id)
 }

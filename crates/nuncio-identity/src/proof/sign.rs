@@ -3,7 +3,7 @@
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Context, signing_input};
+use super::{ContextRule, signing_input};
 use crate::encoding::{base64url, multibase};
 use crate::keys::SigningKey;
 use crate::rfc3339;
@@ -32,8 +32,8 @@ pub enum ProofEncoding {
 /// Signs a document with `eddsa-jcs-2022` and replaces its existing proof.
 pub fn sign(document: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>, encoding: ProofEncoding) {
     let context = match encoding {
-        ProofEncoding::Multibase => Context::WithOptions,
-        ProofEncoding::Base64Url => Context::Apart,
+        ProofEncoding::Multibase => ContextRule::WithOptions,
+        ProofEncoding::Base64Url => ContextRule::Apart,
     };
     sign_in(document, key, options, encoding, context);
 }
@@ -43,7 +43,7 @@ pub(super) fn sign_in(
     key: &SigningKey,
     options: &ProofOptions<'_>,
     encoding: ProofEncoding,
-    context: Context,
+    context: ContextRule,
 ) {
     let mut proof = Map::new();
     proof.insert("type".to_owned(), json!("DataIntegrityProof"));

@@ -45,13 +45,13 @@ impl OlmAccount {
     }
 
     pub(super) fn load(vault: &SealedRecords) -> Result<Option<Self>, super::KeyStoreError> {
-        let kept = vault.get::<StoredAccount<AccountPickle>>(NAME)?;
-        Ok(kept.map(|kept| Self { account: Account::from_pickle(kept.pickle), fallback: kept.fallback }))
+        let stored = vault.get::<StoredAccount<AccountPickle>>(NAME)?;
+        Ok(stored.map(|stored| Self { account: Account::from_pickle(stored.pickle), fallback: stored.fallback }))
     }
 
     pub(super) fn to_record(&self, vault: &SealedRecords) -> RecordChange {
-        let kept = StoredAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
-        vault.put_large(NAME.to_owned(), &kept, 64 * 1024)
+        let stored = StoredAccount { pickle: self.account.pickle(), fallback: self.fallback.clone() };
+        vault.put_large(NAME.to_owned(), &stored, 64 * 1024)
     }
 
     /// Creates the keys to publish when `have` one-time keys are left at the relay: new one-time keys, and the fallback

@@ -18,7 +18,7 @@ use super::secrets::Secrets;
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
-/// Bytes.
+/// Length of the Argon2 salt, in bytes.
 const SALT: usize = 32;
 /// Length of a wrapped key in bytes.
 const WRAPPED: usize = NONCE + 32 + TAG;
@@ -111,12 +111,12 @@ impl fmt::Debug for RestoredKeys {
 }
 
 /// Encrypts the long-term keys of an identity under a passphrase.
-pub fn seal(party: &SealIdentity, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
-    let (_, device) = party.owner_device().ok_or(BackupError::Unnamed)?;
+pub fn seal(identity: &SealIdentity, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
+    let (_, device) = identity.owner_device().ok_or(BackupError::Unnamed)?;
     if passphrase.chars().count() < SHORTEST {
         return Err(BackupError::Short);
     }
-    wrap(&party.secrets, device, passphrase, params, cipher::random(), [cipher::random(), cipher::random()])
+    wrap(&identity.secrets, device, passphrase, params, cipher::random(), [cipher::random(), cipher::random()])
 }
 
 pub(super) fn wrap(

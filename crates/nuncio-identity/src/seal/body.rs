@@ -5,7 +5,7 @@ use zeroize::Zeroizing;
 use super::cipher::{self, NONCE, TAG};
 
 /// Minimum length after padding, in bytes.
-const SMALLEST: usize = 256;
+const MIN_PADDED_BYTES: usize = 256;
 /// Bytes of the length prefix of a padded text.
 const PREFIX: usize = 4;
 const LABEL: &[u8; 11] = b"a2h/body/v1";
@@ -20,8 +20,8 @@ pub(super) struct EncryptedBody {
 #[must_use]
 pub fn padded_len(text: usize) -> usize {
     let length = text.saturating_add(PREFIX);
-    if length <= SMALLEST {
-        return SMALLEST;
+    if length <= MIN_PADDED_BYTES {
+        return MIN_PADDED_BYTES;
     }
     let exponent = length.ilog2();
     let kept = exponent.ilog2() + 1;
@@ -89,7 +89,10 @@ mod tests {
         let mut lengths = std::collections::BTreeSet::new();
         for text in 0..=400_000 {
             let padded = padded_len(text);
-            assert!(padded >= text + PREFIX && (padded == SMALLEST || padded * 100 <= (text + PREFIX) * 112), "{text}");
+            assert!(
+                padded >= text + PREFIX && (padded == MIN_PADDED_BYTES || padded * 100 <= (text + PREFIX) * 112),
+                "{text}"
+            );
             lengths.insert(padded);
         }
         assert!(lengths.len() < 250, "{}", lengths.len());

@@ -22,7 +22,25 @@ fn key(key: &[u8; 32]) -> LessSafeKey {
 pub(super) fn encrypt(secret: &[u8; 32], nonce: [u8; NONCE], aad: &[u8], text: &mut Vec<u8>) {
     key(secret)
         .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text)
-        .expect("what is sealed here is far smaller than AES-GCM's limit");
+        .expect("the text is far smaller than the limit of AES-GCM");
+}
+
+/// Encrypts a value under a random nonce. Returns ciphertext, tag and nonce, in this order.
+pub(super) fn seal(key: &[u8; 32], aad: &[u8], value: &[u8]) -> Vec<u8> {
+    let nonce = random::<NONCE>();
+    let mut sealed = Vec::with_capacity(value.len() + TAG + NONCE);
+    sealed.extend_from_slice(value);
+    encrypt(key, nonce, aad, &mut sealed);
+    sealed.extend_from_slice(&nonce);
+    sealed
+}
+
+/// Reverse of [`seal`]; `None` if authentication fails.
+pub(super) fn open(key: &[u8; 32], aad: &[u8], mut sealed: Vec<u8>) -> Option<Vec<u8>> {
+    let (text, nonce) = sealed.split_last_chunk_mut::<NONCE>()?;
+    let length = decrypt(key, *nonce, aad, text)?.len();
+    sealed.truncate(length);
+    Some(sealed)
 }
 
 /// Decrypts in place and returns the plaintext; `None` if authentication fails.

@@ -3,8 +3,8 @@
 
 use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, SealMode, WrapAlgorithm};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 
 use super::backup::RestoredKeys;
@@ -23,13 +23,18 @@ pub struct PendingKeys {
     pub safety_number: Option<String>,
 }
 
-impl SealIdentity {
+/// A person's decisions about the keys of an identity and its peers.
+pub struct KeyDecisions<'a> {
+    pub(super) identity: &'a mut SealIdentity,
+}
+
+impl KeyDecisions<'_> {
     /// The keys of `owner` that wait for a decision, as last published.
     pub fn waiting(&mut self, owner: &Recipient) -> Result<Vec<PendingKeys>, KeyStoreError> {
-        let known = self.peer(owner)?.unwrap_or_default();
-        let own = self.owner_device().map(|(own, _)| own.clone());
+        let known = self.identity.peer(owner)?.unwrap_or_default();
+        let own = self.identity.owner_device().map(|(own, _)| own.clone());
         let ours = match own.as_ref().filter(|own| *own != owner) {
-            Some(own) => self.peer(own)?.unwrap_or_default().roots(),
+            Some(own) => self.identity.peer(own)?.unwrap_or_default().roots(),
             None => Vec::new(),
         };
         let number = |device: &DeviceId| {
@@ -46,10 +51,20 @@ impl SealIdentity {
         Ok(waiting.collect())
     }
 
+    /// Records a person's or operator's decision to trust the keys that a device published: pins them and discards
+    /// existing sessions.
+    pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
+        let known = self.identity.peer(owner)?.unwrap_or_default();
+        let mut peer = PeerKeys::clone(&known);
+        peer.accept(device)?;
+        let changes = self.identity.sessions.forget(&self.identity.vault, &peer_name(owner, device), None)?;
+        Ok(self.identity.save_peer(owner, &known, peer, changes)?)
+    }
+
     /// Accepts a device by the fingerprint of the signing key that the person compared. Keys published since then are
     /// not accepted.
     pub fn accept_key(&mut self, owner: &Recipient, device: &DeviceId, expected: &Digest) -> Result<(), TrustError> {
-        let known = self.peer(owner)?.unwrap_or_default();
+        let known = self.identity.peer(owner)?.unwrap_or_default();
         let (waiting, _) = known.waiting(device).ok_or_else(|| TrustError::NothingToAccept(device.clone()))?;
         if waiting.keys.signing_key.fingerprint() != *expected {
             return Err(TrustError::OtherFingerprint { owner: owner.clone(), expected: *expected });
@@ -60,37 +75,41 @@ impl SealIdentity {
     /// Stops trusting a device permanently, also if other devices endorse it: nothing is sealed to it, and its messages
     /// are refused.
     pub fn remove(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
-        if self.owner_device() == Some((owner, device)) {
+        if self.identity.owner_device() == Some((owner, device)) {
             return Err(TrustError::NotOurs);
         }
-        let known = self.peer(owner)?.unwrap_or_default();
+        let known = self.identity.peer(owner)?.unwrap_or_default();
         let mut peer = PeerKeys::clone(&known);
         if !peer.remove(device) {
             return Ok(());
         }
-        let changes = self.sessions.forget(&self.vault, &peer_name(owner, device), None)?;
-        Ok(self.save_peer(owner, &known, peer, changes)?)
+        let changes = self.identity.sessions.forget(&self.identity.vault, &peer_name(owner, device), None)?;
+        Ok(self.identity.save_peer(owner, &known, peer, changes)?)
     }
 
     /// Signs an endorsement of this device with the keys of an earlier device from a backup, so that peers who trusted
     /// the earlier device trust this one. Publishes a new bundle.
     pub fn endorse_from_backup(&mut self, restored: &RestoredKeys, now: Timestamp) -> Result<(), TrustError> {
-        let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
-        if restored.signing_key() == self.signing_key() || *restored.device() == bundle.keys.device_id {
+        let mut bundle = self.identity.this.bundle.clone().ok_or(TrustError::Unnamed)?;
+        if restored.signing_key() == self.identity.signing_key() || *restored.device() == bundle.keys.device_id {
             return Err(TrustError::NotOurs);
         }
         let owner = bundle.keys.owner.clone();
-        let known = self.peer(&owner)?.unwrap_or_default();
+        let known = self.identity.peer(&owner)?.unwrap_or_default();
         let mut peer = PeerKeys::clone(&known);
         peer.pin_former(former(&owner, restored, now));
-        self.save_peer(&owner, &known, peer, Vec::new())?;
-        let seq = self.this.seq + 1;
+        self.identity.save_peer(&owner, &known, peer, Vec::new())?;
+        let seq = self.identity.this.seq + 1;
         bundle.keys.seq = seq;
-        bundle.signature = self.sign(&bundle.keys.message());
+        bundle.signature = self.identity.sign(&bundle.keys.message());
         let signature = restored.sign(&bundle.keys.endorsed());
         bundle.endorsement = Some(Endorsement { by: restored.device().clone(), signature });
-        let changes = self.replace_own_state(OwnBundleState { bundle: Some(bundle), seq, ..self.this.clone() })?;
-        Ok(self.finish(changes)?)
+        let changes = self.identity.replace_own_state(OwnBundleState {
+            bundle: Some(bundle),
+            seq,
+            ..self.identity.this.clone()
+        })?;
+        Ok(self.identity.finish(changes)?)
     }
 }
 

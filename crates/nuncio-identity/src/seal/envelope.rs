@@ -34,7 +34,7 @@ pub(super) struct KeyEntry {
 pub(super) enum WrappedKey {
     /// The content key is wrapped in an Olm session: the message and its Olm message type.
     Olm { kind: u8, ct: Vec<u8> },
-    /// With HPKE to the key whose id is `kid`.
+    /// The content key is wrapped with HPKE to the key whose id is `kid`.
     Hpke { kid: [u8; 32], enc: [u8; 32], ct: Vec<u8> },
 }
 
@@ -62,8 +62,8 @@ fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
 pub(super) fn entries_text(entries: &[KeyEntry]) -> String {
     let mut text = String::with_capacity(2 + entries.len() * 320);
     text.push('[');
-    for (place, entry) in entries.iter().enumerate() {
-        if place > 0 {
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 {
             text.push(',');
         }
         let device = entry.device.as_str();

@@ -3,8 +3,8 @@
 use nuncio_core::Code;
 use nuncio_core::conversation::MAX_ENVELOPE;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 
 use super::key_store::KeyStoreError;
 use super::trust::{DistrustReason, MAX_DEVICES};
@@ -45,7 +45,7 @@ pub enum SealError {
     KeyStore(#[from] KeyStoreError),
 }
 
-/// Why an envelope was not opened. Nothing of it was accepted.
+/// Why an envelope was not opened. No part of the envelope was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The opening device has no device id yet.

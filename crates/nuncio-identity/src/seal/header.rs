@@ -1,8 +1,8 @@
 //! The plaintext header of an envelope, and the checks against relay metadata and payload.
 
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, SenderType};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,12 +126,12 @@ impl EnvelopeHeader {
         if payload["type"] != json!(self.content_type) {
             return Err("the payload must be an object whose \"type\" is the content_type");
         }
-        let said = match payload["artifact"]["subtype"].as_str() {
+        let subtype = match payload["artifact"]["subtype"].as_str() {
             Some("tool_call") => Some(MsgSubtype::ArtifactToolCall),
             Some("tool_response") => Some(MsgSubtype::ArtifactResponse),
             _ => None,
         };
-        if said != self.msg_subtype {
+        if subtype != self.msg_subtype {
             return Err(
                 "artifact.subtype \"tool_call\" goes with msg_subtype artifact_tool_call, \"tool_response\" with \
                         artifact_response, and nothing else with either",

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::account::OlmAccount;
 use super::backup::RestoredKeys;
+use super::decisions::KeyDecisions;
 use super::did_proof::sign_did_proof;
 use super::error::TrustError;
 use super::key_store::{KeyStore, KeyStoreError};
@@ -90,17 +91,17 @@ impl SealIdentity {
         let olm = (new.mode == SealMode::Stateful).then(OlmAccount::generate);
         let this = OwnBundleState { mode: new.mode, bundle: None, seq: 0 };
         let (sessions, seen, peers) = Default::default();
-        let mut party = Self { vault, secrets, this, olm, sessions, seen, peers };
-        let mut changes = vec![key, party.vault.put(SECRETS.to_owned(), &party.secrets.to_record())];
-        changes.extend(party.olm.as_ref().map(|olm| olm.to_record(&party.vault)));
+        let mut identity = Self { vault, secrets, this, olm, sessions, seen, peers };
+        let mut changes = vec![key, identity.vault.put(SECRETS.to_owned(), &identity.secrets.to_record())];
+        changes.extend(identity.olm.as_ref().map(|olm| olm.to_record(&identity.vault)));
         match &new.named {
-            Some((owner, device)) => party.publish_bundle(owner.clone(), device.clone(), new.now, changes)?,
+            Some((owner, device)) => identity.publish_bundle(owner.clone(), device.clone(), new.now, changes)?,
             None => {
-                changes.push(party.vault.put(SELF.to_owned(), &party.this));
-                party.vault.save(changes)?;
+                changes.push(identity.vault.put(SELF.to_owned(), &identity.this));
+                identity.vault.save(changes)?;
             }
         }
-        Ok(party)
+        Ok(identity)
     }
 
     /// Loads a stored identity; `None` if the store is empty.
@@ -291,24 +292,19 @@ impl SealIdentity {
     ) -> Result<KeyReview, TrustError> {
         let known = self.peer(owner)?.unwrap_or_default();
         let mut peer = PeerKeys::clone(&known);
-        let (meeting, void) = peer.review_keys(owner, bundles, expect)?;
+        let (review, void) = peer.review_keys(owner, bundles, expect)?;
         let mut changes = Vec::new();
         for device in void {
             let peer = peer_name(owner, &device);
             changes.extend(self.sessions.forget(&self.vault, &peer, None)?);
         }
         self.save_peer(owner, &known, peer, changes)?;
-        Ok(meeting)
+        Ok(review)
     }
 
-    /// Records a person's or operator's decision to trust the keys that a device published: pins them and discards
-    /// existing sessions.
-    pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
-        let known = self.peer(owner)?.unwrap_or_default();
-        let mut peer = PeerKeys::clone(&known);
-        peer.accept(device)?;
-        let changes = self.sessions.forget(&self.vault, &peer_name(owner, device), None)?;
-        Ok(self.save_peer(owner, &known, peer, changes)?)
+    /// Decides on keys in the name of a person or an operator.
+    pub const fn decisions(&mut self) -> KeyDecisions<'_> {
+        KeyDecisions { identity: self }
     }
 
     pub(super) fn save_peer(

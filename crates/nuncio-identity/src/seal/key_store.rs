@@ -56,7 +56,7 @@ impl MemoryKeyStore {
     }
 
     fn records(&self) -> Result<std::sync::MutexGuard<'_, BTreeMap<String, Vec<u8>>>, KeyStoreError> {
-        self.0.lock().map_err(|_| KeyStoreError("another thread died while it was writing".to_owned()))
+        self.0.lock().map_err(|_| KeyStoreError("another thread panicked while it was writing".to_owned()))
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use nuncio_core::bundle::{KeyBundle, SealMode, WrapAlgorithm};
 use nuncio_core::conversation::{ContentType, MAX_ENVELOPE};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::json;
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::CheckSignature as _;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -27,7 +27,7 @@ use crate::encoding::base64url_exact;
 use crate::ledger::DeviceSignatureVerifier;
 
 /// Maximum lead of the sender's clock. A later date would raise the replay floor for all following messages.
-const AHEAD: Duration = Duration::from_hours(24);
+const MAX_TIME_AHEAD: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenedMessage {
@@ -80,7 +80,7 @@ impl SealIdentity {
             return Err(OpenError::Mislabelled { field });
         }
         let pinned = self.signer(&relay.sender, &envelope)?;
-        if envelope.header.created_at > now.after(AHEAD) {
+        if envelope.header.created_at > now.after(MAX_TIME_AHEAD) {
             return Err(OpenError::FromTheFuture);
         }
         let peer = peer_name(&relay.sender, &envelope.header.sender_device_id);

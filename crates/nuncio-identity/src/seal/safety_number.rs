@@ -1,6 +1,6 @@
 //! Safety numbers: digits that two people compare to detect an interceptor.
 
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::PublicKey;
 use ring::digest::{Context, SHA512};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, WrapAlgorithm};
 use nuncio_core::conversation::{ConversationType, MAX_ENVELOPE};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 use zeroize::Zeroizing;
 
 use super::envelope::{self, KeyEntry, MAX_ENTRIES, WrappedKey};
@@ -20,7 +20,7 @@ use crate::ledger::DeviceSignatureVerifier;
 
 /// A device to which a message is sealed.
 #[derive(Debug, Clone, Copy)]
-pub struct Addressee<'a> {
+pub struct RecipientDevice<'a> {
     /// The addressed device's keys, which must be pinned.
     pub bundle: &'a KeyBundle,
     /// Required if [`SealIdentity::needs_one_time_key`] returns true.
@@ -36,7 +36,7 @@ impl SealIdentity {
     ///
     /// # Errors
     /// Nothing was sealed. The error lists the devices that are not trusted, or that need a one-time key.
-    pub fn seal(&mut self, plaintext: &PlaintextMessage, to: &[Addressee<'_>]) -> Result<Vec<u8>, SealError> {
+    pub fn seal(&mut self, plaintext: &PlaintextMessage, to: &[RecipientDevice<'_>]) -> Result<Vec<u8>, SealError> {
         self.seal_and_save(plaintext, to, |_| Vec::new())
     }
 
@@ -45,7 +45,7 @@ impl SealIdentity {
     pub fn seal_and_save(
         &mut self,
         plaintext: &PlaintextMessage,
-        to: &[Addressee<'_>],
+        to: &[RecipientDevice<'_>],
         also: impl FnOnce(&[u8]) -> Vec<RecordChange>,
     ) -> Result<Vec<u8>, SealError> {
         let (owner, device) = self.owner_device().ok_or(SealError::Unnamed)?;
@@ -91,9 +91,10 @@ impl SealIdentity {
         &mut self,
         kind: ConversationType,
         (owner, device): (&Recipient, &DeviceId),
-        to: &[Addressee<'a>],
-    ) -> Result<Vec<Addressee<'a>>, SealError> {
-        let itself = |one: &Addressee<'_>| (&one.bundle.keys.owner, &one.bundle.keys.device_id) == (owner, device);
+        to: &[RecipientDevice<'a>],
+    ) -> Result<Vec<RecipientDevice<'a>>, SealError> {
+        let itself =
+            |one: &RecipientDevice<'_>| (&one.bundle.keys.owner, &one.bundle.keys.device_id) == (owner, device);
         let to: Vec<_> = to.iter().filter(|one| !itself(one)).copied().collect();
         let others: BTreeSet<_> = to.iter().map(|one| &one.bundle.keys.owner).filter(|other| *other != owner).collect();
         match kind {
@@ -128,7 +129,7 @@ impl SealIdentity {
 
     fn wrap_in_session(
         &mut self,
-        one: &Addressee<'_>,
+        one: &RecipientDevice<'_>,
         content: &ContentKey,
         changes: &mut Vec<RecordChange>,
     ) -> Result<WrappedKey, SealError> {
@@ -157,7 +158,7 @@ impl SealIdentity {
     }
 }
 
-fn wrap_to_key(one: &Addressee<'_>, hash: &[u8; 32], content: &ContentKey) -> Result<WrappedKey, SealError> {
+fn wrap_to_key(one: &RecipientDevice<'_>, hash: &[u8; 32], content: &ContentKey) -> Result<WrappedKey, SealError> {
     let keys = &one.bundle.keys;
     let wrapped = hpke::wrap(&keys.hpke_key, hash, content, cipher::random());
     let (enc, ct) = wrapped.ok_or_else(|| SealError::BadKey(keys.device_id.clone()))?;

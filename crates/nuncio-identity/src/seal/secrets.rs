@@ -62,8 +62,8 @@ impl Secrets {
 }
 
 impl From<StoredSecrets> for Secrets {
-    fn from(kept: StoredSecrets) -> Self {
-        Self::new(&kept.signing, &kept.hpke)
+    fn from(stored: StoredSecrets) -> Self {
+        Self::new(&stored.signing, &stored.hpke)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::jcs::sha256;
 /// Message ids per stored record. Opening a message rewrites one record.
 const PER_RECORD: usize = 32;
 /// Records per device. The last one is still growing, so at least 480 ids are remembered.
-const RECORDS: usize = 16;
+const MAX_RECORDS: usize = 16;
 /// Number of devices whose opened messages are cached in memory.
 const CACHED: usize = 1024;
 
@@ -76,7 +76,7 @@ impl SeenMessages {
             let number = device.records.back().map_or(0, |(number, _)| number + 1);
             device.records.push_back((number, SeenRecord::default()));
         }
-        if device.records.len() > RECORDS
+        if device.records.len() > MAX_RECORDS
             && let Some((number, gone)) = device.records.pop_front()
         {
             changes.push((name(peer, number), None));
@@ -119,7 +119,7 @@ impl SeenMessages {
             }
             self.cached.insert(peer.to_owned(), device);
         }
-        self.cached.get_mut(peer).ok_or_else(|| KeyStoreError("what was opened is gone".to_owned()))
+        self.cached.get_mut(peer).ok_or_else(|| KeyStoreError("the replay record cannot be loaded".to_owned()))
     }
 }
 
@@ -156,6 +156,6 @@ mod tests {
         }
         assert!(!seen.contains(&vault, "p/d", &id(2000), at(1999)).unwrap());
         assert!(!seen.contains(&vault, "p/other", &id(1), at(1)).unwrap());
-        assert_eq!(vault.names("seen/").unwrap().len(), RECORDS);
+        assert_eq!(vault.names("seen/").unwrap().len(), MAX_RECORDS);
     }
 }

@@ -13,7 +13,7 @@ use super::key_store::KeyStoreError;
 use super::vault::{RecordChange, SealedRecords};
 
 /// Maximum number of sessions per device.
-const MOST: usize = 4;
+const MAX_SESSIONS: usize = 4;
 /// Number of devices whose sessions are held in memory.
 const CACHED: usize = 1024;
 
@@ -28,13 +28,14 @@ struct LiveSession {
     name: String,
     session: Session,
     /// Increases with each received message. The session with the largest value is used to send.
-    heard: u64,
+    received: u64,
 }
 
 #[derive(Serialize, Deserialize)]
 struct StoredSession<P> {
     pickle: P,
-    heard: u64,
+    #[serde(rename = "heard")]
+    received: u64,
 }
 
 pub(super) enum DecryptError {
@@ -63,7 +64,8 @@ pub(super) struct DecryptedMessage {
 
 impl OlmSessions {
     pub(super) fn exist(&self, vault: &SealedRecords, peer: &str) -> Result<bool, KeyStoreError> {
-        Ok(self.cached.get(peer).is_some_and(|held| !held.is_empty()) || !vault.names(&prefix(peer))?.is_empty())
+        Ok(self.cached.get(peer).is_some_and(|sessions| !sessions.is_empty())
+            || !vault.names(&prefix(peer))?.is_empty())
     }
 
     /// Encrypts in the session that received last; `None` if there is no session.
@@ -73,10 +75,10 @@ impl OlmSessions {
         peer: &str,
         plain: &[u8],
     ) -> Result<Option<(u8, Vec<u8>, RecordChange)>, KeyStoreError> {
-        let Some(held) = self.with(vault, peer)?.first_mut() else { return Ok(None) };
-        let Ok(message) = held.session.encrypt(plain) else { return Ok(None) };
+        let Some(sessions) = self.with(vault, peer)?.first_mut() else { return Ok(None) };
+        let Ok(message) = sessions.session.encrypt(plain) else { return Ok(None) };
         let (kind, ct) = message.to_parts();
-        Ok(Some((u8::from(kind == 1), ct, held.to_record(vault))))
+        Ok(Some((u8::from(kind == 1), ct, sessions.to_record(vault))))
     }
 
     /// Starts a session with a one-time key; `None` if key agreement fails.
@@ -106,31 +108,31 @@ impl OlmSessions {
     ) -> Result<DecryptedMessage, DecryptError> {
         let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| DecryptError::Lost)?;
         let theirs = Curve25519PublicKey::from_bytes(*theirs.as_bytes());
-        let held = self.with(vault, peer)?;
-        let heard = held.iter().map(|held| held.heard).max().unwrap_or_default() + 1;
+        let sessions = self.with(vault, peer)?;
+        let received = sessions.iter().map(|sessions| sessions.received).max().unwrap_or_default() + 1;
         let begins = match &message {
             OlmMessage::PreKey(message) if message.identity_key() != theirs => return Err(DecryptError::OtherIdentity),
             OlmMessage::PreKey(message) => Some(name(peer, &message.session_id())),
             OlmMessage::Normal(_) => None,
         };
-        let mut could_be = held.iter_mut().enumerate();
-        let read = could_be.find_map(|(place, held)| match &begins {
-            Some(name) if *name != held.name => None,
-            _ => held.session.decrypt(&message).ok().map(|plain| (place, plain)),
+        let mut could_be = sessions.iter_mut().enumerate();
+        let read = could_be.find_map(|(index, sessions)| match &begins {
+            Some(name) if *name != sessions.name => None,
+            _ => sessions.session.decrypt(&message).ok().map(|plain| (index, plain)),
         });
-        if let Some((place, plain)) = read {
-            held[place].heard = heard;
-            held[..=place].rotate_right(1);
-            let changes = vec![held[0].to_record(vault)];
+        if let Some((index, plain)) = read {
+            sessions[index].received = received;
+            sessions[..=index].rotate_right(1);
+            let changes = vec![sessions[0].to_record(vault)];
             return Ok(DecryptedMessage {
                 plain: Zeroizing::new(plain),
-                by: held[0].name.clone(),
+                by: sessions[0].name.clone(),
                 new: false,
                 changes,
             });
         }
         match (message, begins) {
-            (OlmMessage::PreKey(message), Some(name)) if held.iter().all(|held| held.name != name) => {
+            (OlmMessage::PreKey(message), Some(name)) if sessions.iter().all(|sessions| sessions.name != name) => {
                 let made = account.create_inbound_session(SessionConfig::version_1(), theirs, &message);
                 let made = made.map_err(|error| match error {
                     SessionCreationError::MismatchedIdentityKey(..) => DecryptError::OtherIdentity,
@@ -167,12 +169,12 @@ impl OlmSessions {
         peer: &str,
         session: Session,
     ) -> Result<(String, Vec<RecordChange>), KeyStoreError> {
-        let held = self.with(vault, peer)?;
-        let heard = held.iter().map(|held| held.heard).max().unwrap_or_default() + 1;
+        let sessions = self.with(vault, peer)?;
+        let received = sessions.iter().map(|sessions| sessions.received).max().unwrap_or_default() + 1;
         let name = name(peer, &session.session_id());
-        held.insert(0, LiveSession { name: name.clone(), session, heard });
-        let mut changes = vec![held[0].to_record(vault)];
-        changes.extend(held.drain(MOST.min(held.len())..).map(|held| (held.name, None)));
+        sessions.insert(0, LiveSession { name: name.clone(), session, received });
+        let mut changes = vec![sessions[0].to_record(vault)];
+        changes.extend(sessions.drain(MAX_SESSIONS.min(sessions.len())..).map(|sessions| (sessions.name, None)));
         Ok((name, changes))
     }
 
@@ -181,22 +183,26 @@ impl OlmSessions {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
             }
-            let mut held = Vec::new();
+            let mut sessions = Vec::new();
             for name in vault.names(&prefix(peer))? {
-                if let Some(kept) = vault.get::<StoredSession<SessionPickle>>(&name)? {
-                    held.push(LiveSession { name, session: Session::from_pickle(kept.pickle), heard: kept.heard });
+                if let Some(stored) = vault.get::<StoredSession<SessionPickle>>(&name)? {
+                    sessions.push(LiveSession {
+                        name,
+                        session: Session::from_pickle(stored.pickle),
+                        received: stored.received,
+                    });
                 }
             }
-            held.sort_by_key(|held| std::cmp::Reverse(held.heard));
-            self.cached.insert(peer.to_owned(), held);
+            sessions.sort_by_key(|sessions| std::cmp::Reverse(sessions.received));
+            self.cached.insert(peer.to_owned(), sessions);
         }
-        self.cached.get_mut(peer).ok_or_else(|| KeyStoreError("the sessions are gone".to_owned()))
+        self.cached.get_mut(peer).ok_or_else(|| KeyStoreError("the sessions cannot be loaded".to_owned()))
     }
 }
 
 impl LiveSession {
     fn to_record(&self, vault: &SealedRecords) -> RecordChange {
-        vault.put(self.name.clone(), &StoredSession { pickle: self.session.pickle(), heard: self.heard })
+        vault.put(self.name.clone(), &StoredSession { pickle: self.session.pickle(), received: self.received })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::encoding::{base64url, base64url_exact};
 const WRAP_LABEL: &[u8] = b"nuncio/storage-key/v1";
 /// Length of a wrapped storage key, in bytes.
 const WRAPPED: usize = 32 + TAG + NONCE;
-/// Bytes.
+/// Length of the Argon2 salt, in bytes.
 const SALT: usize = 32;
 
 /// Encrypts records; each ciphertext is bound to the record's name.
@@ -39,14 +39,14 @@ impl StorageKey {
 
     #[must_use]
     pub fn seal(&self, name: &str, value: &[u8]) -> Vec<u8> {
-        seal(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), value)
+        cipher::seal(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), value)
     }
 
     /// Decrypts the record of that name; `None` if the key is wrong, or the record was changed or moved to another
     /// name.
     #[must_use]
     pub fn open(&self, name: &str, sealed: Vec<u8>) -> Option<Vec<u8>> {
-        open(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), sealed)
+        cipher::open(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), sealed)
     }
 }
 
@@ -131,33 +131,16 @@ pub struct WrappedStorageKey {
 impl WrappedStorageKey {
     #[must_use]
     pub fn new(key: &StorageKey, by: &WrappingKey, source: KeySource) -> Self {
-        Self { version: 1, source, wrapped: base64url(&seal(&by.0, WRAP_LABEL, key.0.as_slice())) }
+        Self { version: 1, source, wrapped: base64url(&cipher::seal(&by.0, WRAP_LABEL, key.0.as_slice())) }
     }
 
     /// Unwraps the storage key; `None` if the wrapping key is wrong, or the file was changed.
     #[must_use]
     pub fn unwrap_with(&self, by: &WrappingKey) -> Option<StorageKey> {
         let wrapped: [u8; WRAPPED] = base64url_exact(&self.wrapped).filter(|_| self.version == 1)?;
-        let key = Zeroizing::new(open(&by.0, WRAP_LABEL, wrapped.to_vec())?);
+        let key = Zeroizing::new(cipher::open(&by.0, WRAP_LABEL, wrapped.to_vec())?);
         <[u8; 32]>::try_from(key.as_slice()).ok().map(|key| StorageKey(Zeroizing::new(key)))
     }
-}
-
-/// Returns ciphertext, tag and nonce, in this order.
-fn seal(key: &[u8; 32], aad: &[u8], value: &[u8]) -> Vec<u8> {
-    let nonce = cipher::random::<NONCE>();
-    let mut sealed = Vec::with_capacity(value.len() + TAG + NONCE);
-    sealed.extend_from_slice(value);
-    cipher::encrypt(key, nonce, aad, &mut sealed);
-    sealed.extend_from_slice(&nonce);
-    sealed
-}
-
-fn open(key: &[u8; 32], aad: &[u8], mut sealed: Vec<u8>) -> Option<Vec<u8>> {
-    let (text, nonce) = sealed.split_last_chunk_mut::<NONCE>()?;
-    let length = cipher::decrypt(key, *nonce, aad, text)?.len();
-    sealed.truncate(length);
-    Some(sealed)
 }
 
 #[cfg(test)]
@@ -165,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn record_opens_only_under_its_name_and_key() {
+    fn stored_record_opens_only_under_its_name_and_key() {
         let (key, other) = (StorageKey::random(), StorageKey::random());
         for value in [&b""[..], b"a secret"] {
             let sealed = key.seal("talk/1", value);

@@ -16,7 +16,7 @@ use super::error::{OpenError, SealError};
 use super::header::{EnvelopeHeader, PlaintextMessage, RelayMetadata};
 use super::identity::SealIdentity;
 use super::opening::OpenedMessage;
-use super::sealing::Addressee;
+use super::sealing::RecipientDevice;
 use super::{body, cipher};
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
@@ -96,40 +96,40 @@ impl StreamState {
         nonce
     }
 
-    fn associated(&self, seq: u64, place: PiecePosition) -> [u8; 54] {
+    fn associated(&self, seq: u64, position: PiecePosition) -> [u8; 54] {
         let mut aad = [0; 54];
         aad[..13].copy_from_slice(LABEL);
         aad[13..45].copy_from_slice(&self.header);
         aad[45..53].copy_from_slice(&seq.to_be_bytes());
-        aad[53] = u8::from(place == PiecePosition::Last);
+        aad[53] = u8::from(position == PiecePosition::Last);
         aad
     }
 
-    fn seal(&mut self, place: PiecePosition, text: &str) -> Result<SealedPiece, StreamError> {
+    fn seal(&mut self, position: PiecePosition, text: &str) -> Result<SealedPiece, StreamError> {
         let seq = self.next.take().ok_or(StreamError::Over)?;
-        let aad = self.associated(seq, place);
+        let aad = self.associated(seq, position);
         let sealed = body::encrypt_padded(&self.key, self.nonce(seq), &aad, text.as_bytes());
-        self.advance(seq, place);
+        self.advance(seq, position);
         Ok(SealedPiece { seq, sealed: sealed.ok_or(StreamError::Over)? })
     }
 
-    fn open(&mut self, place: PiecePosition, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
+    fn open(&mut self, position: PiecePosition, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
         // `take` makes every error end the stream.
         let expected = self.next.take().ok_or(StreamError::Over)?;
         if seq != expected {
             return Err(StreamError::OutOfOrder { expected, found: seq });
         }
-        let aad = self.associated(seq, place);
+        let aad = self.associated(seq, position);
         let text = body::decrypt_padded(&self.key, self.nonce(seq), &aad, sealed.to_vec());
         let text = text.ok_or(StreamError::Tampered)?;
         let text = std::str::from_utf8(&text).map_err(|_| StreamError::Tampered)?.to_owned();
-        self.advance(seq, place);
+        self.advance(seq, position);
         Ok(text)
     }
 
     /// Advances the position. After the last piece there is none, so no nonce is used twice.
-    fn advance(&mut self, seq: u64, place: PiecePosition) {
-        self.next = match place {
+    fn advance(&mut self, seq: u64, position: PiecePosition) {
+        self.next = match position {
             PiecePosition::Within => seq.checked_add(1),
             PiecePosition::Last => None,
         };
@@ -140,6 +140,22 @@ impl StreamState {
 pub struct StreamSealer(StreamState);
 
 impl StreamSealer {
+    /// Starts a stream: returns an envelope with the stream key and the sealer for the pieces. Only agents may stream.
+    pub fn begin(
+        identity: &mut SealIdentity,
+        new: NewStream,
+        to: &[RecipientDevice<'_>],
+    ) -> Result<(Vec<u8>, Self), SealError> {
+        let (key, prefix) = (Zeroizing::new(cipher::random::<32>()), cipher::random::<PREFIX>());
+        let mut plaintext = plaintext(new, &key, prefix);
+        let (owner, device) = identity.owner_device().ok_or(SealError::Unnamed)?;
+        let header = plaintext.header(owner, device);
+        let fits = if header.sender_type == SenderType::Agent { Ok(()) } else { Err(SealError::Mismatched(AGENTS)) };
+        let sealed = fits.and_then(|()| identity.seal(&plaintext, to));
+        wipe(&mut plaintext.payload);
+        Ok((sealed?, Self(StreamState::new(key, prefix, &header))))
+    }
+
     pub fn piece(&mut self, text: &str) -> Result<SealedPiece, StreamError> {
         self.0.seal(PiecePosition::Within, text)
     }
@@ -154,6 +170,20 @@ impl StreamSealer {
 pub struct StreamOpener(StreamState);
 
 impl StreamOpener {
+    /// Opens the first envelope of a stream like [`SealIdentity::open`] and extracts the stream key. Returns no opener
+    /// if the message does not start a stream; it still counts as opened, see [`OpenedMessage::rekeyed`].
+    pub fn begin(
+        identity: &mut SealIdentity,
+        relay: &RelayMetadata,
+        envelope: &[u8],
+        now: Timestamp,
+    ) -> Result<(OpenedMessage, Option<Self>), OpenError> {
+        let mut opened = identity.open(relay, envelope, now)?;
+        let opener = opener(&opened);
+        wipe(&mut opened.payload);
+        Ok((opened, opener))
+    }
+
     /// Opens the next piece. An error ends the stream.
     pub fn piece(&mut self, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
         self.0.open(PiecePosition::Within, seq, sealed)
@@ -161,8 +191,8 @@ impl StreamOpener {
 
     /// Opens the last piece and returns the id of the message with the complete text.
     pub fn end(&mut self, seq: u64, sealed: &[u8]) -> Result<ClientMessageId, StreamError> {
-        let named = self.0.open(PiecePosition::Last, seq, sealed)?;
-        ClientMessageId::parse(&named).map_err(|_| StreamError::Tampered)
+        let message = self.0.open(PiecePosition::Last, seq, sealed)?;
+        ClientMessageId::parse(&message).map_err(|_| StreamError::Tampered)
     }
 }
 
@@ -175,34 +205,6 @@ impl fmt::Debug for StreamSealer {
 impl fmt::Debug for StreamOpener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StreamOpener at {:?}", self.0.next)
-    }
-}
-
-impl SealIdentity {
-    /// Starts a stream: returns an envelope with the stream key and the sealer for the pieces. Only agents may stream.
-    pub fn begin_stream(&mut self, new: NewStream, to: &[Addressee<'_>]) -> Result<(Vec<u8>, StreamSealer), SealError> {
-        let (key, prefix) = (Zeroizing::new(cipher::random::<32>()), cipher::random::<PREFIX>());
-        let mut plaintext = plaintext(new, &key, prefix);
-        let (owner, device) = self.owner_device().ok_or(SealError::Unnamed)?;
-        let header = plaintext.header(owner, device);
-        let fits = if header.sender_type == SenderType::Agent { Ok(()) } else { Err(SealError::Mismatched(AGENTS)) };
-        let sealed = fits.and_then(|()| self.seal(&plaintext, to));
-        wipe(&mut plaintext.payload);
-        Ok((sealed?, StreamSealer(StreamState::new(key, prefix, &header))))
-    }
-
-    /// Opens the first envelope of a stream like [`SealIdentity::open`] and extracts the stream key. Returns no opener
-    /// if the message does not start a stream; it still counts as opened, see [`OpenedMessage::rekeyed`].
-    pub fn open_stream(
-        &mut self,
-        relay: &RelayMetadata,
-        envelope: &[u8],
-        now: Timestamp,
-    ) -> Result<(OpenedMessage, Option<StreamOpener>), OpenError> {
-        let mut opened = self.open(relay, envelope, now)?;
-        let opener = opener(&opened);
-        wipe(&mut opened.payload);
-        Ok((opened, opener))
     }
 }
 
@@ -255,7 +257,7 @@ pub(super) mod vectors {
             created_at: Timestamp::from_millis(1_794_740_400_007),
         };
         let plaintext = plaintext(new, &key, prefix);
-        let sender = nuncio_core::happening::Recipient::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
+        let sender = nuncio_core::notification::Recipient::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
         let header = plaintext.header(&sender, &nuncio_core::ids::DeviceId::parse("main").unwrap());
         let mut sealer = StreamSealer(StreamState::new(Zeroizing::new(key), prefix, &header));
         let message = ClientMessageId::parse("01JD0000000000000000000002").unwrap();
@@ -263,10 +265,10 @@ pub(super) mod vectors {
         let mut pieces: Vec<_> = texts.map(|text| (text, false, sealer.piece(text).unwrap())).into();
         pieces.push((message.as_str(), true, sealer.end(&message).unwrap()));
         let pieces = pieces.into_iter().map(|(text, last, SealedPiece { seq, sealed })| {
-            let place = if last { PiecePosition::Last } else { PiecePosition::Within };
+            let position = if last { PiecePosition::Last } else { PiecePosition::Within };
             json!({
                 "stream_seq": seq, "final": last, "text": text, "nonce": hex(&sealer.0.nonce(seq)),
-                "aad": hex(&sealer.0.associated(seq, place)), "ct": hex(&sealed),
+                "aad": hex(&sealer.0.associated(seq, position)), "ct": hex(&sealed),
             })
         });
         json!({

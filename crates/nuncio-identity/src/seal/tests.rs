@@ -3,8 +3,8 @@
 
 use nuncio_core::bundle::{BundleKeys, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::digest::canonical;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::labelled;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use nuncio_core::bundle::{Endorsement, KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::{CheckSignature as _, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +94,7 @@ struct PendingDevice {
 }
 
 impl PeerKeys {
-    /// An owner with one pinned device: this one.
+    /// Keys of the own person, with this device as the only pinned one.
     pub(super) fn of(bundle: KeyBundle) -> Self {
         let mut peer = Self::default();
         peer.pin_own(bundle);
@@ -104,7 +104,7 @@ impl PeerKeys {
     /// Pins the bundle of this device itself.
     pub(super) fn pin_own(&mut self, bundle: KeyBundle) {
         let by = bundle.endorsement.as_ref().map(|endorsement| endorsement.by.clone());
-        // The device may have had another id.
+        // This device may have had another device id before.
         self.devices.retain(|_, pin| pin.bundle.keys.signing_key != bundle.keys.signing_key);
         self.pin(bundle, by);
     }
@@ -178,21 +178,21 @@ impl PeerKeys {
             return Err(TrustError::TooMany(bundles.len()));
         }
         let first_contact = self.devices.is_empty();
-        let mut round = ReviewRound { peer: self, meeting: KeyReview::new(first_contact), void: Vec::new() };
-        let mut open = Vec::new();
+        let mut round = ReviewRound { peer: self, review: KeyReview::new(first_contact), void: Vec::new() };
+        let mut undecided = Vec::new();
         for bundle in bundles {
             let device = &bundle.keys.device_id;
             // A pinned bundle was verified when it was pinned.
             let known = round.peer.bundle(device) == Some(bundle);
             match known || bundle.keys.owner == *owner && bundle.check(&DeviceSignatureVerifier).is_ok() {
-                true => open.push(bundle),
+                true => undecided.push(bundle),
                 false => round.distrust(bundle, DistrustReason::BadSignature),
             }
         }
         if let Some(expected) = expect {
             let fits = |bundle: &KeyBundle| bundle.keys.signing_key.fingerprint() == *expected;
             let found = match first_contact {
-                true => open.iter().copied().find(|bundle| fits(bundle)),
+                true => undecided.iter().copied().find(|bundle| fits(bundle)),
                 false => round.peer.bundles().find(|bundle| fits(bundle)),
             };
             let found =
@@ -203,22 +203,22 @@ impl PeerKeys {
         } else if first_contact {
             // Devices without endorsement become roots. Devices that only endorse each other do not become trusted by
             // that.
-            for bundle in open.iter().filter(|bundle| bundle.endorsement.is_none()) {
+            for bundle in undecided.iter().filter(|bundle| bundle.endorsement.is_none()) {
                 if round.peer.bundle(&bundle.keys.device_id).is_none() {
                     round.peer.pin((*bundle).clone(), None);
                 }
             }
         }
-        let mut rest = round.decide_repeatedly(open);
+        let mut rest = round.decide_repeatedly(undecided);
         if first_contact && expect.is_none() {
-            while let Some(place) = rest.iter().position(|one| round.peer.bundle(&one.keys.device_id).is_none()) {
-                round.peer.pin(rest[place].clone(), None);
+            while let Some(index) = rest.iter().position(|one| round.peer.bundle(&one.keys.device_id).is_none()) {
+                round.peer.pin(rest[index].clone(), None);
                 rest = round.decide_repeatedly(rest);
             }
         }
         round.close(rest, bundles)?;
-        let ReviewRound { meeting, void, .. } = round;
-        Ok((meeting, void))
+        let ReviewRound { review, void, .. } = round;
+        Ok((review, void))
     }
 
     fn pin(&mut self, bundle: KeyBundle, by: Option<DeviceId>) {
@@ -244,18 +244,18 @@ impl KeyReview {
 /// State of one key review.
 struct ReviewRound<'a> {
     peer: &'a mut PeerKeys,
-    meeting: KeyReview,
+    review: KeyReview,
     void: Vec<DeviceId>,
 }
 
 impl ReviewRound<'_> {
     /// Decides the open bundles repeatedly until nothing changes, since one device may endorse the next.
-    fn decide_repeatedly<'b>(&mut self, mut open: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
+    fn decide_repeatedly<'b>(&mut self, mut undecided: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
         loop {
-            let before = open.len();
-            open.retain(|bundle| !self.decide(bundle));
-            if open.len() == before {
-                return open;
+            let before = undecided.len();
+            undecided.retain(|bundle| !self.decide(bundle));
+            if undecided.len() == before {
+                return undecided;
             }
         }
     }
@@ -280,7 +280,7 @@ impl ReviewRound<'_> {
                     return true;
                 }
                 if (was.hpke_key, was.olm_key, was.mode) != (is.hpke_key, is.olm_key, is.mode) {
-                    self.meeting.changes.push(KeyChange::Renewed { device: device.clone() });
+                    self.review.changes.push(KeyChange::Renewed { device: device.clone() });
                 }
                 if was.olm_key != is.olm_key {
                     self.void.push(device.clone());
@@ -295,8 +295,8 @@ impl ReviewRound<'_> {
                     Some(_) => KeyChange::Replaced { device: device.clone(), by: by.clone() },
                     None => KeyChange::Joined { device: device.clone(), by: by.clone() },
                 };
-                if !self.meeting.first_contact {
-                    self.meeting.changes.push(change);
+                if !self.review.first_contact {
+                    self.review.changes.push(change);
                 }
                 self.void.push(device);
                 self.trust(bundle, Some(by));
@@ -306,12 +306,12 @@ impl ReviewRound<'_> {
     }
 
     fn trust(&mut self, bundle: &KeyBundle, by: Option<DeviceId>) {
-        self.meeting.trusted.push(bundle.keys.device_id.clone());
+        self.review.trusted.push(bundle.keys.device_id.clone());
         self.peer.pin(bundle.clone(), by);
     }
 
     fn distrust(&mut self, bundle: &KeyBundle, why: DistrustReason) {
-        self.meeting.distrusted.push((bundle.keys.device_id.clone(), why));
+        self.review.distrusted.push((bundle.keys.device_id.clone(), why));
     }
 
     /// Distrusts the undecided bundles, and marks devices that were not published as gone.
@@ -324,14 +324,14 @@ impl ReviewRound<'_> {
         for (device, pin) in &mut self.peer.devices {
             let gone = !is_shown(device);
             if gone && !pin.gone {
-                self.meeting.changes.push(KeyChange::Gone { device: device.clone() });
+                self.review.changes.push(KeyChange::Gone { device: device.clone() });
             }
             pin.gone = gone;
         }
         if self.peer.bundles().count() > MAX_DEVICES {
             self.peer.devices.retain(|_, pin| !pin.gone || pin.removed);
         }
-        let distrusted = &self.meeting.distrusted;
+        let distrusted = &self.review.distrusted;
         let waits = |bundle: &&KeyBundle| {
             let why = distrusted.iter().find(|(device, _)| *device == bundle.keys.device_id)?.1;
             let decidable =

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use super::cipher::{self, NONCE, TAG};
+use super::cipher;
 use super::key_store::{KeyStore, KeyStoreError};
 
 /// A record to save under a name; `None` removes it.
@@ -26,7 +26,7 @@ impl SealedRecords {
     /// Returns a new vault and the change that stores its key.
     pub(super) fn create(store: Arc<dyn KeyStore>) -> Result<(Self, RecordChange), KeyStoreError> {
         if store.load(KEY)?.is_some() {
-            return Err(KeyStoreError("somebody's keys are here already".to_owned()));
+            return Err(KeyStoreError("the store already has keys".to_owned()));
         }
         let key = Zeroizing::new(cipher::random());
         let change = (KEY.to_owned(), Some(key.to_vec()));
@@ -49,22 +49,16 @@ impl SealedRecords {
     /// leave plaintext copies in memory.
     pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> RecordChange {
         let mut text = Zeroizing::new(Vec::with_capacity(room));
-        serde_json::to_writer(&mut *text, value).expect("what is kept can be written");
-        let nonce = cipher::random::<NONCE>();
-        let mut record = Vec::with_capacity(NONCE + text.len() + TAG);
-        record.extend_from_slice(&text);
-        cipher::encrypt(&self.key, nonce, name.as_bytes(), &mut record);
-        record.extend_from_slice(&nonce);
+        serde_json::to_writer(&mut *text, value).expect("a record has only values that JSON can hold");
+        let record = cipher::seal(&self.key, name.as_bytes(), &text);
         (name, Some(record))
     }
 
     pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeyStoreError> {
         let Some(record) = self.store.load(name)? else { return Ok(None) };
         let damaged = || KeyStoreError(format!("the record {name:?} is damaged"));
-        let mut record = Zeroizing::new(record);
-        let (text, nonce) = record.split_last_chunk_mut::<NONCE>().ok_or_else(damaged)?;
-        let text = cipher::decrypt(&self.key, *nonce, name.as_bytes(), text).ok_or_else(damaged)?;
-        serde_json::from_slice(text).map(Some).map_err(|_| damaged())
+        let text = Zeroizing::new(cipher::open(&self.key, name.as_bytes(), record).ok_or_else(damaged)?);
+        serde_json::from_slice(&text).map(Some).map_err(|_| damaged())
     }
 
     /// The record names with this prefix.

@@ -66,7 +66,7 @@ fn deactivated_document_without_proof_binds_but_authenticates_no_one() {
 }
 
 #[test]
-fn malformed_signature_input_is_refused() {
+fn malformed_signature_input_header_is_refused() {
     let long = format!("sig1=({})", "\"a\" ".repeat(3000));
     let many = format!("sig1=({})", (0..40).map(|at| format!("\"a{at}\"")).collect::<Vec<_>>().join(" "));
     for field in [

@@ -1,9 +1,26 @@
 //! Test vectors of `object_proofs.json`.
 
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
-use nuncio_identity::{Did, rfc3339};
+use nuncio_identity::{Did, ProofError, rfc3339};
 
 use crate::vectors::{self, bind, cases, object, signing_key, soon_after, text};
+
+/// Error code of ANP's SDK for an error.
+fn sdk_code(error: &ProofError) -> &'static str {
+    match error {
+        ProofError::Field(_) => "proof_field_missing",
+        ProofError::Type(_) => "proof_type_invalid",
+        ProofError::Purpose(_) => "proof_purpose_invalid",
+        ProofError::Moment(_) => "timestamp_invalid",
+        ProofError::VerificationMethod(_) => "verification_method_invalid",
+        ProofError::Value => "proof_value_invalid",
+        ProofError::IssuerDocument => "issuer_document_mismatch",
+        ProofError::IssuerMismatch => "issuer_did_mismatch",
+        ProofError::Unauthorised(_) => "verification_method_unauthorized",
+        ProofError::Signature => "proof_signature_invalid",
+        other => panic!("the SDK has no code for {other:?}"),
+    }
+}
 
 #[test]
 fn object_proofs_verify_as_the_vectors_say() {
@@ -12,8 +29,12 @@ fn object_proofs_verify_as_the_vectors_say() {
     for case in cases(&file, "cases", 12) {
         let did = Did::parse(text(&case["issuer_did"])).unwrap();
         let result = verify_object(&object(&case["document"]), &did, &issuer, soon_after());
-        let word = result.as_ref().err().map(nuncio_identity::ProofError::error_code);
-        assert_eq!(word, case["sdk_error_code"].as_str(), "{}: {result:?}", case["name"]);
+        assert_eq!(
+            result.as_ref().err().map(sdk_code),
+            case["sdk_error_code"].as_str(),
+            "{}: {result:?}",
+            case["name"]
+        );
         assert_eq!(result.is_ok(), case["sdk_valid"] == true);
     }
 }

@@ -39,43 +39,45 @@ fn resolution_urls_match_the_vectors() {
 }
 
 #[test]
-fn malformed_dids_are_refused_with_their_code() {
+fn malformed_dids_are_refused_with_the_faulty_part() {
     let long = format!("did:wba:example.com:{}", "a".repeat(600));
-    for (text, word) in [
-        ("", "did_method_unsupported"),
-        ("did:WBA:example.com", "did_method_unsupported"),
-        ("did:wba", "did_method_unsupported"),
-        ("did:web:example.com", "did_method_unsupported"),
-        ("did:wba:Example.com", "did_host_invalid"),
-        ("did:wba:example.com.", "did_host_invalid"),
-        ("did:wba:.example.com", "did_host_invalid"),
-        ("did:wba:-a.example", "did_host_invalid"),
-        ("did:wba:例え.example", "did_host_invalid"),
-        ("did:wba:127.1", "did_host_invalid"),
-        ("did:wba:2130706433", "did_host_invalid"),
-        ("did:wba:0x7f000001", "did_host_invalid"),
-        ("did:wba:%5B%3A%3A1%5D", "did_host_invalid"),
-        ("did:wba:[::1]", "did_host_invalid"),
-        ("did:wba:user@example.com", "did_host_invalid"),
-        ("did:wba:example.com/a", "did_host_invalid"),
-        ("did:wba:example.com%2Fa", "did_host_invalid"),
-        ("did:wba:example.com%3A", "did_port_invalid"),
-        ("did:wba:example.com%3A0", "did_port_invalid"),
-        ("did:wba:example.com%3A080", "did_port_invalid"),
-        ("did:wba:example.com%3A65536", "did_port_invalid"),
-        ("did:wba:example.com%3A+80", "did_port_invalid"),
-        ("did:wba:example.com:", "did_segment_invalid"),
-        ("did:wba:example.com:a:", "did_segment_invalid"),
-        ("did:wba:example.com::a", "did_segment_invalid"),
-        ("did:wba:example.com:.", "did_segment_invalid"),
-        ("did:wba:example.com:a b", "did_segment_invalid"),
-        ("did:wba:example.com:a#b", "did_segment_invalid"),
-        ("did:wba:example.com:a?b", "did_segment_invalid"),
-        ("did:wba:example.com:a:e1_short", "did_fingerprint_invalid"),
-        ("did:wba:example.com:a:k1_", "did_fingerprint_invalid"),
-        (long.as_str(), "did_too_long"),
+    for (text, part) in [
+        ("", "Method"),
+        ("did:WBA:example.com", "Method"),
+        ("did:wba", "Method"),
+        ("did:web:example.com", "Method"),
+        ("did:wba:Example.com", "Host"),
+        ("did:wba:example.com.", "Host"),
+        ("did:wba:.example.com", "Host"),
+        ("did:wba:-a.example", "Host"),
+        ("did:wba:例え.example", "Host"),
+        ("did:wba:127.1", "Host"),
+        ("did:wba:2130706433", "Host"),
+        ("did:wba:0x7f000001", "Host"),
+        ("did:wba:%5B%3A%3A1%5D", "Host"),
+        ("did:wba:[::1]", "Host"),
+        ("did:wba:user@example.com", "Host"),
+        ("did:wba:example.com/a", "Host"),
+        ("did:wba:example.com%2Fa", "Host"),
+        ("did:wba:example.com%3A", "Port"),
+        ("did:wba:example.com%3A0", "Port"),
+        ("did:wba:example.com%3A080", "Port"),
+        ("did:wba:example.com%3A65536", "Port"),
+        ("did:wba:example.com%3A+80", "Port"),
+        ("did:wba:example.com:", "Segment"),
+        ("did:wba:example.com:a:", "Segment"),
+        ("did:wba:example.com::a", "Segment"),
+        ("did:wba:example.com:.", "Segment"),
+        ("did:wba:example.com:a b", "Segment"),
+        ("did:wba:example.com:a#b", "Segment"),
+        ("did:wba:example.com:a?b", "Segment"),
+        ("did:wba:example.com:a:e1_short", "Fingerprint"),
+        ("did:wba:example.com:a:k1_", "Fingerprint"),
+        (long.as_str(), "TooLong"),
     ] {
-        assert_eq!(Did::parse(text).unwrap_err().error_code(), word, "{text}");
+        let error = Did::parse(text).unwrap_err();
+        let variant = format!("{error:?}");
+        assert_eq!(variant.split('(').next(), Some(part), "{text}");
     }
 }
 

@@ -11,19 +11,19 @@ const PHRASE: &str = "correct horse battery";
 
 fn made() -> (TestIdentity, KeyBackup) {
     let ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
-    let backup = backup::seal(&ada.party, PHRASE, Argon2Params::LEAST).unwrap();
+    let backup = backup::seal(&ada.seal_identity, PHRASE, Argon2Params::LEAST).unwrap();
     (ada, backup)
 }
 
 #[test]
 fn backup_restores_the_same_keys() {
     let ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
-    let backup = backup::seal(&ada.party, PHRASE, Argon2Params::RECOMMENDED).unwrap();
+    let backup = backup::seal(&ada.seal_identity, PHRASE, Argon2Params::RECOMMENDED).unwrap();
     let written = serde_json::to_value(&backup).unwrap();
     assert_eq!(written["argon2_params"], serde_json::json!({"m": 65536, "t": 3, "p": 4}));
     let backup: KeyBackup = serde_json::from_value(written).unwrap();
     let restored = backup::open(&backup, PHRASE).unwrap();
-    assert_eq!(restored.signing_key(), ada.party.signing_key());
+    assert_eq!(restored.signing_key(), ada.seal_identity.signing_key());
     assert_eq!(restored.device(), &device("phone"));
     assert_eq!(backup.public_key, ada.bundle().keys.hpke_key);
 }
@@ -73,7 +73,7 @@ fn backup_with_unsafe_argon2_parameters_is_refused() {
     ] {
         let changed = KeyBackup { argon2_params: params, ..good.clone() };
         assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), BackupError::Params(params));
-        assert_eq!(backup::seal(&ada.party, PHRASE, params), Err(BackupError::Params(params)));
+        assert_eq!(backup::seal(&ada.seal_identity, PHRASE, params), Err(BackupError::Params(params)));
     }
-    assert_eq!(backup::seal(&ada.party, "too short", Argon2Params::LEAST), Err(BackupError::Short));
+    assert_eq!(backup::seal(&ada.seal_identity, "too short", Argon2Params::LEAST), Err(BackupError::Short));
 }

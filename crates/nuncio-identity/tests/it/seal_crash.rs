@@ -35,7 +35,7 @@ impl CrashScenario {
     fn restart(&mut self, fails_at: usize, after: bool) {
         let saves = std::sync::atomic::AtomicUsize::new(0);
         let keep = FailingKeyStore { disk: Arc::clone(&self.disk), fails_at, after, saves };
-        self.hotel.party = SealIdentity::load(Arc::new(keep)).unwrap().unwrap();
+        self.hotel.seal_identity = SealIdentity::load(Arc::new(keep)).unwrap().unwrap();
     }
 
     fn count(&mut self, opened: &OpenedMessage) {
@@ -134,19 +134,19 @@ fn seal_identity_works_again_after_failed_saves_of_its_keys() {
     send_text(&mut ada, &mut hotel2, "m1").unwrap();
     let saves = std::sync::atomic::AtomicUsize::new(0);
     let keep = Arc::new(FailingKeyStore { disk, fails_at: 0, after: false, saves });
-    hotel2.party = SealIdentity::load(keep.clone()).unwrap().unwrap();
+    hotel2.seal_identity = SealIdentity::load(keep.clone()).unwrap().unwrap();
     let plaintext = text_message("m2", "still here");
     let envelope = ada.seal(&plaintext, &mut hotel2).unwrap();
     for _ in 0..3 {
         assert!(matches!(hotel2.open(&relay_metadata(&plaintext, &ada), &envelope), Err(OpenError::KeyStore(_))));
         assert!(matches!(hotel2.seal(&text_message("h1", "x"), &mut ada), Err(SealError::KeyStore(_))));
-        assert!(hotel2.party.one_time_keys(0, at(0)).is_err());
-        assert!(hotel2.party.set_owner_device(agent("hotel2"), device("other"), at(5)).is_err());
+        assert!(hotel2.seal_identity.one_time_keys(0, at(0)).is_err());
+        assert!(hotel2.seal_identity.set_owner_device(agent("hotel2"), device("other"), at(5)).is_err());
         assert_eq!(hotel2.device(), device("main"));
     }
     // The store works again.
     keep.saves.store(0, std::sync::atomic::Ordering::SeqCst);
-    hotel2.party = SealIdentity::load(keep.disk.clone()).unwrap().unwrap();
+    hotel2.seal_identity = SealIdentity::load(keep.disk.clone()).unwrap().unwrap();
     assert_eq!(text(&hotel2.open(&relay_metadata(&plaintext, &ada), &envelope).unwrap()), "still here");
     send_text(&mut hotel2, &mut ada, "h2").unwrap();
 }

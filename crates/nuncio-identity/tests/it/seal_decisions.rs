@@ -17,7 +17,7 @@ fn device_of_hotel(name: &str) -> TestIdentity {
 }
 
 fn endorsed(side: &TestIdentity, by: &TestIdentity) -> KeyBundle {
-    let endorsement = Some(by.party.endorse(&side.bundle()).unwrap());
+    let endorsement = Some(by.seal_identity.endorse(&side.bundle()).unwrap());
     KeyBundle { endorsement, ..side.bundle() }
 }
 
@@ -26,42 +26,42 @@ fn removed_device_stays_distrusted_even_if_endorsed() {
     let (mut laptop, mut phone, watch) = (device_of_ada("laptop"), device_of_ada("phone"), device_of_ada("watch"));
     let ada = person("ada");
     let shown = [laptop.bundle(), endorsed(&phone, &laptop)];
-    assert_eq!(laptop.party.review_keys(&ada, &shown, None).unwrap().trusted.len(), 2);
+    assert_eq!(laptop.seal_identity.review_keys(&ada, &shown, None).unwrap().trusted.len(), 2);
     phone.review_keys(&laptop);
-    phone.party.accept(&ada, &device("laptop")).unwrap();
+    phone.seal_identity.decisions().accept(&ada, &device("laptop")).unwrap();
 
-    laptop.party.remove(&ada, &device("phone")).unwrap();
-    assert_eq!(laptop.party.pinned(&ada).unwrap(), [laptop.bundle()]);
+    laptop.seal_identity.decisions().remove(&ada, &device("phone")).unwrap();
+    assert_eq!(laptop.seal_identity.pinned(&ada).unwrap(), [laptop.bundle()]);
     // The relay shows the removed phone again with its old endorsement, and the phone endorses another device.
     let shown = [laptop.bundle(), endorsed(&phone, &laptop), endorsed(&watch, &phone)];
-    let meeting = laptop.party.review_keys(&ada, &shown, None).unwrap();
-    assert_eq!(meeting.trusted, [device("laptop")]);
+    let review = laptop.seal_identity.review_keys(&ada, &shown, None).unwrap();
+    assert_eq!(review.trusted, [device("laptop")]);
     let expected = [(device("phone"), DistrustReason::Removed), (device("watch"), DistrustReason::NewUnendorsed)];
-    assert_eq!(meeting.distrusted, expected);
+    assert_eq!(review.distrusted, expected);
     let nothing = TrustError::NothingToAccept(device("phone"));
-    assert_eq!(laptop.party.accept(&ada, &device("phone")), Err(nothing));
-    // Its messages are refused, and nothing is sealed to it.
+    assert_eq!(laptop.seal_identity.decisions().accept(&ada, &device("phone")), Err(nothing));
+    // Messages of the removed device are refused, and nothing is sealed to that device.
     let plaintext = text_message("m1", "let me in");
     let envelope = phone.seal(&plaintext, &mut laptop).unwrap();
     let opened = laptop.open(&relay_metadata(&plaintext, &phone), &envelope);
     assert!(matches!(opened, Err(OpenError::UnknownSender { .. })), "{opened:?}");
     assert!(laptop.seal(&text_message("m2", "x"), &mut phone).is_err());
     // A device cannot remove itself.
-    assert_eq!(laptop.party.remove(&ada, &device("laptop")), Err(TrustError::NotOurs));
+    assert_eq!(laptop.seal_identity.decisions().remove(&ada, &device("laptop")), Err(TrustError::NotOurs));
 }
 
 #[test]
 fn accept_key_refuses_another_fingerprint() {
     let (mut laptop, phone) = (device_of_ada("laptop"), device_of_ada("phone"));
-    let (ada, seen) = (person("ada"), phone.party.signing_key().fingerprint());
+    let (ada, seen) = (person("ada"), phone.seal_identity.signing_key().fingerprint());
     laptop.review_keys(&phone);
     let other = Digest::of_bytes(b"another");
-    let refused = laptop.party.accept_key(&ada, &device("phone"), &other);
+    let refused = laptop.seal_identity.decisions().accept_key(&ada, &device("phone"), &other);
     assert_eq!(refused, Err(TrustError::OtherFingerprint { owner: ada.clone(), expected: other }));
-    assert_eq!(laptop.party.waiting(&ada).unwrap()[0].bundle, phone.bundle());
-    laptop.party.accept_key(&ada, &device("phone"), &seen).unwrap();
-    assert!(laptop.party.waiting(&ada).unwrap().is_empty());
-    let again = laptop.party.accept_key(&ada, &device("phone"), &seen);
+    assert_eq!(laptop.seal_identity.decisions().waiting(&ada).unwrap()[0].bundle, phone.bundle());
+    laptop.seal_identity.decisions().accept_key(&ada, &device("phone"), &seen).unwrap();
+    assert!(laptop.seal_identity.decisions().waiting(&ada).unwrap().is_empty());
+    let again = laptop.seal_identity.decisions().accept_key(&ada, &device("phone"), &seen);
     assert_eq!(again, Err(TrustError::NothingToAccept(device("phone"))));
 }
 
@@ -71,17 +71,17 @@ fn pending_safety_number_equals_the_number_after_acceptance() {
     ada.review_keys(&hotel);
     hotel.review_keys(&ada);
     send_text(&mut ada, &mut hotel, "m1").unwrap();
-    let before = ada.party.safety_number(&agent("hotel")).unwrap();
+    let before = ada.seal_identity.safety_number(&agent("hotel")).unwrap();
     let mut new = device_of_hotel("new");
     new.review_keys(&ada);
     assert_eq!(ada.review_keys(&new).distrusted, [(device("new"), DistrustReason::NewUnendorsed)]);
-    let waiting = ada.party.waiting(&agent("hotel")).unwrap().remove(0);
-    assert_eq!(ada.party.safety_number(&agent("hotel")).unwrap(), before);
-    ada.party.accept(&agent("hotel"), &device("new")).unwrap();
-    let after = ada.party.safety_number(&agent("hotel")).unwrap();
+    let waiting = ada.seal_identity.decisions().waiting(&agent("hotel")).unwrap().remove(0);
+    assert_eq!(ada.seal_identity.safety_number(&agent("hotel")).unwrap(), before);
+    ada.seal_identity.decisions().accept(&agent("hotel"), &device("new")).unwrap();
+    let after = ada.seal_identity.safety_number(&agent("hotel")).unwrap();
     assert_eq!(waiting.safety_number, after);
     assert_ne!(after, before);
-    assert_eq!(new.party.safety_number(&person("ada")).unwrap(), after, "both see the same");
+    assert_eq!(new.seal_identity.safety_number(&person("ada")).unwrap(), after, "both see the same");
     send_text(&mut ada, &mut new, "m2").unwrap();
 }
 
@@ -93,26 +93,26 @@ fn devices_endorsing_each_other_share_one_safety_number() {
     old.review_keys(&laptop);
     let shown = [endorsed(&laptop, &phone), endorsed(&phone, &laptop), endorsed(&watch, &phone)];
     laptop.review_keys(&phone);
-    laptop.party.accept(&ada, &device("phone")).unwrap();
+    laptop.seal_identity.decisions().accept(&ada, &device("phone")).unwrap();
     phone.review_keys(&laptop);
-    phone.party.accept(&ada, &device("laptop")).unwrap();
+    phone.seal_identity.decisions().accept(&ada, &device("laptop")).unwrap();
     for side in [&mut laptop, &mut phone, &mut old, &mut new] {
         // Twice, since the first review may be the one that accepts an endorsement.
-        side.party.review_keys(&ada, &shown, None).unwrap();
-        assert_eq!(side.party.review_keys(&ada, &shown, None).unwrap().trusted.len(), 3);
+        side.seal_identity.review_keys(&ada, &shown, None).unwrap();
+        assert_eq!(side.seal_identity.review_keys(&ada, &shown, None).unwrap().trusted.len(), 3);
     }
-    let number = old.party.safety_number(&ada).unwrap();
+    let number = old.seal_identity.safety_number(&ada).unwrap();
     assert!(number.is_some());
     for side in [&mut laptop, &mut phone] {
         side.review_keys(&old);
-        assert_eq!(side.party.safety_number(&agent("hotel")).unwrap(), number);
+        assert_eq!(side.seal_identity.safety_number(&agent("hotel")).unwrap(), number);
     }
     // An agent that reviews all of them at once gets the same result.
     laptop.review_keys(&new);
-    laptop.party.accept(&agent("hotel"), &device("main")).unwrap();
-    let number = new.party.safety_number(&ada).unwrap();
+    laptop.seal_identity.decisions().accept(&agent("hotel"), &device("main")).unwrap();
+    let number = new.seal_identity.safety_number(&ada).unwrap();
     assert!(number.is_some());
-    assert_eq!(laptop.party.safety_number(&agent("hotel")).unwrap(), number);
+    assert_eq!(laptop.seal_identity.safety_number(&agent("hotel")).unwrap(), number);
 }
 
 #[test]
@@ -120,25 +120,25 @@ fn lost_device_endorses_its_successor_from_backup() {
     let (lost, mut phone, mut hotel) = (device_of_ada("laptop"), device_of_ada("phone"), device_of_hotel("main"));
     let ada = person("ada");
     hotel.review_keys(&lost);
-    let number = hotel.party.safety_number(&ada).unwrap();
-    let saved = backup::seal(&lost.party, PHRASE, backup::Argon2Params::LEAST).unwrap();
+    let number = hotel.seal_identity.safety_number(&ada).unwrap();
+    let saved = backup::seal(&lost.seal_identity, PHRASE, backup::Argon2Params::LEAST).unwrap();
     phone.review_keys(&hotel);
     assert_eq!(hotel.review_keys(&phone).distrusted, [(device("phone"), DistrustReason::NewUnendorsed)]);
     let before = phone.bundle();
-    phone.party.endorse_from_backup(&backup::open(&saved, PHRASE).unwrap(), at(5)).unwrap();
+    phone.seal_identity.decisions().endorse_from_backup(&backup::open(&saved, PHRASE).unwrap(), at(5)).unwrap();
     assert!(phone.bundle().keys.seq > before.keys.seq, "the relay takes it");
     let joined = KeyChange::Joined { device: device("phone"), by: device("laptop") };
     assert_eq!(hotel.review_keys(&phone).changes, [joined]);
     send_text(&mut phone, &mut hotel, "m1").unwrap();
     // The number stays the same before and after the lost device is removed, and whether or not it is published.
-    assert_eq!(hotel.party.safety_number(&ada).unwrap(), number);
-    assert_eq!(phone.party.safety_number(&agent("hotel")).unwrap(), number);
+    assert_eq!(hotel.seal_identity.safety_number(&ada).unwrap(), number);
+    assert_eq!(phone.seal_identity.safety_number(&agent("hotel")).unwrap(), number);
     assert_eq!(phone.review_keys(&lost).trusted, [device("laptop")], "it is the same that was backed up");
-    phone.party.remove(&ada, &device("laptop")).unwrap();
-    assert_eq!(phone.party.safety_number(&agent("hotel")).unwrap(), number);
+    phone.seal_identity.decisions().remove(&ada, &device("laptop")).unwrap();
+    assert_eq!(phone.seal_identity.safety_number(&agent("hotel")).unwrap(), number);
     assert_eq!(phone.review_keys(&lost).distrusted, [(device("laptop"), DistrustReason::Removed)]);
     // A device cannot endorse itself.
-    let own = backup::seal(&phone.party, PHRASE, backup::Argon2Params::LEAST).unwrap();
-    let refused = phone.party.endorse_from_backup(&backup::open(&own, PHRASE).unwrap(), at(6));
+    let own = backup::seal(&phone.seal_identity, PHRASE, backup::Argon2Params::LEAST).unwrap();
+    let refused = phone.seal_identity.decisions().endorse_from_backup(&backup::open(&own, PHRASE).unwrap(), at(6));
     assert_eq!(refused, Err(TrustError::NotOurs));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ConversationType;
 use nuncio_identity::seal::{
-    Addressee, MemoryKeyStore, OpenError, PlaintextMessage, SealError, SealIdentity, padded_len,
+    MemoryKeyStore, OpenError, PlaintextMessage, RecipientDevice, SealError, SealIdentity, padded_len,
 };
 use proptest::prelude::*;
 
@@ -60,18 +60,18 @@ fn group_message_is_sealed_to_every_device_with_hpke() {
     for other in &mut others {
         ada.review_keys(other);
         other.review_keys(&ada);
-        assert!(!ada.party.needs_one_time_key(ConversationType::Group, &other.bundle()).unwrap());
+        assert!(!ada.seal_identity.needs_one_time_key(ConversationType::Group, &other.bundle()).unwrap());
     }
-    let to: Vec<_> = bundles.iter().map(|bundle| Addressee { bundle, one_time_key: None }).collect();
-    let envelope = ada.party.seal(&plaintext, &to).unwrap();
+    let to: Vec<_> = bundles.iter().map(|bundle| RecipientDevice { bundle, one_time_key: None }).collect();
+    let envelope = ada.seal_identity.seal(&plaintext, &to).unwrap();
     for other in &mut others {
         let opened = other.open(&relay_metadata(&plaintext, &ada), &envelope).unwrap();
         assert_eq!((text(&opened), opened.mode), ("all of you", SealMode::Stateless));
     }
     let doubled = [to[0], to[0]];
-    assert_eq!(ada.party.seal(&plaintext, &doubled), Err(SealError::Twice(device("phone"))));
+    assert_eq!(ada.seal_identity.seal(&plaintext, &doubled), Err(SealError::Twice(device("phone"))));
     let alone = PlaintextMessage { conversation_type: ConversationType::H2h, ..plaintext };
-    assert_eq!(ada.party.seal(&alone, &to), Err(SealError::NotTwo(3)));
+    assert_eq!(ada.seal_identity.seal(&alone, &to), Err(SealError::NotTwo(3)));
 }
 
 #[test]
@@ -79,37 +79,37 @@ fn own_devices_open_messages_sent_by_another_own_device() {
     let mut phone = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
     let mut laptop = TestIdentity::new(person("ada"), "laptop", SealMode::Stateful);
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
-    let word = phone.party.endorse(&laptop.bundle()).unwrap();
-    laptop.party.set_endorsement(word, &phone.party.signing_key()).unwrap();
+    let word = phone.seal_identity.endorse(&laptop.bundle()).unwrap();
+    laptop.seal_identity.set_endorsement(word, &phone.seal_identity.signing_key()).unwrap();
     let all = [phone.bundle(), laptop.bundle()];
     assert_eq!(
-        phone.party.review_keys(&person("ada"), &all, None).unwrap().trusted,
+        phone.seal_identity.review_keys(&person("ada"), &all, None).unwrap().trusted,
         [device("phone"), device("laptop")]
     );
     // On the new device, the person accepts the old one.
-    let meeting = laptop.party.review_keys(&person("ada"), &all, None).unwrap();
-    assert_eq!(meeting.distrusted.len(), 1);
-    laptop.party.accept(&person("ada"), &device("phone")).unwrap();
+    let review = laptop.seal_identity.review_keys(&person("ada"), &all, None).unwrap();
+    assert_eq!(review.distrusted.len(), 1);
+    laptop.seal_identity.decisions().accept(&person("ada"), &device("phone")).unwrap();
     phone.review_keys(&hotel);
     laptop.review_keys(&hotel);
-    hotel.party.review_keys(&person("ada"), &all, None).unwrap();
+    hotel.seal_identity.review_keys(&person("ada"), &all, None).unwrap();
     let plaintext = text_message("m1", "hello");
     let (mine, theirs) = (laptop.keys.pop_front(), hotel.keys.pop_front());
     let bundles = [phone.bundle(), laptop.bundle(), hotel.bundle()];
     let to = [
-        Addressee { bundle: &bundles[0], one_time_key: None },
-        Addressee { bundle: &bundles[1], one_time_key: mine.as_ref() },
-        Addressee { bundle: &bundles[2], one_time_key: theirs.as_ref() },
+        RecipientDevice { bundle: &bundles[0], one_time_key: None },
+        RecipientDevice { bundle: &bundles[1], one_time_key: mine.as_ref() },
+        RecipientDevice { bundle: &bundles[2], one_time_key: theirs.as_ref() },
     ];
-    let envelope = phone.party.seal(&plaintext, &to).unwrap();
+    let envelope = phone.seal_identity.seal(&plaintext, &to).unwrap();
     assert_eq!(parse(&envelope)["to"].as_array().unwrap().len(), 2, "not to itself");
     for side in [&mut laptop, &mut hotel] {
         assert_eq!(text(&side.open(&relay_metadata(&plaintext, &phone), &envelope).unwrap()), "hello");
     }
     // All of them compute the same number, though one endorses the other.
-    let number = phone.party.safety_number(&agent("hotel")).unwrap().unwrap();
-    assert_eq!(laptop.party.safety_number(&agent("hotel")).unwrap().as_ref(), Some(&number));
-    assert_eq!(hotel.party.safety_number(&person("ada")).unwrap().as_ref(), Some(&number));
+    let number = phone.seal_identity.safety_number(&agent("hotel")).unwrap().unwrap();
+    assert_eq!(laptop.seal_identity.safety_number(&agent("hotel")).unwrap().as_ref(), Some(&number));
+    assert_eq!(hotel.seal_identity.safety_number(&person("ada")).unwrap().as_ref(), Some(&number));
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn fallback_key_is_used_when_one_time_keys_are_exhausted() {
     assert_eq!(hotel.keys.len(), 1, "it stays");
     // After a week the fallback key is replaced, and the old one still opens messages in transit.
     let late = text_message("m3", "late");
-    ada.party.rekey(&agent("hotel"), &device("main")).unwrap();
+    ada.seal_identity.rekey(&agent("hotel"), &device("main")).unwrap();
     let envelope = ada.seal(&late, &mut hotel).unwrap();
     let week = 7 * 24 * 60 * 60 * 1000;
-    assert_eq!(hotel.party.one_time_keys(50, at(week - 1)).unwrap(), []);
-    let fresh = hotel.party.one_time_keys(50, at(week)).unwrap();
+    assert_eq!(hotel.seal_identity.one_time_keys(50, at(week - 1)).unwrap(), []);
+    let fresh = hotel.seal_identity.one_time_keys(50, at(week)).unwrap();
     assert!(fresh.len() == 1 && fresh[0].fallback && fresh[0] != hotel.keys[0]);
     assert_eq!(text(&hotel.open(&relay_metadata(&late, &ada), &envelope).unwrap()), "late");
 }
@@ -154,12 +154,12 @@ fn fallback_key_is_used_when_one_time_keys_are_exhausted() {
 fn one_time_keys_are_refilled_and_signed() {
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     assert_eq!(hotel.keys.iter().filter(|key| !key.fallback).count(), 50);
-    let more = hotel.party.one_time_keys(47, at(1)).unwrap();
+    let more = hotel.seal_identity.one_time_keys(47, at(1)).unwrap();
     assert_eq!((more.len(), more.iter().filter(|key| key.fallback).count()), (4, 1));
     let names: HashSet<_> = hotel.keys.iter().chain(&more).map(|key| key.key_id.clone()).collect();
     assert_eq!(names.len(), 54, "all of them have names of their own");
-    assert!(hotel.party.one_time_keys(50, at(2)).unwrap().is_empty());
-    let signer = hotel.party.signing_key();
+    assert!(hotel.seal_identity.one_time_keys(50, at(2)).unwrap().is_empty());
+    let signer = hotel.seal_identity.signing_key();
     let holds = |key: &nuncio_core::bundle::OneTimeKey, name: &str| {
         key.holds(&device(name), &signer, &nuncio_identity::ledger::DeviceSignatureVerifier)
     };
@@ -172,7 +172,7 @@ fn lost_session_is_replaced_by_rekey() {
     send_text(&mut ada, &mut hotel, "a1").unwrap();
     send_text(&mut hotel, &mut ada, "h1").unwrap();
     // The agent restarts with the same keys and no sessions.
-    hotel.party.rekey(&person("ada"), &device("phone")).unwrap();
+    hotel.seal_identity.rekey(&person("ada"), &device("phone")).unwrap();
     let lost = text_message("a2", "lost");
     let envelope = ada.seal(&lost, &mut hotel).unwrap();
     let unread = hotel.open(&relay_metadata(&lost, &ada), &envelope);
@@ -196,8 +196,8 @@ fn identity_continues_after_reload_from_store() {
     for round in 0..6 {
         send_text(&mut ada, &mut hotel, &format!("a{round}")).unwrap();
         let before = (ada.bundle(), hotel.bundle());
-        ada.party = SealIdentity::load(disk_a.clone()).unwrap().unwrap();
-        hotel.party = SealIdentity::load(disk_h.clone()).unwrap().unwrap();
+        ada.seal_identity = SealIdentity::load(disk_a.clone()).unwrap().unwrap();
+        hotel.seal_identity = SealIdentity::load(disk_h.clone()).unwrap().unwrap();
         assert_eq!((ada.bundle(), hotel.bundle()), before);
         send_text(&mut hotel, &mut ada, &format!("h{round}")).unwrap();
     }
@@ -221,7 +221,7 @@ fn stored_records_and_debug_output_reveal_no_secrets() {
         let words = ["pickle", "signing", "bundle", "names", "phone"];
         assert!(words.iter().all(|word| !shown.contains(word)), "{name} is sealed");
     }
-    let shown = format!("{:?}", ada.party);
+    let shown = format!("{:?}", ada.seal_identity);
     assert!(!shown.contains("hpke: [") && !shown.contains("signing: ["), "{shown}");
 }
 
@@ -229,17 +229,17 @@ fn stored_records_and_debug_output_reveal_no_secrets() {
 fn device_id_is_set_at_enrolment() {
     let keep = Arc::new(MemoryKeyStore::new());
     let new = nuncio_identity::seal::NewSealIdentity { named: None, mode: SealMode::Stateful, now: at(0) };
-    let mut party = SealIdentity::create(keep.clone(), &new).unwrap();
-    let key = party.signing_key();
-    assert!(party.bundle().is_none() && party.one_time_keys(0, at(0)).is_err());
+    let mut seal_identity = SealIdentity::create(keep.clone(), &new).unwrap();
+    let key = seal_identity.signing_key();
+    assert!(seal_identity.bundle().is_none() && seal_identity.one_time_keys(0, at(0)).is_err());
     let hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     let bundle = hotel.bundle();
-    let to = [Addressee { bundle: &bundle, one_time_key: None }];
-    assert_eq!(party.seal(&text_message("m", "x"), &to), Err(SealError::Unnamed));
-    party.set_owner_device(person("ada"), device("dev_9"), at(1)).unwrap();
-    let party = SealIdentity::load(keep.clone()).unwrap().unwrap();
-    assert_eq!(party.owner_device().unwrap(), (&person("ada"), &device("dev_9")));
-    assert_eq!(party.bundle().unwrap().keys.signing_key, key);
+    let to = [RecipientDevice { bundle: &bundle, one_time_key: None }];
+    assert_eq!(seal_identity.seal(&text_message("m", "x"), &to), Err(SealError::Unnamed));
+    seal_identity.set_owner_device(person("ada"), device("dev_9"), at(1)).unwrap();
+    let seal_identity = SealIdentity::load(keep.clone()).unwrap().unwrap();
+    assert_eq!(seal_identity.owner_device().unwrap(), (&person("ada"), &device("dev_9")));
+    assert_eq!(seal_identity.bundle().unwrap().keys.signing_key, key);
     assert!(SealIdentity::create(keep, &new).is_err(), "keys are not written over");
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, SealMode};
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
-    Addressee, KeyReview, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewStream, OpenError,
-    OpenedMessage, PlaintextMessage, RelayMetadata, SealError, SealIdentity,
+    KeyReview, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewStream, OpenError, OpenedMessage,
+    PlaintextMessage, RecipientDevice, RelayMetadata, SealError, SealIdentity,
 };
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(crate) fn device(name: &str) -> DeviceId {
 /// An identity, and the one-time keys it published at the relay.
 #[derive(Debug)]
 pub(crate) struct TestIdentity {
-    pub(crate) party: SealIdentity,
+    pub(crate) seal_identity: SealIdentity,
     pub(crate) keys: VecDeque<OneTimeKey>,
 }
 
@@ -47,41 +47,41 @@ impl TestIdentity {
 
     pub(crate) fn on(keep: Arc<dyn KeyStore>, owner: Recipient, name: &str, mode: SealMode) -> Self {
         let new = NewSealIdentity { named: Some((owner, device(name))), mode, now: at(0) };
-        let mut party = SealIdentity::create(keep, &new).unwrap();
-        let keys = party.one_time_keys(0, at(0)).unwrap().into();
-        Self { party, keys }
+        let mut seal_identity = SealIdentity::create(keep, &new).unwrap();
+        let keys = seal_identity.one_time_keys(0, at(0)).unwrap().into();
+        Self { seal_identity, keys }
     }
 
     pub(crate) fn owner(&self) -> Recipient {
-        self.party.owner_device().unwrap().0.clone()
+        self.seal_identity.owner_device().unwrap().0.clone()
     }
 
     pub(crate) fn device(&self) -> DeviceId {
-        self.party.owner_device().unwrap().1.clone()
+        self.seal_identity.owner_device().unwrap().1.clone()
     }
 
     pub(crate) fn bundle(&self) -> KeyBundle {
-        self.party.bundle().unwrap().clone()
+        self.seal_identity.bundle().unwrap().clone()
     }
 
     pub(crate) fn review_keys(&mut self, other: &Self) -> KeyReview {
-        self.party.review_keys(&other.owner(), &[other.bundle()], None).unwrap()
+        self.seal_identity.review_keys(&other.owner(), &[other.bundle()], None).unwrap()
     }
 
     /// Seals to one peer, with a one-time key if one is needed.
     pub(crate) fn seal(&mut self, plaintext: &PlaintextMessage, other: &mut Self) -> Result<Vec<u8>, SealError> {
         let bundle = other.bundle();
-        let one_time_key = match self.party.needs_one_time_key(plaintext.conversation_type, &bundle)? {
+        let one_time_key = match self.seal_identity.needs_one_time_key(plaintext.conversation_type, &bundle)? {
             // The fallback key is the last one and is never consumed.
             true if other.keys.len() > 1 => other.keys.pop_front(),
             true => other.keys.front().cloned(),
             false => None,
         };
-        self.party.seal(plaintext, &[Addressee { bundle: &bundle, one_time_key: one_time_key.as_ref() }])
+        self.seal_identity.seal(plaintext, &[RecipientDevice { bundle: &bundle, one_time_key: one_time_key.as_ref() }])
     }
 
     pub(crate) fn open(&mut self, relay: &RelayMetadata, envelope: &[u8]) -> Result<OpenedMessage, OpenError> {
-        self.party.open(relay, envelope, at(1000))
+        self.seal_identity.open(relay, envelope, at(1000))
     }
 }
 

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, SealMode};
 use nuncio_core::conversation::ConversationType;
-use nuncio_core::happening::Recipient;
-use nuncio_identity::seal::{Addressee, OpenError, OpenedMessage, PlaintextMessage, RelayMetadata};
+use nuncio_core::notification::Recipient;
+use nuncio_identity::seal::{OpenError, OpenedMessage, PlaintextMessage, RecipientDevice, RelayMetadata, StreamSealer};
 use serde_json::{Value, json};
 
 use crate::seal_fixtures::{TestIdentity, agent, call, client_id, device, parse, person, stream, text, text_message};
@@ -106,8 +106,8 @@ impl Drop for NodePeer {
 fn pair(mode: SealMode) -> (TestIdentity, NodePeer) {
     let mut ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
     let mut peer = NodePeer::start(&agent("hotel"), mode);
-    let meeting = ada.party.review_keys(&agent("hotel"), &[peer.bundle()], None).unwrap();
-    assert_eq!(meeting.trusted, [device("node")]);
+    let review = ada.seal_identity.review_keys(&agent("hotel"), &[peer.bundle()], None).unwrap();
+    assert_eq!(review.trusted, [device("node")]);
     peer.ask("meet", json!({"bundle": ada.bundle()})).unwrap();
     (ada, peer)
 }
@@ -119,7 +119,7 @@ fn seal(
     key: Option<&OneTimeKey>,
 ) -> Vec<u8> {
     let bundle = peer.bundle();
-    ada.party.seal(plaintext, &[Addressee { bundle: &bundle, one_time_key: key }]).unwrap()
+    ada.seal_identity.seal(plaintext, &[RecipientDevice { bundle: &bundle, one_time_key: key }]).unwrap()
 }
 
 fn open(
@@ -152,7 +152,7 @@ fn other_implementation_reproduces_the_sealing_vectors() {
 }
 
 #[test]
-fn session_we_start_works_with_libolm() {
+fn session_started_here_works_with_libolm() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let key = peer.keys.iter().find(|key| !key.fallback).cloned();
     let plaintexts: Vec<_> =
@@ -164,7 +164,7 @@ fn session_we_start_works_with_libolm() {
         assert_eq!((&read["payload"], &read["type"]), (&plaintexts[place].payload, &json!(0)), "{place}");
     }
     assert_eq!(peer.read(&person("ada"), &sent[0]).unwrap_err(), "replayed");
-    // Its answers complete the session.
+    // The answers of the other implementation complete the session.
     let calls: Vec<_> = (0..4).map(|number| call(&format!("h{number}"))).collect();
     let answers: Vec<_> = calls.iter().map(|plaintext| peer.write(plaintext, &mut ada)).collect();
     for place in [2, 0, 3, 1] {
@@ -267,11 +267,11 @@ fn other_implementation_opens_our_stream() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let mut hotel = TestIdentity::new(agent("hotel"), "main", mode);
         let mut peer = NodePeer::start(&person("ada"), SealMode::Stateful);
-        hotel.party.review_keys(&person("ada"), &[peer.bundle()], None).unwrap();
+        hotel.seal_identity.review_keys(&person("ada"), &[peer.bundle()], None).unwrap();
         peer.ask("meet", json!({"bundle": hotel.bundle()})).unwrap();
         let (bundle, key) = (peer.bundle(), peer.keys.first().cloned());
-        let to = [Addressee { bundle: &bundle, one_time_key: key.as_ref() }];
-        let (envelope, mut sealer) = hotel.party.begin_stream(stream("s1"), &to).unwrap();
+        let to = [RecipientDevice { bundle: &bundle, one_time_key: key.as_ref() }];
+        let (envelope, mut sealer) = StreamSealer::begin(&mut hotel.seal_identity, stream("s1"), &to).unwrap();
         let texts = ["Ihr Zimmer", " ist ", "fertig: 您好"];
         let mut pieces: Vec<_> = texts.iter().map(|text| (sealer.piece(text).unwrap(), false)).collect();
         pieces.push((sealer.end(&client_id("m1")).unwrap(), true));
@@ -290,10 +290,10 @@ fn other_implementation_opens_our_stream() {
 #[test]
 fn other_implementation_computes_the_same_safety_number() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
-    let ours = ada.party.safety_number(&agent("hotel")).unwrap().unwrap();
+    let ours = ada.seal_identity.safety_number(&agent("hotel")).unwrap().unwrap();
     let sides = json!([
         {"owner": "agent:hotel", "keys": [peer.bundle().keys.signing_key]},
-        {"owner": "person:ada", "keys": [ada.party.signing_key()]},
+        {"owner": "person:ada", "keys": [ada.seal_identity.signing_key()]},
     ]);
     assert_eq!(peer.ask("safety", json!({"sides": sides})).unwrap(), json!(ours));
 }

@@ -3,7 +3,7 @@
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
 use nuncio_core::ids::ConversationId;
-use nuncio_identity::seal::{Addressee, OpenError, PlaintextMessage, RelayMetadata, SealError};
+use nuncio_identity::seal::{OpenError, PlaintextMessage, RecipientDevice, RelayMetadata, SealError};
 use serde_json::{Value, json};
 
 use crate::seal_fixtures::{
@@ -250,28 +250,36 @@ fn sealing_refuses_swapped_bundles_and_one_time_keys() {
     let key = spy.keys.pop_front().unwrap();
     let named = vec![(agent("hotel"), device("main"))];
     let (theirs, ours) = (spy.bundle(), hotel.bundle());
-    let swapped = ada.party.seal(&text_message("m1", "x"), &[Addressee { bundle: &theirs, one_time_key: Some(&key) }]);
+    let swapped = ada
+        .seal_identity
+        .seal(&text_message("m1", "x"), &[RecipientDevice { bundle: &theirs, one_time_key: Some(&key) }]);
     assert_eq!(swapped, Err(SealError::Untrusted(named.clone())));
     // The pinned device with other encryption keys.
     let mut changed = ours.clone();
     changed.keys.hpke_key = theirs.keys.hpke_key;
     changed.keys.olm_key = theirs.keys.olm_key;
-    let swapped = ada.party.seal(&text_message("m1", "x"), &[Addressee { bundle: &changed, one_time_key: Some(&key) }]);
+    let swapped = ada
+        .seal_identity
+        .seal(&text_message("m1", "x"), &[RecipientDevice { bundle: &changed, one_time_key: Some(&key) }]);
     assert_eq!(swapped, Err(SealError::Untrusted(named.clone())));
     // A one-time key of another device, and none.
-    let swapped = ada.party.seal(&text_message("m1", "x"), &[Addressee { bundle: &ours, one_time_key: Some(&key) }]);
+    let swapped = ada
+        .seal_identity
+        .seal(&text_message("m1", "x"), &[RecipientDevice { bundle: &ours, one_time_key: Some(&key) }]);
     assert_eq!(swapped, Err(SealError::BadOneTimeKey(device("main"))));
-    let none = ada.party.seal(&text_message("m1", "x"), &[Addressee { bundle: &ours, one_time_key: None }]);
+    let none =
+        ada.seal_identity.seal(&text_message("m1", "x"), &[RecipientDevice { bundle: &ours, one_time_key: None }]);
     assert_eq!(none, Err(SealError::NeedsOneTimeKey(named)));
-    assert_eq!(ada.party.seal(&text_message("m1", "x"), &[]), Err(SealError::Nobody));
+    assert_eq!(ada.seal_identity.seal(&text_message("m1", "x"), &[]), Err(SealError::Nobody));
     // The device's own one-time key under another id, and its fallback key presented as a one-time key.
     let mut renamed = hotel.keys[0].clone();
     renamed.key_id.push('x');
     let mut fallback = hotel.keys.back().unwrap().clone();
     fallback.fallback = false;
     for forged in [renamed, fallback] {
-        let swapped =
-            ada.party.seal(&text_message("m1", "x"), &[Addressee { bundle: &ours, one_time_key: Some(&forged) }]);
+        let swapped = ada
+            .seal_identity
+            .seal(&text_message("m1", "x"), &[RecipientDevice { bundle: &ours, one_time_key: Some(&forged) }]);
         assert_eq!(swapped, Err(SealError::BadOneTimeKey(device("main"))));
     }
 }
@@ -283,13 +291,13 @@ fn message_with_a_reused_one_time_key_is_readable_after_a_rekey() {
     bob.review_keys(&hotel);
     hotel.review_keys(&bob);
     let (key, bundle) = (hotel.keys.pop_front().unwrap(), hotel.bundle());
-    let to = [Addressee { bundle: &bundle, one_time_key: Some(&key) }];
+    let to = [RecipientDevice { bundle: &bundle, one_time_key: Some(&key) }];
     let (one, two) = (text_message("a1", "x"), text_message("b1", "y"));
-    let (from_ada, from_bob) = (ada.party.seal(&one, &to).unwrap(), bob.party.seal(&two, &to).unwrap());
+    let (from_ada, from_bob) = (ada.seal_identity.seal(&one, &to).unwrap(), bob.seal_identity.seal(&two, &to).unwrap());
     hotel.open(&relay_metadata(&one, &ada), &from_ada).unwrap();
     let lost = hotel.open(&relay_metadata(&two, &bob), &from_bob);
     assert_eq!(lost, Err(OpenError::SessionLost { device: device("phone") }));
-    hotel.party.rekey(&person("bob"), &device("phone")).unwrap();
+    hotel.seal_identity.rekey(&person("bob"), &device("phone")).unwrap();
     let again = PlaintextMessage::rekey(two.conversation.clone(), two.conversation_type, client_id("h1"), at(0));
     let envelope = hotel.seal(&again, &mut bob).unwrap();
     assert!(bob.open(&relay_metadata(&again, &hotel), &envelope).unwrap().rekeyed);
@@ -312,7 +320,7 @@ fn envelope_of_unknown_sender_or_for_another_device_is_refused() {
     let unknown = taxi.seal(&plaintext, &mut ada).unwrap();
     let outcome = ada.open(&relay_metadata(&plaintext, &taxi), &unknown);
     assert_eq!(outcome, Err(OpenError::UnknownSender { owner: agent("taxi"), device: device("main") }));
-    // It opens after the sender's keys were reviewed.
+    // The envelope opens after the sender's keys were reviewed.
     ada.review_keys(&taxi);
     assert_eq!(text(&ada.open(&relay_metadata(&plaintext, &taxi), &unknown).unwrap()), "trust me");
     // An envelope for another device.

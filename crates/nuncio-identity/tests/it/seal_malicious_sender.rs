@@ -90,7 +90,7 @@ fn make(parts: &EnvelopeParts, from: &TestIdentity, to: &TestIdentity) -> Vec<u8
 fn sign(header: &Value, body: &Value, to: &Value, from: &TestIdentity) -> Vec<u8> {
     let hashes = [header, body, to].map(|part| sha256(&canonical(part)));
     let input = [b"a2h/sig/v1".as_slice(), &hashes.concat()].concat();
-    let signature = from.party.sign(&input);
+    let signature = from.seal_identity.sign(&input);
     canonical(&json!({"hdr": header, "body": body, "to": to, "sig": signature}))
 }
 

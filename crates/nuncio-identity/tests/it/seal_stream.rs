@@ -4,8 +4,8 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::ConversationId;
 use nuncio_identity::seal::{
-    Addressee, NewStream, OpenError, RelayMetadata, SealError, SealedPiece, StreamError, StreamOpener, StreamSealer,
-    padded_len,
+    NewStream, OpenError, RecipientDevice, RelayMetadata, SealError, SealedPiece, StreamError, StreamOpener,
+    StreamSealer, padded_len,
 };
 use proptest::prelude::*;
 
@@ -20,12 +20,13 @@ fn stream_metadata(new: &NewStream, sender: &TestIdentity) -> RelayMetadata {
 /// A started and opened stream.
 fn start_stream(from: &mut TestIdentity, to: &mut TestIdentity, id: &str) -> (StreamSealer, StreamOpener) {
     let bundle = to.bundle();
-    let wants = from.party.needs_one_time_key(ConversationType::H2a, &bundle).unwrap();
+    let wants = from.seal_identity.needs_one_time_key(ConversationType::H2a, &bundle).unwrap();
     let key = wants.then(|| to.keys.pop_front().unwrap());
-    let addressee = Addressee { bundle: &bundle, one_time_key: key.as_ref() };
-    let (envelope, sealer) = from.party.begin_stream(stream(id), &[addressee]).unwrap();
+    let addressee = RecipientDevice { bundle: &bundle, one_time_key: key.as_ref() };
+    let (envelope, sealer) = StreamSealer::begin(&mut from.seal_identity, stream(id), &[addressee]).unwrap();
     let relay = stream_metadata(&stream(id), from);
-    let (opened, opener) = to.party.open_stream(&relay, &envelope, stream(id).created_at).unwrap();
+    let (opened, opener) =
+        StreamOpener::begin(&mut to.seal_identity, &relay, &envelope, stream(id).created_at).unwrap();
     assert_eq!(opened.payload["key"], "", "the key was taken out");
     (sealer, opener.unwrap())
 }
@@ -87,7 +88,7 @@ fn piece_of_another_position_or_stream_is_refused() {
         let (mut sealer, opener) = start_stream(&mut hotel, &mut ada, &format!("s{number}"));
         (five_pieces(&mut sealer), opener)
     };
-    // Another piece under its number.
+    // Another piece under the number of the expected one.
     let (pieces, mut opener) = fresh();
     assert_eq!(opener.piece(1, &pieces[1].sealed), Err(StreamError::Tampered));
     // The end as a piece, and a piece as the end.
@@ -108,11 +109,12 @@ fn piece_of_another_position_or_stream_is_refused() {
 fn stream_start_is_opened_once_with_matching_metadata() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let (bundle, key) = (ada.bundle(), ada.keys.pop_front());
-    let to = [Addressee { bundle: &bundle, one_time_key: key.as_ref() }];
-    let (envelope, _) = hotel.party.begin_stream(stream("s1"), &to).unwrap();
+    let to = [RecipientDevice { bundle: &bundle, one_time_key: key.as_ref() }];
+    let (envelope, _) = StreamSealer::begin(&mut hotel.seal_identity, stream("s1"), &to).unwrap();
     let relay = stream_metadata(&stream("s1"), &hotel);
     let now = stream("s1").created_at;
-    let mut refused = |relay: &RelayMetadata| ada.party.open_stream(relay, &envelope, now).unwrap_err();
+    let mut refused =
+        |relay: &RelayMetadata| StreamOpener::begin(&mut ada.seal_identity, relay, &envelope, now).unwrap_err();
     let elsewhere = ConversationId::parse("conv_2").unwrap();
     for (relay, field) in [
         (RelayMetadata { conversation: elsewhere, ..relay.clone() }, "conversation_id"),
@@ -122,23 +124,23 @@ fn stream_start_is_opened_once_with_matching_metadata() {
     ] {
         assert_eq!(refused(&relay), OpenError::Mislabelled { field });
     }
-    assert!(ada.party.open_stream(&relay, &envelope, now).unwrap().1.is_some());
-    assert_eq!(ada.party.open_stream(&relay, &envelope, now).unwrap_err(), OpenError::Replayed);
+    assert!(StreamOpener::begin(&mut ada.seal_identity, &relay, &envelope, now).unwrap().1.is_some());
+    assert_eq!(StreamOpener::begin(&mut ada.seal_identity, &relay, &envelope, now).unwrap_err(), OpenError::Replayed);
     // A system message that does not start a stream.
     let mut plaintext = text_message("r1", "");
     plaintext.content_type = ContentType::System;
     plaintext.payload = serde_json::json!({"type": "system", "event": "other"});
     let envelope = hotel.seal(&plaintext, &mut ada).unwrap();
     let relay = RelayMetadata { client_id: client_id("r1"), ..relay };
-    assert!(ada.party.open_stream(&relay, &envelope, now).unwrap().1.is_none());
+    assert!(StreamOpener::begin(&mut ada.seal_identity, &relay, &envelope, now).unwrap().1.is_none());
 }
 
 #[test]
 fn person_cannot_start_a_stream() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
     let bundle = hotel.bundle();
-    let to = [Addressee { bundle: &bundle, one_time_key: None }];
-    let refused = ada.party.begin_stream(stream("s1"), &to).unwrap_err();
+    let to = [RecipientDevice { bundle: &bundle, one_time_key: None }];
+    let refused = StreamSealer::begin(&mut ada.seal_identity, stream("s1"), &to).unwrap_err();
     assert!(matches!(refused, SealError::Mismatched(_)), "{refused}");
 }
 

@@ -20,7 +20,7 @@ fn device_of_ada(name: &str) -> TestIdentity {
 }
 
 fn endorsed(side: &TestIdentity, by: &TestIdentity) -> KeyBundle {
-    let endorsement = Some(by.party.endorse(&side.bundle()).unwrap());
+    let endorsement = Some(by.seal_identity.endorse(&side.bundle()).unwrap());
     KeyBundle { endorsement, ..side.bundle() }
 }
 
@@ -30,24 +30,24 @@ fn first_keys_are_pinned_and_later_keys_need_endorsement() {
     let (phone, laptop, watch, spy) =
         (device_of_ada("phone"), device_of_ada("laptop"), device_of_ada("watch"), device_of_ada("spy"));
     let ada = person("ada");
-    let meeting = hotel.party.review_keys(&ada, &[phone.bundle()], None).unwrap();
-    assert!(meeting.first_contact && meeting.distrusted.is_empty() && meeting.changes.is_empty());
-    let meeting = hotel.party.review_keys(&ada, &[phone.bundle(), spy.bundle()], None).unwrap();
-    assert!(!meeting.first_contact);
-    assert_eq!(meeting.trusted, [device("phone")]);
-    assert_eq!(meeting.distrusted, [(device("spy"), DistrustReason::NewUnendorsed)]);
+    let review = hotel.seal_identity.review_keys(&ada, &[phone.bundle()], None).unwrap();
+    assert!(review.first_contact && review.distrusted.is_empty() && review.changes.is_empty());
+    let review = hotel.seal_identity.review_keys(&ada, &[phone.bundle(), spy.bundle()], None).unwrap();
+    assert!(!review.first_contact);
+    assert_eq!(review.trusted, [device("phone")]);
+    assert_eq!(review.distrusted, [(device("spy"), DistrustReason::NewUnendorsed)]);
     // A chain: the phone endorses the laptop and the laptop the watch; the order of the list does not matter.
     let chain = [endorsed(&watch, &laptop), endorsed(&laptop, &phone), phone.bundle()];
-    let meeting = hotel.party.review_keys(&ada, &chain, None).unwrap();
-    assert_eq!(meeting.trusted.len(), 3);
+    let review = hotel.seal_identity.review_keys(&ada, &chain, None).unwrap();
+    assert_eq!(review.trusted.len(), 3);
     let joined = |name, by| KeyChange::Joined { device: device(name), by: device(by) };
-    assert_eq!(meeting.changes, [joined("laptop", "phone"), joined("watch", "laptop")]);
+    assert_eq!(review.changes, [joined("laptop", "phone"), joined("watch", "laptop")]);
     // An endorsement by an untrusted device, or about another device, is ignored.
     let forged = KeyBundle { endorsement: endorsed(&laptop, &phone).endorsement, ..spy.bundle() };
     let itself = endorsed(&spy, &spy);
     for bundle in [forged, itself] {
-        let meeting = hotel.party.review_keys(&ada, &[phone.bundle(), bundle], None).unwrap();
-        assert_eq!(meeting.distrusted, [(device("spy"), DistrustReason::NewUnendorsed)]);
+        let review = hotel.seal_identity.review_keys(&ada, &[phone.bundle(), bundle], None).unwrap();
+        assert_eq!(review.distrusted, [(device("spy"), DistrustReason::NewUnendorsed)]);
     }
 }
 
@@ -58,57 +58,58 @@ fn invite_fingerprint_selects_the_pinned_key() {
         TestIdentity::new(agent("hotel"), "main", SealMode::Stateful),
         TestIdentity::new(agent("hotel"), "spy", SealMode::Stateful),
     );
-    let expect = hotel.party.signing_key().fingerprint();
+    let expect = hotel.seal_identity.signing_key().fingerprint();
     let wrong = Digest::of_bytes(b"another");
     for shown in [vec![], vec![spy.bundle()]] {
-        let refused = ada.party.review_keys(&agent("hotel"), &shown, Some(&expect));
+        let refused = ada.seal_identity.review_keys(&agent("hotel"), &shown, Some(&expect));
         assert_eq!(refused, Err(TrustError::OtherFingerprint { owner: agent("hotel"), expected: expect }));
     }
-    let meeting = ada.party.review_keys(&agent("hotel"), &[spy.bundle(), hotel.bundle()], Some(&expect)).unwrap();
-    assert!(meeting.first_contact);
-    assert_eq!(meeting.trusted, [device("main")]);
-    assert_eq!(meeting.distrusted, [(device("spy"), DistrustReason::NewUnendorsed)]);
+    let review =
+        ada.seal_identity.review_keys(&agent("hotel"), &[spy.bundle(), hotel.bundle()], Some(&expect)).unwrap();
+    assert!(review.first_contact);
+    assert_eq!(review.trusted, [device("main")]);
+    assert_eq!(review.distrusted, [(device("spy"), DistrustReason::NewUnendorsed)]);
     // A later invite with another fingerprint does not match the pinned key.
-    assert!(ada.party.review_keys(&agent("hotel"), &[hotel.bundle()], Some(&wrong)).is_err());
-    assert!(ada.party.review_keys(&agent("hotel"), &[hotel.bundle()], Some(&expect)).is_ok());
+    assert!(ada.seal_identity.review_keys(&agent("hotel"), &[hotel.bundle()], Some(&wrong)).is_err());
+    assert!(ada.seal_identity.review_keys(&agent("hotel"), &[hotel.bundle()], Some(&expect)).is_ok());
 }
 
 #[test]
 fn changed_key_is_refused_until_a_person_accepts_it() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     send_text(&mut ada, &mut hotel, "m1").unwrap();
-    let before = ada.party.safety_number(&agent("hotel")).unwrap().unwrap();
-    assert_eq!(hotel.party.safety_number(&person("ada")).unwrap().unwrap(), before);
+    let before = ada.seal_identity.safety_number(&agent("hotel")).unwrap().unwrap();
+    assert_eq!(hotel.seal_identity.safety_number(&person("ada")).unwrap().unwrap(), before);
     let mut other = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     other.review_keys(&ada);
-    let meeting = ada.party.review_keys(&agent("hotel"), &[other.bundle()], None).unwrap();
-    assert_eq!(meeting.distrusted, [(device("main"), DistrustReason::KeyChanged)]);
+    let review = ada.seal_identity.review_keys(&agent("hotel"), &[other.bundle()], None).unwrap();
+    assert_eq!(review.distrusted, [(device("main"), DistrustReason::KeyChanged)]);
     let plaintext = text_message("m2", "it is me");
     let envelope = other.seal(&plaintext, &mut ada).unwrap();
     let untrusted = OpenError::Untrusted { device: device("main"), why: DistrustReason::KeyChanged };
     assert_eq!(ada.open(&relay_metadata(&plaintext, &other), &envelope), Err(untrusted));
-    ada.party.accept(&agent("hotel"), &device("main")).unwrap();
+    ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).unwrap();
     assert_eq!(text(&ada.open(&relay_metadata(&plaintext, &other), &envelope).unwrap()), "it is me");
     send_text(&mut ada, &mut other, "m3").unwrap();
-    let after = ada.party.safety_number(&agent("hotel")).unwrap().unwrap();
-    assert_eq!(other.party.safety_number(&person("ada")).unwrap().as_ref(), Some(&after));
+    let after = ada.seal_identity.safety_number(&agent("hotel")).unwrap().unwrap();
+    assert_eq!(other.seal_identity.safety_number(&person("ada")).unwrap().as_ref(), Some(&after));
     assert_ne!(before, after);
-    let nothing = ada.party.accept(&agent("hotel"), &device("main"));
+    let nothing = ada.seal_identity.decisions().accept(&agent("hotel"), &device("main"));
     assert_eq!(nothing, Err(TrustError::NothingToAccept(device("main"))));
 }
 
 #[test]
-fn older_bundle_is_distrusted() {
+fn key_bundle_with_lower_sequence_number_is_distrusted() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let old = hotel.bundle();
-    hotel.party.set_owner_device(agent("hotel"), device("second"), at(1)).unwrap();
-    hotel.party.set_owner_device(agent("hotel"), device("main"), at(2)).unwrap();
+    hotel.seal_identity.set_owner_device(agent("hotel"), device("second"), at(1)).unwrap();
+    hotel.seal_identity.set_owner_device(agent("hotel"), device("main"), at(2)).unwrap();
     assert!(hotel.bundle().keys.seq > old.keys.seq);
-    assert_eq!(hotel.party.pinned(&agent("hotel")).unwrap(), [hotel.bundle()], "it knows itself by one name");
+    assert_eq!(hotel.seal_identity.pinned(&agent("hotel")).unwrap(), [hotel.bundle()], "it knows itself by one name");
     assert_eq!(ada.review_keys(&hotel).trusted, [device("main")]);
-    let meeting = ada.party.review_keys(&agent("hotel"), &[old], None).unwrap();
-    assert_eq!(meeting.distrusted, [(device("main"), DistrustReason::OldBundle)]);
-    assert!(ada.party.accept(&agent("hotel"), &device("main")).is_err(), "nobody accepts that");
+    let review = ada.seal_identity.review_keys(&agent("hotel"), &[old], None).unwrap();
+    assert_eq!(review.distrusted, [(device("main"), DistrustReason::OldBundle)]);
+    assert!(ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).is_err(), "nobody accepts that");
 }
 
 #[test]
@@ -120,11 +121,12 @@ fn agent_that_becomes_stateless_is_distrusted_until_accepted() {
     hotel.review_keys(&ada);
     send_text(&mut ada, &mut hotel, "m1").unwrap();
     // The same keys in an agent that became stateless.
-    let saved = backup::seal(&hotel.party, "correct horse battery", backup::Argon2Params::LEAST).unwrap();
+    let saved = backup::seal(&hotel.seal_identity, "correct horse battery", backup::Argon2Params::LEAST).unwrap();
     let restored = backup::open(&saved, "correct horse battery").unwrap();
     let named = Some((agent("hotel"), device("main")));
     let new = NewSealIdentity { named, mode: SealMode::Stateless, now: at(10) };
-    let mut weak = TestIdentity { party: SealIdentity::restore(keep, restored, &new).unwrap(), keys: [].into() };
+    let mut weak =
+        TestIdentity { seal_identity: SealIdentity::restore(keep, restored, &new).unwrap(), keys: [].into() };
     weak.review_keys(&ada);
     let plaintext = text_message("m2", "x");
     let envelope = weak.seal(&plaintext, &mut ada).unwrap();
@@ -132,7 +134,7 @@ fn agent_that_becomes_stateless_is_distrusted_until_accepted() {
     assert_eq!(ada.review_keys(&weak).distrusted, [(device("main"), DistrustReason::Downgraded)]);
     assert_eq!(ada.open(&relay_metadata(&plaintext, &weak), &envelope), Err(OpenError::Downgraded));
     assert!(ada.seal(&text_message("m3", "x"), &mut weak).is_err());
-    ada.party.accept(&agent("hotel"), &device("main")).unwrap();
+    ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).unwrap();
     assert_eq!(ada.open(&relay_metadata(&plaintext, &weak), &envelope).unwrap().mode, SealMode::Stateless);
     // A stateless agent does not accept session messages.
     let plaintext = text_message("m4", "x");
@@ -144,30 +146,33 @@ fn agent_that_becomes_stateless_is_distrusted_until_accepted() {
 fn restored_backup_publishes_new_keys_of_the_same_device() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     send_text(&mut ada, &mut hotel, "m1").unwrap();
-    let saved = backup::seal(&hotel.party, "correct horse battery", backup::Argon2Params::LEAST).unwrap();
+    let saved = backup::seal(&hotel.seal_identity, "correct horse battery", backup::Argon2Params::LEAST).unwrap();
     let restored = backup::open(&saved, "correct horse battery").unwrap();
     let named = Some((agent("hotel"), restored.device().clone()));
     let new = NewSealIdentity { named, mode: SealMode::Stateful, now: at(10) };
-    let mut party = SealIdentity::restore(Arc::new(MemoryKeyStore::new()), restored, &new).unwrap();
-    let keys = party.one_time_keys(0, at(10)).unwrap().into();
-    let mut again = TestIdentity { party, keys };
+    let mut seal_identity = SealIdentity::restore(Arc::new(MemoryKeyStore::new()), restored, &new).unwrap();
+    let keys = seal_identity.one_time_keys(0, at(10)).unwrap().into();
+    let mut again = TestIdentity { seal_identity, keys };
     again.review_keys(&ada);
     let plaintext = text_message("m2", "back");
     let envelope = again.seal(&plaintext, &mut ada).unwrap();
     let stale = OpenError::StaleBundle { device: device("main") };
     assert_eq!(ada.open(&relay_metadata(&plaintext, &again), &envelope), Err(stale));
-    let meeting = ada.review_keys(&again);
+    let review = ada.review_keys(&again);
     assert_eq!(
-        (meeting.trusted, meeting.changes),
+        (review.trusted, review.changes),
         (vec![device("main")], vec![KeyChange::Renewed { device: device("main") }])
     );
     assert_eq!(text(&ada.open(&relay_metadata(&plaintext, &again), &envelope).unwrap()), "back");
-    assert!(!ada.party.needs_one_time_key(ConversationType::H2a, &again.bundle()).unwrap(), "the new session is used");
+    assert!(
+        !ada.seal_identity.needs_one_time_key(ConversationType::H2a, &again.bundle()).unwrap(),
+        "the new session is used"
+    );
     send_text(&mut ada, &mut again, "m3").unwrap();
 }
 
 #[test]
-fn bundle_with_invalid_signature_is_distrusted() {
+fn key_bundle_with_invalid_signature_is_distrusted() {
     let mut ada = device_of_ada("phone");
     let hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     let mut changed = hotel.bundle();
@@ -176,13 +181,13 @@ fn bundle_with_invalid_signature_is_distrusted() {
     weaker.keys.mode = SealMode::Stateless;
     let taxis = TestIdentity::new(agent("taxi"), "main", SealMode::Stateful).bundle();
     for bundle in [changed, weaker, taxis] {
-        let meeting = ada.party.review_keys(&agent("hotel"), &[bundle], None).unwrap();
-        assert_eq!(meeting.distrusted, [(device("main"), DistrustReason::BadSignature)]);
-        assert!(meeting.first_contact && meeting.trusted.is_empty());
+        let review = ada.seal_identity.review_keys(&agent("hotel"), &[bundle], None).unwrap();
+        assert_eq!(review.distrusted, [(device("main"), DistrustReason::BadSignature)]);
+        assert!(review.first_contact && review.trusted.is_empty());
     }
     assert!(ada.review_keys(&hotel).first_contact, "nothing was pinned");
     let many = vec![hotel.bundle(); 65];
-    assert_eq!(ada.party.review_keys(&agent("hotel"), &many, None), Err(TrustError::TooMany(65)));
+    assert_eq!(ada.seal_identity.review_keys(&agent("hotel"), &many, None), Err(TrustError::TooMany(65)));
 }
 
 #[test]
@@ -192,21 +197,21 @@ fn only_one_of_two_bundles_with_the_same_device_id_is_pinned() {
         TestIdentity::new(agent("hotel"), "main", SealMode::Stateful),
         TestIdentity::new(agent("hotel"), "main", SealMode::Stateful),
     );
-    let meeting = ada.party.review_keys(&agent("hotel"), &[one.bundle(), two.bundle()], None).unwrap();
-    assert_eq!(meeting.trusted, [device("main")]);
-    assert_eq!(meeting.distrusted, [(device("main"), DistrustReason::KeyChanged)]);
-    assert!(ada.party.accept(&agent("hotel"), &device("main")).is_err(), "which of the two?");
-    assert_eq!(ada.party.pinned(&agent("hotel")).unwrap(), [one.bundle()]);
+    let review = ada.seal_identity.review_keys(&agent("hotel"), &[one.bundle(), two.bundle()], None).unwrap();
+    assert_eq!(review.trusted, [device("main")]);
+    assert_eq!(review.distrusted, [(device("main"), DistrustReason::KeyChanged)]);
+    assert!(ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).is_err(), "which of the two?");
+    assert_eq!(ada.seal_identity.pinned(&agent("hotel")).unwrap(), [one.bundle()]);
 }
 
 #[test]
 fn device_missing_from_the_key_list_is_reported_once() {
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     let (phone, laptop) = (device_of_ada("phone"), device_of_ada("laptop"));
-    hotel.party.review_keys(&person("ada"), &[phone.bundle(), laptop.bundle()], None).unwrap();
+    hotel.seal_identity.review_keys(&person("ada"), &[phone.bundle(), laptop.bundle()], None).unwrap();
     let gone = [KeyChange::Gone { device: device("laptop") }];
-    assert_eq!(hotel.party.review_keys(&person("ada"), &[phone.bundle()], None).unwrap().changes, gone);
-    assert_eq!(hotel.party.review_keys(&person("ada"), &[phone.bundle()], None).unwrap().changes, []);
+    assert_eq!(hotel.seal_identity.review_keys(&person("ada"), &[phone.bundle()], None).unwrap().changes, gone);
+    assert_eq!(hotel.seal_identity.review_keys(&person("ada"), &[phone.bundle()], None).unwrap().changes, []);
 }
 
 #[test]
@@ -214,10 +219,11 @@ fn added_device_of_an_interceptor_makes_the_safety_numbers_differ() {
     let (mut ada, mut hotel) = (device_of_ada("phone"), TestIdentity::new(agent("hotel"), "main", SealMode::Stateful));
     let spy = TestIdentity::new(agent("hotel"), "spy", SealMode::Stateful);
     hotel.review_keys(&ada);
-    ada.party.review_keys(&agent("hotel"), &[hotel.bundle(), spy.bundle()], None).unwrap();
-    let (hers, its) = (ada.party.safety_number(&agent("hotel")), hotel.party.safety_number(&person("ada")));
+    ada.seal_identity.review_keys(&agent("hotel"), &[hotel.bundle(), spy.bundle()], None).unwrap();
+    let (hers, its) =
+        (ada.seal_identity.safety_number(&agent("hotel")), hotel.seal_identity.safety_number(&person("ada")));
     assert_ne!(hers.unwrap().unwrap(), its.unwrap().unwrap());
-    assert_eq!(ada.party.safety_number(&agent("taxi")).unwrap(), None);
+    assert_eq!(ada.seal_identity.safety_number(&agent("taxi")).unwrap(), None);
 }
 
 #[test]
@@ -232,7 +238,7 @@ fn did_proof_on_a_bundle_verifies_only_for_its_did() {
     let ((did, document), (_, strange)) = (bound(&key), bound(&other));
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     assert_eq!(verify_did_proof(&hotel.bundle(), &document), Err(DidProofError::Missing));
-    hotel.party.add_did_proof(&DidUrl::new(did.clone(), "key-1").unwrap(), &key).unwrap();
+    hotel.seal_identity.add_did_proof(&DidUrl::new(did.clone(), "key-1").unwrap(), &key).unwrap();
     assert_eq!(verify_did_proof(&hotel.bundle(), &document), Ok(()));
     assert_eq!(verify_did_proof(&hotel.bundle(), &strange), Err(DidProofError::OtherDid));
     let mut forged = hotel.bundle();

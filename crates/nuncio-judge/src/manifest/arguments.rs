@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
+use nuncio_core::json::pointer;
 use serde_json::{Map, Value};
 
-use super::reduce::{Reduced, refers, refers_to_definitions_only, restore};
+use super::reduce::{ReducedSchemas, refers, refers_to_definitions_only, restore};
 use super::sample::sample;
 use super::tools::weight;
 use crate::HashMap;
-use crate::schema::{self, Effort, MAX_FINDINGS, SchemaNarrowing, SchemaRule, join};
+use crate::schema::{self, MAX_FINDINGS, RemainingBudget, SchemaNarrowing, SchemaRule};
 
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
@@ -24,14 +25,14 @@ static NOTHING: Value = Value::Bool(false);
 const MOST_PARTS: usize = 4;
 
 #[derive(Clone, Copy)]
-pub(super) struct Pair<'a> {
+pub(super) struct SchemaPair<'a> {
     pub(super) old: &'a Value,
     pub(super) new: &'a Value,
 }
 
 /// Calls that only the old schema accepts, and calls that only the new one accepts.
 #[derive(Default)]
-pub(super) struct Refusals {
+pub(super) struct RefusedCalls {
     pub(super) narrowed: Vec<SchemaNarrowing>,
     pub(super) widened: Vec<SchemaNarrowing>,
 }
@@ -39,19 +40,24 @@ pub(super) struct Refusals {
 /// Cache of argument comparisons across all tools.
 #[derive(Default)]
 pub(super) struct ComparisonCache<'a> {
-    known: HashMap<Part<'a>, Rc<[SchemaNarrowing]>>,
+    known: HashMap<ArgumentComparison<'a>, Rc<[SchemaNarrowing]>>,
 }
 
 impl<'a> ComparisonCache<'a> {
     /// All refused calls in both directions, with the same budget for each.
-    pub(super) fn refusals(&mut self, pair: Pair<'a>, reduced: &Reduced<'_>, effort: Effort) -> Refusals {
+    pub(super) fn refusals(
+        &mut self,
+        pair: SchemaPair<'a>,
+        reduced: &ReducedSchemas<'_>,
+        effort: RemainingBudget,
+    ) -> RefusedCalls {
         let taken = SplitSchema::of(pair.old).zip(SplitSchema::of(pair.new));
-        let back = Pair { old: pair.new, new: pair.old };
+        let back = SchemaPair { old: pair.new, new: pair.old };
         let (forth_parts, back_parts) = match &taken {
             Some((old, new)) => (split(old, new, pair), split(new, old, back)),
             None => (None, None),
         };
-        Refusals {
+        RefusedCalls {
             narrowed: match forth_parts {
                 Some(parts) => self.each(pair, parts, effort),
                 None => wholes(pair, reduced, effort),
@@ -63,8 +69,13 @@ impl<'a> ComparisonCache<'a> {
         }
     }
 
-    fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, mut effort: Effort) -> Vec<SchemaNarrowing> {
-        let Parts { plain, parts, samples } = parts;
+    fn each(
+        &mut self,
+        pair: SchemaPair<'a>,
+        parts: ArgumentComparisons<'a>,
+        mut effort: RemainingBudget,
+    ) -> Vec<SchemaNarrowing> {
+        let ArgumentComparisons { plain, parts, samples } = parts;
         let mut found = plain;
         for (argument, part) in parts {
             if found.len() >= MAX_FINDINGS {
@@ -101,12 +112,12 @@ impl<'a> ComparisonCache<'a> {
         found.into_iter().map(|(_, finding)| finding).collect()
     }
 
-    fn one(&mut self, part: Part<'a>, effort: &mut Effort) -> Rc<[SchemaNarrowing]> {
+    fn one(&mut self, part: ArgumentComparison<'a>, effort: &mut RemainingBudget) -> Rc<[SchemaNarrowing]> {
         let unknown = match self.known.entry(part) {
             Entry::Occupied(known) => return Rc::clone(known.get()),
             Entry::Vacant(unknown) => unknown,
         };
-        let Part { old, new } = unknown.key();
+        let ArgumentComparison { old, new } = unknown.key();
         let found: Rc<[SchemaNarrowing]> = schema::compare_within(&old.schema(), &new.schema(), effort).findings.into();
         // An undecided result is not cached: another tool may have more steps left for it.
         if found.iter().all(|finding| finding.witness.is_some()) {
@@ -116,7 +127,7 @@ impl<'a> ComparisonCache<'a> {
     }
 }
 
-fn wholes(pair: Pair<'_>, reduced: &Reduced<'_>, mut effort: Effort) -> Vec<SchemaNarrowing> {
+fn wholes(pair: SchemaPair<'_>, reduced: &ReducedSchemas<'_>, mut effort: RemainingBudget) -> Vec<SchemaNarrowing> {
     let found = schema::compare_within(reduced.old.as_ref(), reduced.new.as_ref(), &mut effort).findings;
     found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
@@ -136,18 +147,18 @@ enum FindingOrder<'a> {
     Missed(usize),
 }
 
-struct Parts<'a> {
+struct ArgumentComparisons<'a> {
     /// Findings that need no search: an argument that was removed or became required.
     plain: Vec<(FindingOrder<'a>, SchemaNarrowing)>,
     /// Comparisons by argument; `None` stands for all names that are not listed.
-    parts: Vec<(Option<&'a str>, Part<'a>)>,
+    parts: Vec<(Option<&'a str>, ArgumentComparison<'a>)>,
     /// Required arguments with a valid value each.
     samples: Vec<(&'a str, Value)>,
 }
 
 /// Both schemas' constraints on one argument.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Part<'a> {
+struct ArgumentComparison<'a> {
     old: ArgumentSchema<'a>,
     new: ArgumentSchema<'a>,
 }
@@ -227,9 +238,9 @@ impl<'a> SplitSchema<'a> {
     }
 
     /// The constraint on an argument of this name; `None` if no such argument is allowed.
-    fn said(&self, name: &str) -> Option<&'a Value> {
-        let said = self.properties.and_then(|properties| properties.get(name));
-        said.or_else(|| (!self.is_closed()).then_some(&ANYTHING))
+    fn constraint(&self, name: &str) -> Option<&'a Value> {
+        let listed = self.properties.and_then(|properties| properties.get(name));
+        listed.or_else(|| (!self.is_closed()).then_some(&ANYTHING))
     }
 
     /// The schema restricted to these arguments.
@@ -271,23 +282,23 @@ fn plain_sample(schema: &Value) -> Option<Value> {
 }
 
 /// Splits two schemas by argument; `None` if the parts would be too large.
-fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Option<Parts<'a>> {
+fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>) -> Option<ArgumentComparisons<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
     // Required arguments without an obvious valid value cannot be left out.
-    let mut kept = Vec::new();
+    let mut fixed = Vec::new();
     for name in &old.required {
-        let schema = old.said(name).unwrap_or(&NOTHING);
+        let schema = old.constraint(name).unwrap_or(&NOTHING);
         match sample(schema) {
             Some(value) => samples.push((*name, value)),
-            None => kept.push((*name, schema)),
+            None => fixed.push((*name, schema)),
         }
     }
-    let mut split = Split { parts: Vec::new(), room: MOST_PARTS * (weight(pair.old) + weight(pair.new)) };
+    let mut split = ComparisonCollector { parts: Vec::new(), room: MOST_PARTS * (weight(pair.old) + weight(pair.new)) };
     let mut plain = Vec::new();
     let written: BTreeSet<&str> = old.names().chain(new.names()).collect();
     for name in new.required.iter().filter(|name| !old.required.contains(*name)).take(MAX_FINDINGS) {
-        if kept.is_empty() {
+        if fixed.is_empty() {
             let at = required_at(pair.new, name);
             let witness = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
             let finding = SchemaNarrowing {
@@ -299,12 +310,12 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
             };
             plain.push((FindingOrder::Missed(at), finding));
         } else {
-            split.add(Some(name), old.half(kept.clone(), names_of(&kept)), new.half(anything(&kept), vec![name]))?;
+            split.add(Some(name), old.half(fixed.clone(), names_of(&fixed)), new.half(anything(&fixed), vec![name]))?;
         }
     }
     for name in &written {
-        let Some(before) = old.said(name) else { continue };
-        let after = new.said(name);
+        let Some(before) = old.constraint(name) else { continue };
+        let after = new.constraint(name);
         let same = after == Some(before) && (same_definitions || !refers(before));
         if same || after == Some(&ANYTHING) {
             continue;
@@ -313,13 +324,13 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
             break;
         }
         if after.is_none()
-            && kept.is_empty()
+            && fixed.is_empty()
             && let Some(value) = plain_sample(before)
         {
             let others = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
             let finding = SchemaNarrowing {
                 rule: SchemaRule::PropertyRefused,
-                pointer: join("/properties", name),
+                pointer: pointer("/properties", name),
                 old: Some(before.clone()),
                 new: None,
                 witness: Some(Value::Object(others.chain([((*name).to_owned(), value)]).collect())),
@@ -327,7 +338,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
             plain.push((FindingOrder::Gone(name), finding));
             continue;
         }
-        let others: Vec<(&str, &Value)> = kept.iter().filter(|(other, _)| other != name).copied().collect();
+        let others: Vec<(&str, &Value)> = fixed.iter().filter(|(other, _)| other != name).copied().collect();
         let required = names_of(&others).into_iter().chain(old.required.get(name).copied()).collect();
         let (mut old_ones, mut new_ones) = (others.clone(), anything(&others));
         old_ones.push((name, before));
@@ -337,12 +348,13 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
     if !old.is_closed() && new.is_closed() {
         // Unlisted names, together with the arguments that cannot be left out.
         let mut named: Vec<(&str, &Value)> = written.iter().map(|name| (*name, &NOTHING)).collect();
-        named.retain(|(name, _)| !old.required.contains(name) || !kept.iter().any(|(other, _)| other == name));
-        let before = old.half([named.as_slice(), &kept].concat(), names_of(&kept));
-        let after = new.half([named, anything(&kept)].concat(), Vec::new());
+        named.retain(|(name, _)| !old.required.contains(name) || !fixed.iter().any(|(other, _)| other == name));
+        let before = old.half([named.as_slice(), &fixed].concat(), names_of(&fixed));
+        let after = new.half([named, anything(&fixed)].concat(), Vec::new());
         split.add(None, ArgumentSchema { others: old.others, ..before }, after)?;
     }
-    let needed = |of: fn(&Part<'a>) -> Option<&'a Value>| split.parts.iter().any(|(_, part)| of(part).is_some());
+    let needed =
+        |of: fn(&ArgumentComparison<'a>) -> Option<&'a Value>| split.parts.iter().any(|(_, part)| of(part).is_some());
     let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
     let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
     if !same_definitions && (unneeded_old || unneeded_new) {
@@ -350,7 +362,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Op
         let half = |definitions| ArgumentSchema { definitions, ..ArgumentSchema::default() };
         split.add(None, half(old.definitions), half(new.definitions))?;
     }
-    Some(Parts { plain, parts: split.parts, samples })
+    Some(ArgumentComparisons { plain, parts: split.parts, samples })
 }
 
 fn names_of<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<&'a str> {
@@ -363,15 +375,15 @@ fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)>
 }
 
 /// Collects argument comparisons up to the size limit.
-struct Split<'a> {
-    parts: Vec<(Option<&'a str>, Part<'a>)>,
+struct ComparisonCollector<'a> {
+    parts: Vec<(Option<&'a str>, ArgumentComparison<'a>)>,
     room: usize,
 }
 
-impl<'a> Split<'a> {
+impl<'a> ComparisonCollector<'a> {
     fn add(&mut self, argument: Option<&'a str>, old: ArgumentSchema<'a>, new: ArgumentSchema<'a>) -> Option<()> {
         self.room = self.room.checked_sub(old.weight() + new.weight())?;
-        self.parts.push((argument, Part { old, new }));
+        self.parts.push((argument, ArgumentComparison { old, new }));
         Some(())
     }
 }

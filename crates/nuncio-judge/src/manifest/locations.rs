@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use nuncio_core::schema::keywords::SchemaIndex;
+use nuncio_core::json::pointer;
 use serde_json::Value;
 
 use super::NoticeRule;
 use super::reduce::refers;
+use super::schema_index::SchemaIndex;
 use crate::HashSet;
-use crate::schema::join as pointer;
 
 /// Limit of visited schema locations and compared branches.
 const MAX_STEPS: usize = 50_000;
@@ -83,10 +83,10 @@ impl Difference {
 
 pub(super) fn compare(old: &Value, new: &Value) -> Differences {
     let (old, new) = (SchemaIndex::new(old), SchemaIndex::new(new));
-    let todo = vec![(flat(&old, [Layer::root(&old)]), flat(&new, [Layer::root(&new)]))];
+    let todo = vec![(flat(&old, [SchemaLayer::root(&old)]), flat(&new, [SchemaLayer::root(&new)]))];
     let mut walk = LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: Differences::default() };
     while let Some((old, new)) = walk.todo.pop() {
-        walk.places(&old, &new);
+        walk.visit(&old, &new);
     }
     walk.found.types.sort_by(|one, other| one.pointer.cmp(&other.pointer));
     walk.found.notices.sort_by(|one, other| one.1.pointer.cmp(&other.1.pointer));
@@ -95,48 +95,48 @@ pub(super) fn compare(old: &Value, new: &Value) -> Differences {
 
 /// One schema that applies at a location.
 #[derive(Clone)]
-struct Layer<'a> {
-    place: String,
+struct SchemaLayer<'a> {
+    location: String,
     schema: &'a Value,
 }
 
-impl<'a> Layer<'a> {
+impl<'a> SchemaLayer<'a> {
     fn root(document: &SchemaIndex<'a>) -> Self {
-        Self { place: String::new(), schema: document.root() }
+        Self { location: String::new(), schema: document.root() }
     }
 }
 
-type LocationLayers<'a> = Vec<Layer<'a>>;
+type LocationLayers<'a> = Vec<SchemaLayer<'a>>;
 
 /// Collects all schemas that apply where the given ones do, following references and `allOf`.
-fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = Layer<'a>>) -> LocationLayers<'a> {
-    let mut place: LocationLayers<'a> = Vec::new();
-    let mut waiting: VecDeque<Layer<'a>> = layers.into_iter().collect();
+fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = SchemaLayer<'a>>) -> LocationLayers<'a> {
+    let mut location: LocationLayers<'a> = Vec::new();
+    let mut waiting: VecDeque<SchemaLayer<'a>> = layers.into_iter().collect();
     while let Some(layer) = waiting.pop_front() {
-        if place.iter().any(|known| std::ptr::eq(known.schema, layer.schema)) {
+        if location.iter().any(|known| std::ptr::eq(known.schema, layer.schema)) {
             continue;
         }
         for keyword in ["$ref", "$dynamicRef"] {
             let target = layer.schema.get(keyword).and_then(Value::as_str);
             let target = target.and_then(|target| document.resolve(target));
-            waiting.extend(target.map(|(place, schema)| Layer { place, schema }));
+            waiting.extend(target.map(|(location, schema)| SchemaLayer { location, schema }));
         }
         waiting.extend(branches(&layer, "allOf"));
-        place.push(layer);
+        location.push(layer);
     }
-    place
+    location
 }
 
 /// The schemas under a keyword that holds one schema or a list.
-fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> LocationLayers<'a> {
-    let place = || pointer(&layer.place, keyword);
+fn branches<'a>(layer: &SchemaLayer<'a>, keyword: &str) -> LocationLayers<'a> {
+    let location = || pointer(&layer.location, keyword);
     match layer.schema.get(keyword) {
         Some(Value::Array(items)) => {
-            let place = place();
-            let item = |(index, schema)| Layer { place: format!("{place}/{index}"), schema };
+            let location = location();
+            let item = |(index, schema)| SchemaLayer { location: format!("{location}/{index}"), schema };
             items.iter().enumerate().map(item).collect()
         }
-        Some(schema) => vec![Layer { place: place(), schema }],
+        Some(schema) => vec![SchemaLayer { location: location(), schema }],
         None => Vec::new(),
     }
 }
@@ -152,7 +152,7 @@ struct LocationWalk<'a> {
 }
 
 impl<'a> LocationWalk<'a> {
-    fn places(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+    fn visit(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
         if !self.step() {
             return self.todo.clear();
         }
@@ -163,9 +163,9 @@ impl<'a> LocationWalk<'a> {
         {
             return;
         }
-        let refuses = |place: &LocationLayers<'_>| place.iter().any(|layer| *layer.schema == Value::Bool(false));
-        let key = |place: &LocationLayers<'_>| {
-            let mut key: Vec<usize> = place.iter().map(|layer| std::ptr::from_ref(layer.schema).addr()).collect();
+        let refuses = |location: &LocationLayers<'_>| location.iter().any(|layer| *layer.schema == Value::Bool(false));
+        let key = |location: &LocationLayers<'_>| {
+            let mut key: Vec<usize> = location.iter().map(|layer| std::ptr::from_ref(layer.schema).addr()).collect();
             key.sort_unstable();
             key
         };
@@ -176,15 +176,16 @@ impl<'a> LocationWalk<'a> {
         self.annotations(old, new);
         for keyword in TOGETHER {
             // For unnamed parts, `true` is the same as an absent schema.
-            let said = |layer: &Layer<'_>| *layer.schema != Value::Bool(true);
-            self.together(old, new, |layer| branches(layer, keyword).into_iter().filter(said).collect());
+            let constrains = |layer: &SchemaLayer<'_>| *layer.schema != Value::Bool(true);
+            self.together(old, new, |layer| branches(layer, keyword).into_iter().filter(constrains).collect());
         }
         for keyword in NAMED {
             self.named(old, new, keyword);
         }
         self.tuple(old, new);
         for keyword in APART {
-            let all = |place: &LocationLayers<'a>| place.iter().flat_map(|layer| branches(layer, keyword)).collect();
+            let all =
+                |location: &LocationLayers<'a>| location.iter().flat_map(|layer| branches(layer, keyword)).collect();
             self.apart(all(old), all(new));
         }
     }
@@ -204,36 +205,37 @@ impl<'a> LocationWalk<'a> {
         if types(old) == types(new) {
             return;
         }
-        let said = |place: &LocationLayers<'a>| {
-            let mut said = place.iter().filter_map(|layer| Some((layer.place.clone(), layer.schema.get("type")?)));
-            said.next()
+        let declared = |location: &LocationLayers<'a>| {
+            let mut declared =
+                location.iter().filter_map(|layer| Some((layer.location.clone(), layer.schema.get("type")?)));
+            declared.next()
         };
-        let (before, after) = (said(old), said(new));
-        let Some((place, _)) = after.as_ref().or(before.as_ref()) else { return };
+        let (before, after) = (declared(old), declared(new));
+        let Some((location, _)) = after.as_ref().or(before.as_ref()) else { return };
         self.found.types.push(Difference {
-            pointer: pointer(place, "type"),
+            pointer: pointer(location, "type"),
             side: if after.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
-            old: before.map(|(_, said)| said.clone()),
-            new: after.map(|(_, said)| said.clone()),
+            old: before.map(|(_, declared)| declared.clone()),
+            new: after.map(|(_, declared)| declared.clone()),
         });
     }
 
     fn annotations(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
         let annotations = ANNOTATIONS.into_iter().map(|keyword| (keyword, NoticeRule::AnnotationChanged));
         for (keyword, rule) in annotations.chain([("format", NoticeRule::FormatChanged)]) {
-            let said = |place: &LocationLayers<'a>| -> Vec<(String, &'a Value)> {
-                place.iter().filter_map(|layer| Some((layer.place.clone(), layer.schema.get(keyword)?))).collect()
+            let declared = |location: &LocationLayers<'a>| -> Vec<(String, &'a Value)> {
+                location.iter().filter_map(|layer| Some((layer.location.clone(), layer.schema.get(keyword)?))).collect()
             };
-            let (before, after) = (said(old), said(new));
+            let (before, after) = (declared(old), declared(new));
             let has = |all: &[(String, &Value)], one: &Value| all.iter().any(|(_, other)| *other == one);
-            let gone = before.iter().find(|(_, said)| !has(&after, said));
-            let come = after.iter().find(|(_, said)| !has(&before, said));
-            let Some((place, _)) = come.or(gone) else { continue };
+            let removed = before.iter().find(|(_, declared)| !has(&after, declared));
+            let added = after.iter().find(|(_, declared)| !has(&before, declared));
+            let Some((location, _)) = added.or(removed) else { continue };
             let difference = Difference {
-                pointer: pointer(place, keyword),
-                side: if come.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
-                old: gone.map(|(_, said)| (*said).clone()),
-                new: come.map(|(_, said)| (*said).clone()),
+                pointer: pointer(location, keyword),
+                side: if added.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
+                old: removed.map(|(_, declared)| (*declared).clone()),
+                new: added.map(|(_, declared)| (*declared).clone()),
             };
             self.found.notices.push((rule, difference));
         }
@@ -243,7 +245,7 @@ impl<'a> LocationWalk<'a> {
         &mut self,
         old: &LocationLayers<'a>,
         new: &LocationLayers<'a>,
-        inner: impl Fn(&Layer<'a>) -> LocationLayers<'a>,
+        inner: impl Fn(&SchemaLayer<'a>) -> LocationLayers<'a>,
     ) {
         let before: LocationLayers<'a> = old.iter().flat_map(&inner).collect();
         let after: LocationLayers<'a> = new.iter().flat_map(&inner).collect();
@@ -253,22 +255,22 @@ impl<'a> LocationWalk<'a> {
     }
 
     fn named(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>, keyword: &str) {
-        let members = |place: &LocationLayers<'a>| -> BTreeSet<&'a str> {
-            let maps = place.iter().filter_map(|layer| layer.schema.get(keyword)?.as_object());
+        let members = |location: &LocationLayers<'a>| -> BTreeSet<&'a str> {
+            let maps = location.iter().filter_map(|layer| layer.schema.get(keyword)?.as_object());
             maps.flat_map(|map| map.keys().map(String::as_str)).collect()
         };
         for name in members(old).intersection(&members(new)) {
             self.together(old, new, |layer| {
                 let schema = layer.schema.get(keyword).and_then(|map| map.get(name));
-                let place = || pointer(&pointer(&layer.place, keyword), name);
-                schema.map(|schema| Layer { place: place(), schema }).into_iter().collect()
+                let location = || pointer(&pointer(&layer.location, keyword), name);
+                schema.map(|schema| SchemaLayer { location: location(), schema }).into_iter().collect()
             });
         }
     }
 
     fn tuple(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
-        let length = |place: &LocationLayers<'a>| {
-            let lists = place.iter().filter_map(|layer| layer.schema.get("prefixItems")?.as_array());
+        let length = |location: &LocationLayers<'a>| {
+            let lists = location.iter().filter_map(|layer| layer.schema.get("prefixItems")?.as_array());
             lists.map(Vec::len).max().unwrap_or(0)
         };
         for index in 0..length(old).min(length(new)) {
@@ -298,8 +300,8 @@ impl<'a> LocationWalk<'a> {
         &mut self,
         old: &mut LocationLayers<'a>,
         new: &mut LocationLayers<'a>,
-        pairs: &mut Vec<(Layer<'a>, Layer<'a>)>,
-        fit: impl Fn(&Self, &Layer<'a>, &Layer<'a>) -> bool,
+        pairs: &mut Vec<(SchemaLayer<'a>, SchemaLayer<'a>)>,
+        fit: impl Fn(&Self, &SchemaLayer<'a>, &SchemaLayer<'a>) -> bool,
     ) {
         for layer in std::mem::take(old) {
             let found = new.iter().position(|other| self.step() && fit(self, &layer, other));
@@ -312,14 +314,14 @@ impl<'a> LocationWalk<'a> {
 }
 
 /// The types that a location allows; `None` if it names none.
-fn types<'a>(place: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
+fn types<'a>(location: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
     let mut all: Option<BTreeSet<&str>> = None;
-    for said in place.iter().filter_map(|layer| layer.schema.get("type")) {
-        let said: BTreeSet<&str> = match said {
+    for declared in location.iter().filter_map(|layer| layer.schema.get("type")) {
+        let declared: BTreeSet<&str> = match declared {
             Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
             one => one.as_str().into_iter().collect(),
         };
-        all = Some(all.map_or_else(|| said.clone(), |before| common(&before, &said)));
+        all = Some(all.map_or_else(|| declared.clone(), |before| common(&before, &declared)));
     }
     all
 }

@@ -8,15 +8,15 @@ use nuncio_core::agent::Sensitivity;
 
 pub(super) struct ParsedManifest<'a> {
     pub(super) root: &'a Map<String, Value>,
-    pub(super) tools: Vec<Tool<'a>>,
-    pub(super) scopes: Vec<Scope<'a>>,
+    pub(super) tools: Vec<ToolEntry<'a>>,
+    pub(super) scopes: Vec<ScopeEntry<'a>>,
     tool_by_name: HashMap<&'a str, usize>,
     scope_by_name: HashMap<&'a str, usize>,
 }
 
 /// A tool of a manifest with its JSON pointer.
 #[derive(Clone, Copy)]
-pub(super) struct Tool<'a> {
+pub(super) struct ToolEntry<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) scope: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct Tool<'a> {
 
 /// A scope of a manifest with its JSON pointer.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'a> {
+pub(super) struct ScopeEntry<'a> {
     pub(super) index: usize,
     pub(super) name: &'a str,
     pub(super) sensitivity: Sensitivity,
@@ -36,14 +36,14 @@ pub(super) struct Scope<'a> {
 /// Why and where a manifest cannot be read.
 #[derive(Clone)]
 pub(super) struct UnreadableManifest<'a> {
-    pub(super) place: String,
+    pub(super) location: String,
     pub(super) found: &'a Value,
 }
 
 impl<'a> ParsedManifest<'a> {
     pub(super) fn read(manifest: &'a Value) -> Result<Self, UnreadableManifest<'a>> {
         let Some(root) = manifest.as_object() else {
-            return Err(UnreadableManifest { place: String::new(), found: manifest });
+            return Err(UnreadableManifest { location: String::new(), found: manifest });
         };
         let mut side = Self {
             root,
@@ -53,16 +53,16 @@ impl<'a> ParsedManifest<'a> {
             scope_by_name: HashMap::new(),
         };
         for (index, value) in list(root, "tools")?.iter().enumerate() {
-            let unread = || UnreadableManifest { place: format!("/tools/{index}"), found: value };
-            let tool = Tool::read(index, value).ok_or_else(unread)?;
+            let unread = || UnreadableManifest { location: format!("/tools/{index}"), found: value };
+            let tool = ToolEntry::read(index, value).ok_or_else(unread)?;
             if side.tool_by_name.insert(tool.name, index).is_some() {
                 return Err(unread());
             }
             side.tools.push(tool);
         }
         for (index, value) in list(root, "permission_scopes")?.iter().enumerate() {
-            let unread = || UnreadableManifest { place: format!("/permission_scopes/{index}"), found: value };
-            let scope = Scope::read(index, value).ok_or_else(unread)?;
+            let unread = || UnreadableManifest { location: format!("/permission_scopes/{index}"), found: value };
+            let scope = ScopeEntry::read(index, value).ok_or_else(unread)?;
             if side.scope_by_name.insert(scope.name, index).is_some() {
                 return Err(unread());
             }
@@ -71,11 +71,11 @@ impl<'a> ParsedManifest<'a> {
         Ok(side)
     }
 
-    pub(super) fn tool(&self, name: &str) -> Option<&Tool<'a>> {
+    pub(super) fn tool(&self, name: &str) -> Option<&ToolEntry<'a>> {
         self.tool_by_name.get(name).map(|index| &self.tools[*index])
     }
 
-    pub(super) fn scope(&self, name: &str) -> Option<&Scope<'a>> {
+    pub(super) fn scope(&self, name: &str) -> Option<&ScopeEntry<'a>> {
         self.scope_by_name.get(name).map(|index| &self.scopes[*index])
     }
 }
@@ -85,11 +85,11 @@ fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], Unr
     match root.get(name) {
         None => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
-        Some(found) => Err(UnreadableManifest { place: format!("/{name}"), found }),
+        Some(found) => Err(UnreadableManifest { location: format!("/{name}"), found }),
     }
 }
 
-impl<'a> Tool<'a> {
+impl<'a> ToolEntry<'a> {
     fn read(index: usize, value: &'a Value) -> Option<Self> {
         let fields = value.as_object()?;
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
@@ -97,19 +97,19 @@ impl<'a> Tool<'a> {
         Some(Self { index, name: text("name")?, scope: text("permission_scope")?, input, fields })
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(super) fn pointer(&self) -> String {
         format!("/tools/{}", self.index)
     }
 }
 
-impl<'a> Scope<'a> {
+impl<'a> ScopeEntry<'a> {
     fn read(index: usize, value: &'a Value) -> Option<Self> {
         let fields = value.as_object()?;
         let sensitivity = fields.get("sensitivity").and_then(Value::as_str).and_then(Sensitivity::parse)?;
         Some(Self { index, name: fields.get("id")?.as_str()?, sensitivity, fields })
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(super) fn pointer(&self) -> String {
         format!("/permission_scopes/{}", self.index)
     }
 }

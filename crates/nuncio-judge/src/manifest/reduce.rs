@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use nuncio_core::schema::keywords;
 use serde_json::{Map, Value};
 
-use super::arguments::Pair;
+use super::arguments::SchemaPair;
 use super::locations::ANNOTATIONS;
 use super::sample::sample;
 use crate::schema::{SchemaNarrowing, SchemaRule};
@@ -36,14 +36,14 @@ const ONE_BY_ONE: [&str; 14] = [
 const BESIDE: [&str; 2] = ["patternProperties", "propertyNames"];
 
 /// Two schemas without their common arguments.
-pub(super) struct Reduced<'a> {
+pub(super) struct ReducedSchemas<'a> {
     pub(super) old: Cow<'a, Value>,
     pub(super) new: Cow<'a, Value>,
     /// Required arguments that were left out, with a valid value each.
     samples: Map<String, Value>,
 }
 
-impl<'a> Reduced<'a> {
+impl<'a> ReducedSchemas<'a> {
     pub(super) fn of(old: &'a Value, new: &'a Value) -> Self {
         let reduced = match (old, new) {
             (Value::Object(old), Value::Object(new)) => reduce(old, new),
@@ -53,16 +53,16 @@ impl<'a> Reduced<'a> {
     }
 
     /// The same reduction with old and new schema exchanged.
-    pub(super) fn turned(&self) -> Reduced<'_> {
-        Reduced { old: Cow::Borrowed(&self.new), new: Cow::Borrowed(&self.old), samples: self.samples.clone() }
+    pub(super) fn turned(&self) -> ReducedSchemas<'_> {
+        ReducedSchemas { old: Cow::Borrowed(&self.new), new: Cow::Borrowed(&self.old), samples: self.samples.clone() }
     }
 
     /// Translates a finding about the reduced schemas to the complete ones.
-    pub(super) fn whole(&self, mut finding: SchemaNarrowing, pair: Pair<'_>) -> SchemaNarrowing {
+    pub(super) fn whole(&self, mut finding: SchemaNarrowing, pair: SchemaPair<'_>) -> SchemaNarrowing {
         // A removed part is in the old schema.
         let pointed = if finding.new.is_none() { pair.old } else { pair.new };
         restore(&mut finding, pair);
-        finding.pointer = self.whole_place(finding.pointer, pointed);
+        finding.pointer = self.whole_pointer(finding.pointer, pointed);
         if let Some(Value::Object(arguments)) = &mut finding.witness {
             arguments.extend(self.samples.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
@@ -70,34 +70,34 @@ impl<'a> Reduced<'a> {
     }
 
     /// Translates a pointer into the reduced schema to the complete one: only `required` became shorter.
-    fn whole_place(&self, place: String, whole: &Value) -> String {
-        let index = place.strip_prefix("/required/").and_then(|index| index.parse().ok());
-        let (Some(index), Some(Value::Array(names))) = (index, whole.get("required")) else { return place };
+    fn whole_pointer(&self, location: String, whole: &Value) -> String {
+        let index = location.strip_prefix("/required/").and_then(|index| index.parse().ok());
+        let (Some(index), Some(Value::Array(names))) = (index, whole.get("required")) else { return location };
         let kept = |name: &&Value| name.as_str().is_none_or(|name| !self.samples.contains_key(name));
         let found = names.iter().enumerate().filter(|(_, name)| kept(name)).nth(index);
-        found.map_or(place, |(index, _)| format!("/required/{index}"))
+        found.map_or(location, |(index, _)| format!("/required/{index}"))
     }
 }
 
 /// Quotes the complete schemas where only parts of them were compared.
-pub(super) fn restore(finding: &mut SchemaNarrowing, pair: Pair<'_>) {
-    let place = match finding.pointer.as_str() {
+pub(super) fn restore(finding: &mut SchemaNarrowing, pair: SchemaPair<'_>) {
+    let location = match finding.pointer.as_str() {
         "" => "",
-        place if place.starts_with("/required") => "/required",
+        location if location.starts_with("/required") => "/required",
         _ => return,
     };
     // The reduced `required` list may be empty.
     let listed = finding.rule == SchemaRule::RequiredAdded;
     let restored = |part: Option<Value>, schema: &Value| match part {
-        None if listed => schema.pointer(place).cloned(),
-        Some(Value::Object(_) | Value::Array(_)) => schema.pointer(place).cloned().or(part),
+        None if listed => schema.pointer(location).cloned(),
+        Some(Value::Object(_) | Value::Array(_)) => schema.pointer(location).cloned().or(part),
         part => part,
     };
     finding.old = restored(finding.old.take(), pair.old);
     finding.new = restored(finding.new.take(), pair.new);
 }
 
-fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Reduced<'a>> {
+fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<ReducedSchemas<'a>> {
     let plain = |map: &Map<String, Value>| map.keys().all(|name| ONE_BY_ONE.contains(&name.as_str()));
     if !plain(old) || !plain(new) || BESIDE.iter().any(|name| old.get(*name) != new.get(*name)) {
         return None;
@@ -129,7 +129,7 @@ fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Redu
         return None;
     }
     let (old, new) = (Cow::Owned(without(old, &out, &samples)), Cow::Owned(without(new, &out, &samples)));
-    Some(Reduced { old, new, samples })
+    Some(ReducedSchemas { old, new, samples })
 }
 
 /// A schema without the given arguments, whose names are sorted.
@@ -218,23 +218,23 @@ fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&str, &Value)
 }
 
 /// Whether two schemas differ only in annotations.
-pub(super) fn same_but_words(old: &Value, new: &Value) -> bool {
+pub(super) fn differs_only_in_annotations(old: &Value, new: &Value) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
-    let enforced = |map: &Map<String, Value>| map.keys().filter(|name| !is_said(name)).count();
+    let enforced = |map: &Map<String, Value>| map.keys().filter(|name| !is_annotation_keyword(name)).count();
     enforced(old) == enforced(new)
-        && old.iter().filter(|(name, _)| !is_said(name)).all(|(name, before)| {
+        && old.iter().filter(|(name, _)| !is_annotation_keyword(name)).all(|(name, before)| {
             new.get(name).is_some_and(|after| match (before, after) {
                 _ if before == after => true,
-                _ if keywords::ONE.contains(&name.as_str()) => same_but_words(before, after),
+                _ if keywords::ONE.contains(&name.as_str()) => differs_only_in_annotations(before, after),
                 (Value::Object(before), Value::Object(after)) if keywords::NAMED.contains(&name.as_str()) => {
                     before.len() == after.len()
-                        && before
-                            .iter()
-                            .all(|(name, one)| after.get(name).is_some_and(|other| same_but_words(one, other)))
+                        && before.iter().all(|(name, one)| {
+                            after.get(name).is_some_and(|other| differs_only_in_annotations(one, other))
+                        })
                 }
                 (Value::Array(before), Value::Array(after)) if keywords::LIST.contains(&name.as_str()) => {
                     before.len() == after.len()
-                        && before.iter().zip(after).all(|(one, other)| same_but_words(one, other))
+                        && before.iter().zip(after).all(|(one, other)| differs_only_in_annotations(one, other))
                 }
                 _ => false,
             })
@@ -242,6 +242,6 @@ pub(super) fn same_but_words(old: &Value, new: &Value) -> bool {
 }
 
 /// Whether a keyword is an annotation.
-pub(super) fn is_said(keyword: &str) -> bool {
+pub(super) fn is_annotation_keyword(keyword: &str) -> bool {
     keyword == "format" || ANNOTATIONS.contains(&keyword)
 }

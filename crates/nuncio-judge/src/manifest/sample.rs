@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::reduce::is_said;
+use super::reduce::is_annotation_keyword;
 
 /// Length of the longest generated text, in characters.
 const MAX_TEXT: u64 = 64;
@@ -13,7 +13,7 @@ pub(super) fn sample(schema: &Value) -> Option<Value> {
         Value::Bool(true) => return Some(Value::Null),
         other => other.as_object()?,
     };
-    let only = |known: &[&str]| map.keys().all(|name| is_said(name) || known.contains(&name.as_str()));
+    let only = |known: &[&str]| map.keys().all(|name| is_annotation_keyword(name) || known.contains(&name.as_str()));
     if let Some(value) = map.get("const").filter(|_| only(&["const"])) {
         return Some(value.clone());
     }

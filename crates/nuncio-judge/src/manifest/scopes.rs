@@ -1,17 +1,16 @@
 //! Rules about scopes: what a person consented to.
 
 use nuncio_core::json::pointer;
-use serde_json::Value;
 
-use super::read::{ParsedManifest, Scope};
+use super::read::{ParsedManifest, ScopeEntry};
 use super::tombstones::Tombstones;
-use super::{Change, ChangeRule, NoticeRule, Report};
+use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
 
 pub(super) fn compare(
     old: &ParsedManifest<'_>,
     new: &ParsedManifest<'_>,
     tombstones: &mut Tombstones<'_>,
-    report: &mut Report,
+    report: &mut VerdictBuilder,
 ) {
     for scope in &new.scopes {
         match old.scope(scope.name) {
@@ -24,19 +23,19 @@ pub(super) fn compare(
     }
 }
 
-fn added(scope: &Scope<'_>, tombstones: &mut Tombstones<'_>, report: &mut Report) {
+fn added(scope: &ScopeEntry<'_>, tombstones: &mut Tombstones<'_>, report: &mut VerdictBuilder) {
     let known = tombstones.scope(scope.name).is_some();
     let rule = if known { ChangeRule::ScopeReadded } else { ChangeRule::ScopeAdded };
-    let change = Change { new: Some(scope.name.into()), ..Change::at(&scope.place()) };
+    let change = ManifestChange { new: Some(scope.name.into()), ..ManifestChange::at(&scope.pointer()) };
     report.finding(rule, change.scope(scope.name));
 }
 
-pub(super) fn removed(scope: &Scope<'_>, report: &mut Report) {
-    let change = Change { old: Some(scope.name.into()), ..Change::at(&scope.place()) };
+pub(super) fn removed(scope: &ScopeEntry<'_>, report: &mut VerdictBuilder) {
+    let change = ManifestChange { old: Some(scope.name.into()), ..ManifestChange::at(&scope.pointer()) };
     report.notice(NoticeRule::ScopeRemoved, change.scope(scope.name));
 }
 
-fn both(old: &Scope<'_>, new: &Scope<'_>, report: &mut Report) {
+fn both(old: &ScopeEntry<'_>, new: &ScopeEntry<'_>, report: &mut VerdictBuilder) {
     if old.fields == new.fields {
         return;
     }
@@ -46,7 +45,7 @@ fn both(old: &Scope<'_>, new: &Scope<'_>, report: &mut Report) {
         if before == after {
             continue;
         }
-        let change = Change::of(pointer(&new.place(), name), before, after).scope(new.name);
+        let change = ManifestChange::of(pointer(&new.pointer(), name), before, after).scope(new.name);
         match name.as_str() {
             "sensitivity" if new.sensitivity > old.sensitivity => {
                 report.finding(ChangeRule::SensitivityRaised, change);
@@ -62,9 +61,4 @@ fn both(old: &Scope<'_>, new: &Scope<'_>, report: &mut Report) {
 pub(super) fn is_display(name: &str) -> bool {
     ["_i18n_key", "_fallback"].iter().any(|end| name.ends_with(end))
         || matches!(name, "label" | "description" | "title")
-}
-
-/// A field of a scope, or its default if absent.
-pub(super) fn or_default<'a>(value: Option<&'a Value>, default: &'a Value) -> &'a Value {
-    value.unwrap_or(default)
 }

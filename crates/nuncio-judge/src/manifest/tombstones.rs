@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::read::{ParsedManifest, Scope, Tool, UnreadableManifest};
+use super::read::{ParsedManifest, ScopeEntry, ToolEntry, UnreadableManifest};
 
 /// Earlier manifests, parsed from the newest on when first needed.
 pub(super) struct Tombstones<'a> {
@@ -17,12 +17,12 @@ impl<'a> Tombstones<'a> {
     }
 
     /// The last form of a removed tool.
-    pub(super) fn tool(&mut self, name: &str) -> Option<Tool<'a>> {
+    pub(super) fn tool(&mut self, name: &str) -> Option<ToolEntry<'a>> {
         self.sides().iter().find_map(|side| side.tool(name)).copied()
     }
 
     /// The last form of a removed scope.
-    pub(super) fn scope(&mut self, name: &str) -> Option<Scope<'a>> {
+    pub(super) fn scope(&mut self, name: &str) -> Option<ScopeEntry<'a>> {
         self.sides().iter().find_map(|side| side.scope(name)).copied()
     }
 

@@ -4,28 +4,28 @@ use nuncio_core::json::pointer;
 use nuncio_core::manifest::DEFAULT_TIMEOUT;
 use serde_json::Value;
 
-use super::arguments::{ComparisonCache, Pair, Refusals};
+use super::arguments::{ComparisonCache, RefusedCalls, SchemaPair};
 use super::locations::{self, ComparedSchema, Difference, Differences};
-use super::read::{ParsedManifest, Tool};
-use super::reduce::{Reduced, same_but_words};
-use super::scopes::{is_display, or_default};
+use super::read::{ParsedManifest, ToolEntry};
+use super::reduce::{ReducedSchemas, differs_only_in_annotations};
+use super::scopes::is_display;
 use super::tombstones::Tombstones;
-use super::{Change, ChangeRule, NoticeRule, Report};
-use crate::schema::{Budget, Effort, SchemaNarrowing, SchemaRule};
+use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
+use crate::schema::{Budget, RemainingBudget, SchemaNarrowing, SchemaRule};
 
 pub(super) fn compare<'a>(
     old: &ParsedManifest<'a>,
     new: &ParsedManifest<'a>,
     tombstones: &mut Tombstones<'a>,
-    report: &mut Report,
+    report: &mut VerdictBuilder,
 ) {
-    let shares = Shares::of(old, new, report);
+    let shares = BudgetShares::of(old, new, report);
     let mut compared = ComparisonCache::default();
     for tool in &new.tools {
         let before = old.tool(tool.name).copied();
-        let gone = if before.is_none() { tombstones.tool(tool.name) } else { None };
+        let removed_before = if before.is_none() { tombstones.tool(tool.name) } else { None };
         undeclared(old, new, before.as_ref(), tool, report);
-        match (before, gone) {
+        match (before, removed_before) {
             (Some(before), _) => both(&before, tool, &shares, &mut compared, report),
             (None, Some(last)) => {
                 added(NoticeRule::ToolReadded, tool, report);
@@ -39,13 +39,13 @@ pub(super) fn compare<'a>(
     }
 }
 
-fn added(rule: NoticeRule, tool: &Tool<'_>, report: &mut Report) {
-    let change = Change { new: Some(tool.name.into()), ..Change::at(&tool.place()) };
+fn added(rule: NoticeRule, tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
+    let change = ManifestChange { new: Some(tool.name.into()), ..ManifestChange::at(&tool.pointer()) };
     report.notice(rule, change.scope(tool.scope).tool(tool.name));
 }
 
-pub(super) fn removed(tool: &Tool<'_>, report: &mut Report) {
-    let change = Change { old: Some(tool.name.into()), ..Change::at(&tool.place()) };
+pub(super) fn removed(tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
+    let change = ManifestChange { old: Some(tool.name.into()), ..ManifestChange::at(&tool.pointer()) };
     report.notice(NoticeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
 }
 
@@ -53,19 +53,28 @@ pub(super) fn removed(tool: &Tool<'_>, report: &mut Report) {
 fn undeclared(
     old: &ParsedManifest<'_>,
     new: &ParsedManifest<'_>,
-    before: Option<&Tool<'_>>,
-    tool: &Tool<'_>,
-    report: &mut Report,
+    before: Option<&ToolEntry<'_>>,
+    tool: &ToolEntry<'_>,
+    report: &mut VerdictBuilder,
 ) {
     let as_before = before.is_some_and(|before| before.scope == tool.scope) && old.scope(tool.scope).is_none();
     if new.scope(tool.scope).is_some() || as_before {
         return;
     }
-    let change = Change { new: Some(tool.scope.into()), ..Change::at(&pointer(&tool.place(), "permission_scope")) };
+    let change = ManifestChange {
+        new: Some(tool.scope.into()),
+        ..ManifestChange::at(&pointer(&tool.pointer(), "permission_scope"))
+    };
     report.finding(ChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
 }
 
-fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut ComparisonCache<'a>, report: &mut Report) {
+fn both<'a>(
+    old: &ToolEntry<'a>,
+    new: &ToolEntry<'a>,
+    shares: &BudgetShares,
+    compared: &mut ComparisonCache<'a>,
+    report: &mut VerdictBuilder,
+) {
     if old.fields == new.fields {
         return;
     }
@@ -75,8 +84,9 @@ fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Comp
         if before == after {
             continue;
         }
-        let change = || Change::of(pointer(&new.place(), name), before, after).scope(new.scope).tool(new.name);
-        let same = |default: Value| or_default(before, &default) == or_default(after, &default);
+        let change =
+            || ManifestChange::of(pointer(&new.pointer(), name), before, after).scope(new.scope).tool(new.name);
+        let same = |default: Value| before.unwrap_or(&default) == after.unwrap_or(&default);
         match name.as_str() {
             "name" => {}
             "input_schema" => input(old, new, shares.one(new), compared, report),
@@ -92,20 +102,26 @@ fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Comp
 }
 
 /// Compares the arguments of a tool: changed types, calls no longer accepted, calls newly accepted.
-fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut ComparisonCache<'a>, report: &mut Report) {
-    let reduced = Reduced::of(old.input, new.input);
+fn input<'a>(
+    old: &ToolEntry<'a>,
+    new: &ToolEntry<'a>,
+    budget: Budget,
+    compared: &mut ComparisonCache<'a>,
+    report: &mut VerdictBuilder,
+) {
+    let reduced = ReducedSchemas::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
     let Differences { types, notices, exhausted } = locations::compare(before, after);
-    let Refusals { narrowed, widened } = if same_but_words(before, after) {
-        Refusals::default()
+    let RefusedCalls { narrowed, widened } = if differs_only_in_annotations(before, after) {
+        RefusedCalls::default()
     } else {
-        compared.refusals(Pair { old: old.input, new: new.input }, &reduced, Effort::from(budget))
+        compared.refusals(SchemaPair { old: old.input, new: new.input }, &reduced, RemainingBudget::from(budget))
     };
     let at = |change: Difference, witness: Option<Value>| at_tool(old, new, change, witness);
     if types.is_empty() && notices.is_empty() && narrowed.is_empty() && widened.is_empty() && !exhausted {
         return report.notice(NoticeRule::InputRewritten, at(Difference::new_at(""), None));
     }
-    let mut narrowed: Vec<_> = narrowed.into_iter().map(told).collect();
+    let mut narrowed: Vec<_> = narrowed.into_iter().map(with_side).collect();
     for change in types {
         // A textual rule and a proof at the same location become one finding with the proof's witness.
         let proof = narrowed.iter().position(|(_, known, _)| known.pointer == change.pointer);
@@ -123,7 +139,7 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
     }
     for finding in widened {
         // Compared in reverse: its old is our new.
-        let (_, change, witness) = told(finding);
+        let (_, change, witness) = with_side(finding);
         let change =
             Difference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
         report.notice(NoticeRule::InputWidened, at(change, witness));
@@ -131,7 +147,7 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
 }
 
 /// Converts a finding about an input schema, with the schema that its pointer points into.
-fn told(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
+fn with_side(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
     let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
     let side = if new.is_none() { ComparedSchema::Old } else { ComparedSchema::New };
@@ -139,33 +155,38 @@ fn told(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
 }
 
 /// A change in the tool's schema, with its pointer in the manifest.
-fn at_tool<'a>(old: &Tool<'_>, new: &Tool<'a>, change: Difference, witness: Option<Value>) -> Change<'a> {
+fn at_tool<'a>(
+    old: &ToolEntry<'_>,
+    new: &ToolEntry<'a>,
+    change: Difference,
+    witness: Option<Value>,
+) -> ManifestChange<'a> {
     let Difference { pointer, side, old: before, new: after } = change;
     let index = match side {
         ComparedSchema::Old => old.index,
         ComparedSchema::New => new.index,
     };
     let pointer = format!("/tools/{index}/input_schema{pointer}");
-    Change { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
+    ManifestChange { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
 }
 
 /// Divides the budget among the tools with changed arguments, by size, so that many hostile schemas cost no more than
 /// one.
-struct Shares {
+struct BudgetShares {
     whole: usize,
     weight: usize,
 }
 
-impl Shares {
+impl BudgetShares {
     /// Smallest budget of a tool, enough for ordinary schemas.
     const LEAST: usize = 10_000;
 
-    fn of(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &Report) -> Self {
+    fn of(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &VerdictBuilder) -> Self {
         let changed = new.tools.iter().filter(|tool| old.tool(tool.name).is_none_or(|old| old.input != tool.input));
         Self { whole: report.policy.budget.steps(), weight: changed.map(|tool| weight(tool.input)).sum() }
     }
 
-    fn one(&self, tool: &Tool<'_>) -> Budget {
+    fn one(&self, tool: &ToolEntry<'_>) -> Budget {
         let share = self.whole.saturating_mul(weight(tool.input)) / self.weight.max(1);
         Budget::new(share.max(Self::LEAST).min(self.whole))
     }

@@ -183,7 +183,7 @@ impl Decimal {
         Some(self.coefficient.checked_mul(10u128.checked_pow(power)?)?.is_multiple_of(modulus))
     }
 
-    /// Least common multiple.
+    /// Least common multiple of two decimals.
     pub(crate) fn common_multiple(self, other: Self) -> Option<Self> {
         let (left, right, unit) = self.aligned(other)?;
         let (mut a, mut b) = (left, right);

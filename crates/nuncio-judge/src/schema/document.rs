@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use nuncio_core::json::pointer;
+use nuncio_core::schema::keywords::{LIST, NAMED, ONE};
 use serde_json::Value;
 use url::Url;
 
@@ -11,25 +13,10 @@ use crate::{HashMap, HashSet};
 /// Base URI of a document without `$id`.
 const NOWHERE: &str = "json-schema:///";
 
-/// Keywords whose value is a schema.
-pub(crate) const ONE: &[&str] = &[
-    "additionalProperties",
-    "contains",
-    "else",
-    "if",
-    "items",
-    "not",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-    "contentSchema",
-];
-/// Keywords whose value is a list of schemas.
-pub(crate) const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
-/// Keywords whose value is an object of schemas.
-pub(crate) const MAP: &[&str] =
-    &["$defs", "definitions", "dependentSchemas", "patternProperties", "properties", "dependencies"];
+/// Whether the value of the keyword is an object of schemas; `dependencies` is one of an earlier draft.
+pub(crate) fn is_map(keyword: &str) -> bool {
+    NAMED.contains(&keyword) || keyword == "dependencies"
+}
 
 pub(crate) struct SchemaDocument<'a> {
     pub(crate) root: &'a Value,
@@ -62,7 +49,7 @@ impl<'a> SchemaDocument<'a> {
         };
         if names_anything(root) {
             let base = document.base().cloned();
-            document.index(root, &mut String::new(), base.as_ref(), "");
+            document.index(root, "", base.as_ref(), "");
         }
         document
     }
@@ -76,46 +63,36 @@ impl<'a> SchemaDocument<'a> {
         self.base.get_or_init(base).as_ref()
     }
 
-    fn index(&mut self, schema: &'a Value, place: &mut String, base: Option<&Url>, resource: &str) {
+    fn index(&mut self, schema: &'a Value, location: &str, base: Option<&Url>, resource: &str) {
         let Value::Object(map) = schema else { return };
         let mut own = None;
-        if !place.is_empty()
+        if !location.is_empty()
             && let Some(url) = map.get("$id").and_then(Value::as_str).and_then(|id| base?.join(id).ok())
         {
-            self.resources.insert(address(&url), place.clone());
-            self.nested.push((place.clone(), url.clone()));
-            own = Some((url, place.clone()));
+            self.resources.insert(address(&url), location.to_owned());
+            self.nested.push((location.to_owned(), url.clone()));
+            own = Some((url, location));
         }
-        let (base, resource) = own.as_ref().map_or((base, resource), |(url, place)| (Some(url), place.as_str()));
+        let (base, resource) = own.as_ref().map_or((base, resource), |(url, location)| (Some(url), *location));
         for keyword in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = map.get(keyword).and_then(Value::as_str) {
-                self.anchors.insert((resource.to_owned(), name.to_owned()), place.clone());
+                self.anchors.insert((resource.to_owned(), name.to_owned()), location.to_owned());
             }
         }
         for (keyword, value) in map {
-            let length = place.len();
+            let at = pointer(location, keyword);
             match value {
-                Value::Object(members) if MAP.contains(&keyword.as_str()) => {
+                Value::Object(members) if is_map(keyword) => {
                     for (name, member) in members {
-                        push(place, keyword);
-                        push(place, name);
-                        self.index(member, place, base, resource);
-                        place.truncate(length);
+                        self.index(member, &pointer(&at, name), base, resource);
                     }
                 }
                 Value::Array(members) if LIST.contains(&keyword.as_str()) => {
                     for (position, member) in members.iter().enumerate() {
-                        push(place, keyword);
-                        push(place, &position.to_string());
-                        self.index(member, place, base, resource);
-                        place.truncate(length);
+                        self.index(member, &format!("{at}/{position}"), base, resource);
                     }
                 }
-                Value::Object(_) if ONE.contains(&keyword.as_str()) => {
-                    push(place, keyword);
-                    self.index(value, place, base, resource);
-                    place.truncate(length);
-                }
+                Value::Object(_) if ONE.contains(&keyword.as_str()) => self.index(value, &at, base, resource),
                 _ => {}
             }
         }
@@ -126,17 +103,17 @@ impl<'a> SchemaDocument<'a> {
         !self.nested.is_empty()
     }
 
-    /// Resolves a reference that is written at the location `place`.
-    pub(crate) fn resolve(&self, reference: &str, place: SchemaLocation<'_>) -> Option<ReferenceTarget<'a>> {
+    /// Resolves a reference that is written at the location `location`.
+    pub(crate) fn resolve(&self, reference: &str, location: SchemaLocation<'_>) -> Option<ReferenceTarget<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);
         }
-        let place = place.text();
+        let location = location.text();
         let base = self
             .nested
             .iter()
             .filter(|(root, _)| {
-                place.strip_prefix(root.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                location.strip_prefix(root.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
             .max_by_key(|(root, _)| root.len())
             .map_or_else(|| self.base(), |(_, url)| Some(url))?;
@@ -152,14 +129,14 @@ impl<'a> SchemaDocument<'a> {
 
     /// Resolves a fragment within a resource.
     fn inside(&self, resource: &str, fragment: &str) -> Option<ReferenceTarget<'a>> {
-        let fragment = decoded(fragment)?;
-        let place = if fragment.is_empty() || fragment.starts_with('/') {
+        let fragment = decode_fragment(fragment)?;
+        let location = if fragment.is_empty() || fragment.starts_with('/') {
             format!("{resource}{fragment}")
         } else {
             self.anchors.get(&(resource.to_owned(), fragment))?.clone()
         };
-        let schema = self.root.pointer(&place)?;
-        Some(ReferenceTarget::Here(place, schema))
+        let schema = self.root.pointer(&location)?;
+        Some(ReferenceTarget::Here(location, schema))
     }
 }
 
@@ -188,25 +165,27 @@ impl<'p> SchemaLocation<'p> {
     pub(crate) fn text(&self) -> Cow<'p, str> {
         match *self {
             Self::At(text) => Cow::Borrowed(text),
-            Self::Named(outer, name) => Cow::Owned(join(&outer.text(), name)),
+            Self::Named(outer, name) => Cow::Owned(pointer(&outer.text(), name)),
             Self::Numbered(outer, index) => Cow::Owned(format!("{}/{index}", outer.text())),
         }
     }
 }
 
-/// Whether both documents have the same schema at `place`, including what it refers to.
-pub(crate) fn says_the_same(old: &SchemaDocument<'_>, new: &SchemaDocument<'_>, place: &str) -> bool {
+/// Whether both documents have the same schema at `location`, including what it refers to.
+pub(crate) fn is_same_schema(old: &SchemaDocument<'_>, new: &SchemaDocument<'_>, location: &str) -> bool {
     let same_base = old.root.get("$id") == new.root.get("$id") || old.base() == new.base();
     let mut seen = HashSet::default();
-    let mut left = vec![place.to_owned()];
-    while let Some(place) = left.pop() {
+    let mut left = vec![location.to_owned()];
+    while let Some(location) = left.pop() {
         if seen.len() > 64 || old.is_compound() || new.is_compound() || !same_base {
             return false;
         }
-        if !seen.insert(place.clone()) {
+        if !seen.insert(location.clone()) {
             continue;
         }
-        let (Some(before), Some(after)) = (old.root.pointer(&place), new.root.pointer(&place)) else { return false };
+        let (Some(before), Some(after)) = (old.root.pointer(&location), new.root.pointer(&location)) else {
+            return false;
+        };
         if before != after {
             return false;
         }
@@ -247,7 +226,8 @@ fn address(url: &Url) -> String {
     url.into()
 }
 
-fn decoded(fragment: &str) -> Option<String> {
+/// Decodes percent escapes in the fragment of a reference; `None` if one is malformed.
+pub(crate) fn decode_fragment(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.bytes();
     while let Some(byte) = rest.next() {
@@ -259,22 +239,4 @@ fn decoded(fragment: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
-}
-
-/// Appends a segment to a JSON pointer.
-pub(crate) fn push(place: &mut String, step: &str) {
-    place.push('/');
-    for char in step.chars() {
-        match char {
-            '~' => place.push_str("~0"),
-            '/' => place.push_str("~1"),
-            other => place.push(other),
-        }
-    }
-}
-
-pub(crate) fn join(place: &str, step: &str) -> String {
-    let mut longer = place.to_owned();
-    push(&mut longer, step);
-    longer
 }

@@ -2,16 +2,17 @@
 
 use std::rc::Rc;
 
+use nuncio_core::json::pointer;
 use serde_json::{Map, Value};
 
 use super::SchemaNarrowing;
-use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, join};
-use super::local::{Local, Step};
-use super::lower::{END, Lowering, Malformed, SchemaSide, Site};
-use super::node::{Dot, Lit, Node};
-use super::referee::Referee;
+use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
+use super::local::{PathFacts, PathStep};
+use super::lower::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
+use super::node::{Constraint, DotMeaning, Lit};
 use super::rule::SchemaRule;
-use super::solve::{Memo, Solver, SolverResult};
+use super::solve::{Solver, SolverMemo, SolverResult};
+use super::witness_checker::WitnessChecker;
 
 /// Limit of reported findings per comparison.
 pub(crate) const MAX_FINDINGS: usize = 64;
@@ -22,8 +23,8 @@ const MAX_DEPTH: usize = 40;
 
 /// The part of the old schema that corresponds to the current location.
 #[derive(Clone, Copy)]
-struct Before<'p, 'a> {
-    place: &'p str,
+struct OldSchemaPart<'p, 'a> {
+    location: &'p str,
     map: Option<&'a Map<String, Value>>,
 }
 
@@ -34,36 +35,36 @@ pub(crate) struct PossibleRefusal {
     pub(crate) goal: Lit,
 }
 
-pub(crate) struct Finder<'l, 'a> {
+pub(crate) struct RefusalFinder<'l, 'a> {
     pub(crate) lowering: &'l mut Lowering<'a>,
-    pub(crate) referee: &'l Referee<'a>,
+    pub(crate) checker: &'l WitnessChecker<'a>,
     old: Lit,
-    dot: Dot,
+    dot: DotMeaning,
     pub(crate) steps: usize,
-    memo: Memo,
+    memo: SolverMemo,
     pub(crate) refusals: Vec<PossibleRefusal>,
-    path: Vec<Step>,
+    path: Vec<PathStep>,
     /// Facts known at each point of the path, from the whole value on.
-    known: Vec<Local>,
+    known: Vec<PathFacts>,
     open: Vec<String>,
 }
 
-impl<'l, 'a> Finder<'l, 'a> {
+impl<'l, 'a> RefusalFinder<'l, 'a> {
     pub(crate) fn new(
         lowering: &'l mut Lowering<'a>,
-        referee: &'l Referee<'a>,
+        checker: &'l WitnessChecker<'a>,
         old: Lit,
-        dot: Dot,
+        dot: DotMeaning,
         steps: usize,
     ) -> Self {
-        let known = vec![Local::new(&lowering.pool, vec![old])];
+        let known = vec![PathFacts::new(&lowering.pool, vec![old])];
         Self {
             lowering,
-            referee,
+            checker,
             old,
             dot,
             steps,
-            memo: Memo::default(),
+            memo: SolverMemo::default(),
             refusals: Vec::new(),
             path: Vec::new(),
             known,
@@ -74,18 +75,18 @@ impl<'l, 'a> Finder<'l, 'a> {
     /// Searches all refusals; finds none if the schemas are compatible.
     pub(crate) fn run(&mut self) -> Result<(), Malformed> {
         let (old, new) = (self.lowering.old.root, self.lowering.new.root);
-        let (place, map) = counterpart(&self.lowering.old, String::new(), Some(old));
-        self.schema("", new, Before { place: &place, map }, SchemaRule::NothingAllowed)?;
+        let (location, map) = counterpart(&self.lowering.old, String::new(), Some(old));
+        self.schema("", new, OldSchemaPart { location: &location, map }, SchemaRule::NothingAllowed)?;
         Ok(())
     }
 
     /// Descends one step into the value.
-    fn enter(&mut self, step: Step) {
+    fn enter(&mut self, step: PathStep) {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let facts = self.known.last().map(|local| local.inside(&mut solver, step)).unwrap_or_default();
         self.steps = solver.steps_left();
         self.memo = solver.into_memo();
-        self.known.push(Local::new(&self.lowering.pool, facts));
+        self.known.push(PathFacts::new(&self.lowering.pool, facts));
         self.path.push(step);
     }
 
@@ -124,9 +125,9 @@ impl<'l, 'a> Finder<'l, 'a> {
         let mut goal = literal;
         for step in self.path.iter().rev() {
             goal = match *step {
-                Step::Property(name) => !pool.add(Node::Each { name, value: !goal }),
-                Step::Item(from, to) => !pool.add(Node::FewItems { from, to, what: goal, count: 0 }),
-                Step::Given(condition) => pool.and([condition, goal]),
+                PathStep::Property(name) => !pool.add(Constraint::Each { name, value: !goal }),
+                PathStep::Item(from, to) => !pool.add(Constraint::FewItems { from, to, what: goal, count: 0 }),
+                PathStep::Given(condition) => pool.and([condition, goal]),
             };
         }
         let answer = self.satisfy(vec![self.old, goal]);
@@ -136,9 +137,9 @@ impl<'l, 'a> Finder<'l, 'a> {
     /// Searches all refusals of one schema; true if there is any.
     fn schema(
         &mut self,
-        place: &str,
+        location: &str,
         schema: &Value,
-        before: Before<'_, 'a>,
+        before: OldSchemaPart<'_, 'a>,
         refused: SchemaRule,
     ) -> Result<bool, Malformed> {
         let Value::Object(map) = schema else {
@@ -146,13 +147,13 @@ impl<'l, 'a> Finder<'l, 'a> {
                 return Ok(false);
             }
             let (goal, answer) = self.ask(Lit::TRUE);
-            return Ok(self.refuse(refused, place, None, Some(schema), goal, &answer));
+            return Ok(self.refuse(refused, location, None, Some(schema), goal, &answer));
         };
-        if self.open.len() > MAX_DEPTH || self.open.iter().any(|open| open == place) {
+        if self.open.len() > MAX_DEPTH || self.open.iter().any(|open| open == location) {
             return Ok(false);
         }
-        self.open.push(place.to_owned());
-        let site = Site { side: SchemaSide::New, place: SchemaLocation::At(place), map };
+        self.open.push(location.to_owned());
+        let site = LocatedSchema { side: SchemaSide::New, location: SchemaLocation::At(location), map };
         let mut any = false;
         for keyword in map.keys() {
             if self.refusals.len() >= MAX_FINDINGS {
@@ -175,27 +176,27 @@ impl<'l, 'a> Finder<'l, 'a> {
     /// Searches all refusals of one keyword; true if there is any.
     fn keyword(
         &mut self,
-        site: Site<'_>,
+        site: LocatedSchema<'_>,
         keyword: &str,
         literal: Lit,
-        before: Before<'_, 'a>,
+        before: OldSchemaPart<'_, 'a>,
     ) -> Result<bool, Malformed> {
-        let place = join(&site.place.text(), keyword);
+        let location = pointer(&site.location.text(), keyword);
         let value = site.map.get(keyword);
         if let ("allOf" | "prefixItems", Some(Value::Array(schemas))) = (keyword, value) {
             let mut any = false;
             for (index, schema) in schemas.iter().enumerate() {
-                let step = (keyword == "prefixItems").then_some(Step::Item(index as u64, index as u64 + 1));
+                let step = (keyword == "prefixItems").then_some(PathStep::Item(index as u64, index as u64 + 1));
                 let inner = before.at(&self.lowering.old, keyword, Some(&index.to_string()));
                 let inner = if keyword == "allOf" && inner.1.is_none() { before.owned() } else { inner };
-                let at = join(&place, &index.to_string());
+                let at = pointer(&location, &index.to_string());
                 let part = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&at), schema)?;
                 any |= self.inside(
                     &at,
                     schema,
                     part,
                     step,
-                    Before { place: &inner.0, map: inner.1 },
+                    OldSchemaPart { location: &inner.0, map: inner.1 },
                     SchemaRule::ItemsClosed,
                 )?;
             }
@@ -207,7 +208,7 @@ impl<'l, 'a> Finder<'l, 'a> {
                 if let Some(name) = name.as_str() {
                     let literal = self.lowering.required(name);
                     let (goal, answer) = self.ask(!literal);
-                    let at = join(&place, &index.to_string());
+                    let at = pointer(&location, &index.to_string());
                     let old = before.value("required");
                     any |= self.refuse(SchemaRule::RequiredAdded, &at, old, value, goal, &answer);
                 }
@@ -220,7 +221,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         // A refusal deeper inside is more specific; the keyword itself is tested only if there is none.
         let found = match (keyword, value) {
             ("$ref" | "$dynamicRef", Some(Value::String(reference))) => {
-                let target = self.lowering.new.resolve(reference, site.place);
+                let target = self.lowering.new.resolve(reference, site.location);
                 match target {
                     Some(ReferenceTarget::Here(at, schema)) => {
                         self.schema(&at, schema, before, SchemaRule::NothingAllowed)?
@@ -230,9 +231,13 @@ impl<'l, 'a> Finder<'l, 'a> {
             }
             ("items", Some(schema)) => {
                 let inner = before.at(&self.lowering.old, keyword, None);
-                self.enter(Step::Item(site.prefix(), END));
-                let found =
-                    self.schema(&place, schema, Before { place: &inner.0, map: inner.1 }, SchemaRule::ItemsClosed);
+                self.enter(PathStep::Item(site.prefix(), END));
+                let found = self.schema(
+                    &location,
+                    schema,
+                    OldSchemaPart { location: &inner.0, map: inner.1 },
+                    SchemaRule::ItemsClosed,
+                );
                 self.leave();
                 found?
             }
@@ -246,11 +251,16 @@ impl<'l, 'a> Finder<'l, 'a> {
         }
         let (goal, answer) = self.ask_whole(!literal);
         let rule = SchemaRule::of_keyword(keyword);
-        Ok(self.refuse(rule, &place, before.value(keyword), value, goal, &answer))
+        Ok(self.refuse(rule, &location, before.value(keyword), value, goal, &answer))
     }
 
     /// Refusals by the members of an object of schemas.
-    fn members(&mut self, site: Site<'_>, keyword: &str, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+    fn members(
+        &mut self,
+        site: LocatedSchema<'_>,
+        keyword: &str,
+        before: OldSchemaPart<'_, 'a>,
+    ) -> Result<bool, Malformed> {
         let mut any = false;
         for (name, schema) in site.members(keyword)? {
             if self.refusals.len() >= MAX_FINDINGS {
@@ -260,11 +270,11 @@ impl<'l, 'a> Finder<'l, 'a> {
             if literal == Lit::TRUE {
                 continue;
             }
-            let at = join(&join(&site.place.text(), keyword), name);
+            let at = pointer(&pointer(&site.location.text(), keyword), name);
             let step = match keyword {
-                "properties" => Some(Step::Property(self.lowering.pool.name(name))),
-                "patternProperties" => Some(Step::Property(self.lowering.pool.pattern(name))),
-                "dependentSchemas" => Some(Step::Given(!self.lowering.absent(name))),
+                "properties" => Some(PathStep::Property(self.lowering.pool.name(name))),
+                "patternProperties" => Some(PathStep::Property(self.lowering.pool.pattern(name))),
+                "dependentSchemas" => Some(PathStep::Given(!self.lowering.absent(name))),
                 _ => None,
             };
             if self.known.last().is_some_and(|local| local.granted.contains(&literal)) {
@@ -280,8 +290,12 @@ impl<'l, 'a> Finder<'l, 'a> {
                     continue;
                 }
                 let inner = if keyword == "dependentSchemas" && inner.1.is_none() { before.owned() } else { inner };
-                let result =
-                    self.schema(&at, schema, Before { place: &inner.0, map: inner.1 }, SchemaRule::PropertyRefused);
+                let result = self.schema(
+                    &at,
+                    schema,
+                    OldSchemaPart { location: &inner.0, map: inner.1 },
+                    SchemaRule::PropertyRefused,
+                );
                 self.leave();
                 found = result?;
             }
@@ -300,8 +314,8 @@ impl<'l, 'a> Finder<'l, 'a> {
         at: &str,
         schema: &Value,
         part: Lit,
-        step: Option<Step>,
-        before: Before<'_, 'a>,
+        step: Option<PathStep>,
+        before: OldSchemaPart<'_, 'a>,
         refused: SchemaRule,
     ) -> Result<bool, Malformed> {
         if let Some(step) = step {
@@ -323,10 +337,15 @@ impl<'l, 'a> Finder<'l, 'a> {
 
     /// Refusals of properties that the new schema does not list: first those that the old one listed, then all
     /// others.
-    fn additional(&mut self, site: Site<'_>, schema: &Value, before: Before<'_, 'a>) -> Result<bool, Malformed> {
-        let place = join(&site.place.text(), "additionalProperties");
+    fn additional(
+        &mut self,
+        site: LocatedSchema<'_>,
+        schema: &Value,
+        before: OldSchemaPart<'_, 'a>,
+    ) -> Result<bool, Malformed> {
+        let location = pointer(&site.location.text(), "additionalProperties");
         let names = self.lowering.additional_names(site)?;
-        let value = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&place), schema)?;
+        let value = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&location), schema)?;
         let mut any = false;
         let mut named = Vec::new();
         if let Some(Value::Object(members)) = before.value("properties") {
@@ -342,7 +361,7 @@ impl<'l, 'a> Finder<'l, 'a> {
                 let both = self.lowering.pool.and([one, names]);
                 let rule = self.lowering.each(both, value);
                 let (goal, answer) = self.ask(!rule);
-                let at = join(&join(before.place, "properties"), name);
+                let at = pointer(&pointer(before.location, "properties"), name);
                 any |= self.refuse(SchemaRule::PropertyRefused, &at, Some(member), None, goal, &answer);
             }
         }
@@ -351,12 +370,12 @@ impl<'l, 'a> Finder<'l, 'a> {
         let rule = self.lowering.each(names, value);
         let (goal, answer) = self.ask(!rule);
         let old = before.value("additionalProperties");
-        any |= self.refuse(SchemaRule::AdditionalPropertiesClosed, &place, old, Some(schema), goal, &answer);
+        any |= self.refuse(SchemaRule::AdditionalPropertiesClosed, &location, old, Some(schema), goal, &answer);
         Ok(any)
     }
 
     /// Refusals of values that the old schema enumerated.
-    fn removed_values(&mut self, listed: Lit, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+    fn removed_values(&mut self, listed: Lit, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
         let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
         let mut any = false;
         for (index, value) in values.iter().enumerate() {
@@ -369,14 +388,14 @@ impl<'l, 'a> Finder<'l, 'a> {
                 continue;
             }
             let (goal, answer) = self.ask(gone);
-            let at = join(&join(before.place, "enum"), &index.to_string());
+            let at = pointer(&pointer(before.location, "enum"), &index.to_string());
             any |= self.refuse(SchemaRule::EnumValueRemoved, &at, Some(value), None, goal, &answer);
         }
         Ok(any)
     }
 
     /// Refusals of values that an alternative of the old schema accepted.
-    fn removed_branches(&mut self, kept: Lit, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+    fn removed_branches(&mut self, kept: Lit, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
         let mut any = false;
         for keyword in ["anyOf", "oneOf"] {
             let Some(Value::Array(branches)) = before.value(keyword) else { continue };
@@ -384,7 +403,7 @@ impl<'l, 'a> Finder<'l, 'a> {
                 if self.refusals.len() >= MAX_FINDINGS {
                     break;
                 }
-                let at = join(&join(before.place, keyword), &index.to_string());
+                let at = pointer(&pointer(before.location, keyword), &index.to_string());
                 let taken = self.lowering.schema(SchemaSide::Old, SchemaLocation::At(&at), branch)?;
                 let gone = self.lowering.pool.and([taken, !kept]);
                 let (goal, answer) = self.ask(gone);
@@ -400,7 +419,7 @@ impl<'l, 'a> Finder<'l, 'a> {
     fn refuse(
         &mut self,
         rule: SchemaRule,
-        place: &str,
+        location: &str,
         old: Option<&Value>,
         new: Option<&Value>,
         goal: Lit,
@@ -410,10 +429,10 @@ impl<'l, 'a> Finder<'l, 'a> {
             return false;
         }
         let candidate = answer.candidate().map(Rc::clone).filter(|value| self.is_light(value, goal));
-        let witness = candidate.filter(|value| self.referee.confirms(value));
+        let witness = candidate.filter(|value| self.checker.confirms(value));
         let finding = SchemaNarrowing {
             rule,
-            pointer: place.to_owned(),
+            pointer: location.to_owned(),
             old: old.cloned(),
             new: new.cloned(),
             witness: witness.map(|value| (*value).clone()),
@@ -425,23 +444,23 @@ impl<'l, 'a> Finder<'l, 'a> {
     }
 }
 
-impl Finder<'_, '_> {
+impl RefusalFinder<'_, '_> {
     /// Whether few steps suffice to check a value; a validator then is fast too.
     fn is_light(&mut self, value: &Value, goal: Lit) -> bool {
-        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, Memo::default());
+        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, SolverMemo::default());
         solver.fits(self.old, value);
         solver.fits(goal, value);
         solver.steps_left() > 0
     }
 }
 
-impl<'a> Before<'_, 'a> {
+impl<'a> OldSchemaPart<'_, 'a> {
     fn value(&self, keyword: &str) -> Option<&'a Value> {
         self.map?.get(keyword)
     }
 
     fn owned(&self) -> (String, Option<&'a Map<String, Value>>) {
-        (self.place.to_owned(), self.map)
+        (self.location.to_owned(), self.map)
     }
 
     /// The counterpart after descending into a keyword and optionally a member.
@@ -451,7 +470,7 @@ impl<'a> Before<'_, 'a> {
         keyword: &str,
         member: Option<&str>,
     ) -> (String, Option<&'a Map<String, Value>>) {
-        let mut place = join(self.place, keyword);
+        let mut location = pointer(self.location, keyword);
         let mut value = self.value(keyword);
         if let Some(member) = member {
             value = value.and_then(|value| match value {
@@ -459,32 +478,32 @@ impl<'a> Before<'_, 'a> {
                 Value::Object(map) => map.get(member),
                 _ => None,
             });
-            place = join(&place, member);
+            location = pointer(&location, member);
         }
-        counterpart(document, place, value)
+        counterpart(document, location, value)
     }
 }
 
 /// A schema of the old document with its plain references followed.
 fn counterpart<'a>(
     document: &SchemaDocument<'a>,
-    place: String,
+    location: String,
     schema: Option<&'a Value>,
 ) -> (String, Option<&'a Map<String, Value>>) {
-    let (mut place, mut schema) = (place, schema);
+    let (mut location, mut schema) = (location, schema);
     for _ in 0..8 {
         match schema {
             Some(Value::Object(map)) => match map.get("$ref").and_then(Value::as_str) {
                 Some(reference) if map.len() <= 2 || !map.contains_key("properties") => {
-                    match document.resolve(reference, SchemaLocation::At(&place)) {
-                        Some(ReferenceTarget::Here(at, target)) => (place, schema) = (at, Some(target)),
-                        _ => return (place, Some(map)),
+                    match document.resolve(reference, SchemaLocation::At(&location)) {
+                        Some(ReferenceTarget::Here(at, target)) => (location, schema) = (at, Some(target)),
+                        _ => return (location, Some(map)),
                     }
                 }
-                _ => return (place, Some(map)),
+                _ => return (location, Some(map)),
             },
-            _ => return (place, None),
+            _ => return (location, None),
         }
     }
-    (place, None)
+    (location, None)
 }

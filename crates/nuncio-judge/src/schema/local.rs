@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::node::{Lit, Node, Pool};
+use super::node::{Constraint, Lit, NodePool};
 use super::solve::Solver;
 use crate::{HashMap, HashSet};
 
 /// A step from a value to a part of it.
 #[derive(Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     /// Descends to a property whose name satisfies the literal.
     Property(Lit),
     /// Descends to an item with an index in the range.
@@ -18,7 +18,7 @@ pub(crate) enum Step {
 }
 
 /// Facts that hold for the part at the end of a path, for every value that the old schema accepts.
-pub(crate) struct Local {
+pub(crate) struct PathFacts {
     pub(crate) facts: Vec<Lit>,
     /// The facts, decomposed into literals.
     pub(crate) granted: HashSet<Lit>,
@@ -27,8 +27,8 @@ pub(crate) struct Local {
     items: Vec<(u64, u64, Lit)>,
 }
 
-impl Local {
-    pub(crate) fn new(pool: &Pool, facts: Vec<Lit>) -> Self {
+impl PathFacts {
+    pub(crate) fn new(pool: &NodePool, facts: Vec<Lit>) -> Self {
         let mut local = Self {
             granted: HashSet::default(),
             named: HashMap::default(),
@@ -43,15 +43,17 @@ impl Local {
                 continue;
             }
             match pool.node(literal) {
-                Node::And(parts) => left.extend(parts.iter().copied()),
-                Node::Ref(number) if !pool.unguarded[*number as usize] => left.extend(pool.bodies[*number as usize]),
-                Node::Each { name, value } => match pool.node(*name) {
-                    Node::Enum(names) if !name.is_negative() && names.len() == 1 => {
+                Constraint::And(parts) => left.extend(parts.iter().copied()),
+                Constraint::Ref(number) if !pool.unguarded[*number as usize] => {
+                    left.extend(pool.bodies[*number as usize]);
+                }
+                Constraint::Each { name, value } => match pool.node(*name) {
+                    Constraint::Enum(names) if !name.is_negative() && names.len() == 1 => {
                         local.named.entry(*name).or_default().push(*value);
                     }
                     _ => local.other_names.push((*name, *value)),
                 },
-                Node::FewItems { from, to, what, count: 0 } => local.items.push((*from, *to, !*what)),
+                Constraint::FewItems { from, to, what, count: 0 } => local.items.push((*from, *to, !*what)),
                 _ => {}
             }
         }
@@ -59,17 +61,17 @@ impl Local {
     }
 
     /// The facts that hold after one more step.
-    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: Step) -> Vec<Lit> {
+    pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: PathStep) -> Vec<Lit> {
         match step {
-            Step::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
-            Step::Item(from, to) => {
+            PathStep::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),
+            PathStep::Item(from, to) => {
                 let rules = self.items.iter().filter(|rule| rule.0 <= from && rule.1 >= to);
                 rules.map(|(.., what)| *what).collect()
             }
-            Step::Property(name) => {
+            PathStep::Property(name) => {
                 let mut facts = self.named.get(&name).cloned().unwrap_or_default();
                 let key: Option<Value> = match solver.pool.node(name) {
-                    Node::Enum(names) if !name.is_negative() && names.len() == 1 => {
+                    Constraint::Enum(names) if !name.is_negative() && names.len() == 1 => {
                         Some(solver.pool.value(names[0]).clone())
                     }
                     _ => None,

@@ -2,11 +2,12 @@
 
 mod evaluated;
 
+use nuncio_core::json::pointer;
 use serde_json::{Map, Value};
 
 use super::decimal::Decimal;
-use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, join, says_the_same};
-use super::node::{Lit, Node, Pool, types};
+use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, is_same_schema};
+use super::node::{Constraint, Lit, NodePool, types};
 use crate::{HashMap, HashSet};
 
 /// An end of an item range that is larger than every index.
@@ -26,12 +27,12 @@ pub(crate) enum SchemaSide {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) side: SchemaSide,
-    pub(crate) place: String,
+    pub(crate) location: String,
 }
 
 /// Both schema documents and the nodes they are translated to.
 pub(crate) struct Lowering<'a> {
-    pub(crate) pool: Pool,
+    pub(crate) pool: NodePool,
     pub(crate) old: SchemaDocument<'a>,
     pub(crate) new: SchemaDocument<'a>,
     /// Numbers of references by the location they lead to, for the old and the new document.
@@ -48,15 +49,15 @@ pub(crate) struct Lowering<'a> {
 
 /// A schema's location in its document, and its keywords.
 #[derive(Clone, Copy)]
-pub(crate) struct Site<'s> {
+pub(crate) struct LocatedSchema<'s> {
     pub(crate) side: SchemaSide,
-    pub(crate) place: SchemaLocation<'s>,
+    pub(crate) location: SchemaLocation<'s>,
     pub(crate) map: &'s Map<String, Value>,
 }
 
-impl Site<'_> {
+impl LocatedSchema<'_> {
     fn malformed(&self, keyword: &str) -> Malformed {
-        Malformed { side: self.side, place: join(&self.place.text(), keyword) }
+        Malformed { side: self.side, location: pointer(&self.location.text(), keyword) }
     }
 
     fn number(&self, keyword: &str) -> Result<Decimal, Malformed> {
@@ -101,7 +102,7 @@ impl Site<'_> {
 impl<'a> Lowering<'a> {
     pub(crate) fn new(old: &'a Value, new: &'a Value) -> Self {
         Self {
-            pool: Pool::new(),
+            pool: NodePool::new(),
             old: SchemaDocument::new(old),
             new: SchemaDocument::new(new),
             references: [HashMap::default(), HashMap::default()],
@@ -117,9 +118,11 @@ impl<'a> Lowering<'a> {
     pub(crate) fn roots(&mut self) -> Result<(Lit, Lit), Malformed> {
         let old = self.schema(SchemaSide::Old, SchemaLocation::ROOT, self.old.root)?;
         let new = self.schema(SchemaSide::New, SchemaLocation::ROOT, self.new.root)?;
-        while let Some((number, side, place)) = self.waiting.pop() {
-            let Some(schema) = self.document(side).root.pointer(&place) else { return Err(Malformed { side, place }) };
-            let body = self.schema(side, SchemaLocation::At(&place), schema)?;
+        while let Some((number, side, location)) = self.waiting.pop() {
+            let Some(schema) = self.document(side).root.pointer(&location) else {
+                return Err(Malformed { side, location });
+            };
+            let body = self.schema(side, SchemaLocation::At(&location), schema)?;
             self.pool.bodies[number as usize] = Some(body);
         }
         self.pool.find_unguarded();
@@ -136,14 +139,14 @@ impl<'a> Lowering<'a> {
     pub(crate) fn schema(
         &mut self,
         side: SchemaSide,
-        place: SchemaLocation<'_>,
+        location: SchemaLocation<'_>,
         schema: &Value,
     ) -> Result<Lit, Malformed> {
         let map = match schema {
             Value::Bool(true) => return Ok(Lit::TRUE),
             Value::Bool(false) => return Ok(Lit::FALSE),
             Value::Object(map) => map,
-            _ => return Err(Malformed { side, place: place.text().into_owned() }),
+            _ => return Err(Malformed { side, location: location.text().into_owned() }),
         };
         // A schema that several keywords need is translated once.
         let address = std::ptr::from_ref(map).addr();
@@ -152,11 +155,11 @@ impl<'a> Lowering<'a> {
         }
         if self.depth >= MAX_DEPTH || !self.busy.insert(address) {
             // Too deep, or in progress: it is translated later as a reference.
-            let number = self.place(side, place.text().into_owned());
-            return Ok(self.pool.add(Node::Ref(number)));
+            let number = self.number_at(side, location.text().into_owned());
+            return Ok(self.pool.add(Constraint::Ref(number)));
         }
         self.depth += 1;
-        let site = Site { side, place, map };
+        let site = LocatedSchema { side, location, map };
         let parts: Result<Vec<Lit>, Malformed> = map.keys().map(|keyword| self.keyword(site, keyword)).collect();
         self.depth -= 1;
         self.busy.remove(&address);
@@ -166,25 +169,27 @@ impl<'a> Lowering<'a> {
     }
 
     /// The schema under a keyword; everything is valid if the keyword is absent.
-    fn at(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
+    fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
         match site.map.get(keyword) {
             None => Ok(Lit::TRUE),
-            Some(schema) => self.schema(site.side, SchemaLocation::Named(&site.place, keyword), schema),
+            Some(schema) => self.schema(site.side, SchemaLocation::Named(&site.location, keyword), schema),
         }
     }
 
-    fn list_at(&mut self, site: Site<'_>, keyword: &str) -> Result<Vec<Lit>, Malformed> {
-        let place = SchemaLocation::Named(&site.place, keyword);
+    fn list_at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Vec<Lit>, Malformed> {
+        let location = SchemaLocation::Named(&site.location, keyword);
         let schemas = site.list(keyword)?;
         if schemas.is_empty() {
             return Err(site.malformed(keyword));
         }
         let parts = schemas.iter().enumerate();
-        parts.map(|(index, schema)| self.schema(site.side, SchemaLocation::Numbered(&place, index), schema)).collect()
+        parts
+            .map(|(index, schema)| self.schema(site.side, SchemaLocation::Numbered(&location, index), schema))
+            .collect()
     }
 
     /// The literal of one keyword; `TRUE` if it is an annotation or handled by another keyword.
-    pub(crate) fn keyword(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
+    pub(crate) fn keyword(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
         let Some(value) = site.map.get(keyword) else { return Ok(Lit::TRUE) };
         Ok(match keyword {
             "$ref" | "$dynamicRef" => {
@@ -219,29 +224,29 @@ impl<'a> Lowering<'a> {
                 let condition = self.at(site, "if")?;
                 self.pool.or([if keyword == "then" { !condition } else { condition }, then])
             }
-            "minimum" => self.pool.add(Node::AtLeast { bound: site.number(keyword)?, exclusive: false }),
-            "exclusiveMinimum" => self.pool.add(Node::AtLeast { bound: site.number(keyword)?, exclusive: true }),
-            "maximum" => self.pool.add(Node::AtMost { bound: site.number(keyword)?, exclusive: false }),
-            "exclusiveMaximum" => self.pool.add(Node::AtMost { bound: site.number(keyword)?, exclusive: true }),
+            "minimum" => self.pool.add(Constraint::AtLeast { bound: site.number(keyword)?, exclusive: false }),
+            "exclusiveMinimum" => self.pool.add(Constraint::AtLeast { bound: site.number(keyword)?, exclusive: true }),
+            "maximum" => self.pool.add(Constraint::AtMost { bound: site.number(keyword)?, exclusive: false }),
+            "exclusiveMaximum" => self.pool.add(Constraint::AtMost { bound: site.number(keyword)?, exclusive: true }),
             "multipleOf" => {
                 let unit = site.number(keyword)?;
                 if unit.is_zero() || unit.is_negative() {
                     return Err(site.malformed(keyword));
                 }
-                self.pool.add(Node::MultipleOf(unit))
+                self.pool.add(Constraint::MultipleOf(unit))
             }
-            "minLength" => self.at_least(site.count(keyword)?, Node::MinLength),
-            "maxLength" => self.pool.add(Node::MaxLength(site.count(keyword)?)),
+            "minLength" => self.at_least(site.count(keyword)?, Constraint::MinLength),
+            "maxLength" => self.pool.add(Constraint::MaxLength(site.count(keyword)?)),
             "pattern" => {
                 let text = value.as_str().ok_or_else(|| site.malformed(keyword))?;
                 self.pool.pattern(text)
             }
-            "minItems" => self.at_least(site.count(keyword)?, Node::MinItems),
-            "maxItems" => self.pool.add(Node::MaxItems(site.count(keyword)?)),
-            "minProperties" => self.at_least(site.count(keyword)?, Node::MinProperties),
-            "maxProperties" => self.pool.add(Node::MaxProperties(site.count(keyword)?)),
+            "minItems" => self.at_least(site.count(keyword)?, Constraint::MinItems),
+            "maxItems" => self.pool.add(Constraint::MaxItems(site.count(keyword)?)),
+            "minProperties" => self.at_least(site.count(keyword)?, Constraint::MinProperties),
+            "maxProperties" => self.pool.add(Constraint::MaxProperties(site.count(keyword)?)),
             "uniqueItems" => match value.as_bool() {
-                Some(true) => self.pool.add(Node::UniqueItems),
+                Some(true) => self.pool.add(Constraint::UniqueItems),
                 Some(false) => Lit::TRUE,
                 None => return Err(site.malformed(keyword)),
             },
@@ -259,7 +264,7 @@ impl<'a> Lowering<'a> {
                 let what = self.at(site, keyword)?;
                 match if site.map.contains_key("minContains") { site.count("minContains")? } else { 1 } {
                     0 => Lit::TRUE,
-                    count => self.pool.add(Node::SomeItems { from: 0, to: END, what, count }),
+                    count => self.pool.add(Constraint::SomeItems { from: 0, to: END, what, count }),
                 }
             }
             "minContains" => {
@@ -272,7 +277,7 @@ impl<'a> Lowering<'a> {
                     return Ok(Lit::TRUE);
                 }
                 let what = self.at(site, "contains")?;
-                self.pool.add(Node::FewItems { from: 0, to: END, what, count })
+                self.pool.add(Constraint::FewItems { from: 0, to: END, what, count })
             }
             "properties" | "patternProperties" | "dependentSchemas" | "dependentRequired" => {
                 let names: Vec<&String> = site.members(keyword)?.keys().collect();
@@ -308,9 +313,9 @@ impl<'a> Lowering<'a> {
             }
             "$defs" | "definitions" => {
                 // Only checked to be schemas; references translate them.
-                let place = SchemaLocation::Named(&site.place, keyword);
+                let location = SchemaLocation::Named(&site.location, keyword);
                 for (name, member) in site.members(keyword)? {
-                    self.schema(site.side, SchemaLocation::Named(&place, name), member)?;
+                    self.schema(site.side, SchemaLocation::Named(&location, name), member)?;
                 }
                 Lit::TRUE
             }
@@ -319,13 +324,13 @@ impl<'a> Lowering<'a> {
     }
 
     /// The literal of one member of `properties`, `patternProperties` or a `dependent…` keyword.
-    pub(crate) fn member(&mut self, site: Site<'_>, keyword: &str, name: &str) -> Result<Lit, Malformed> {
+    pub(crate) fn member(&mut self, site: LocatedSchema<'_>, keyword: &str, name: &str) -> Result<Lit, Malformed> {
         let Some(schema) = site.members(keyword)?.get(name) else { return Ok(Lit::TRUE) };
         if keyword.starts_with("dependent") {
             return self.dependency(site, keyword, keyword, name, schema);
         }
-        let place = SchemaLocation::Named(&site.place, keyword);
-        let value = self.schema(site.side, SchemaLocation::Named(&place, name), schema)?;
+        let location = SchemaLocation::Named(&site.location, keyword);
+        let value = self.schema(site.side, SchemaLocation::Named(&location, name), schema)?;
         let name = if keyword == "properties" { self.pool.name(name) } else { self.pool.pattern(name) };
         Ok(self.each(name, value))
     }
@@ -333,7 +338,7 @@ impl<'a> Lowering<'a> {
     /// The consequence of a property's presence; `like` selects the notation.
     fn dependency(
         &mut self,
-        site: Site<'_>,
+        site: LocatedSchema<'_>,
         keyword: &str,
         like: &str,
         name: &str,
@@ -341,8 +346,8 @@ impl<'a> Lowering<'a> {
     ) -> Result<Lit, Malformed> {
         let absent = self.absent(name);
         if like == "dependentSchemas" {
-            let place = SchemaLocation::Named(&site.place, keyword);
-            let value = self.schema(site.side, SchemaLocation::Named(&place, name), entailed)?;
+            let location = SchemaLocation::Named(&site.location, keyword);
+            let value = self.schema(site.side, SchemaLocation::Named(&location, name), entailed)?;
             return Ok(self.pool.or([absent, value]));
         }
         let mut parts = Vec::new();
@@ -354,7 +359,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// The names matched by neither `properties` nor `patternProperties`.
-    pub(crate) fn additional_names(&mut self, site: Site<'_>) -> Result<Lit, Malformed> {
+    pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<Lit, Malformed> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
             others.push(!self.pool.names(site.members("properties")?.keys().map(String::as_str)));
@@ -380,21 +385,21 @@ impl<'a> Lowering<'a> {
         if value == Lit::TRUE || name == Lit::FALSE {
             return Lit::TRUE;
         }
-        self.pool.add(Node::Each { name, value })
+        self.pool.add(Constraint::Each { name, value })
     }
 
     pub(crate) fn all_items(&mut self, from: u64, to: u64, what: Lit) -> Lit {
         if what == Lit::TRUE {
             return Lit::TRUE;
         }
-        self.pool.add(Node::FewItems { from, to, what: !what, count: 0 })
+        self.pool.add(Constraint::FewItems { from, to, what: !what, count: 0 })
     }
 
-    fn at_least(&mut self, count: u64, node: fn(u64) -> Node) -> Lit {
+    fn at_least(&mut self, count: u64, node: fn(u64) -> Constraint) -> Lit {
         if count == 0 { Lit::TRUE } else { self.pool.add(node(count)) }
     }
 
-    fn types(&mut self, site: Site<'_>, value: &Value) -> Result<Lit, Malformed> {
+    fn types(&mut self, site: LocatedSchema<'_>, value: &Value) -> Result<Lit, Malformed> {
         let one;
         let all;
         let names: &[&str] = match value {
@@ -430,40 +435,40 @@ impl<'a> Lowering<'a> {
             return Ok(self.pool.types(mask));
         }
         let types = self.pool.types(mask | types::NUMBER);
-        let whole = self.pool.add(Node::MultipleOf(Decimal::ONE));
+        let whole = self.pool.add(Constraint::MultipleOf(Decimal::ONE));
         Ok(self.pool.and([types, whole]))
     }
 
-    fn reference(&mut self, site: Site<'_>, keyword: &str, reference: &str) -> Result<Lit, Malformed> {
+    fn reference(&mut self, site: LocatedSchema<'_>, keyword: &str, reference: &str) -> Result<Lit, Malformed> {
         let document = self.document(site.side);
         if keyword == "$dynamicRef" && document.is_compound() {
             // The target of a dynamic anchor depends on the evaluation path.
-            let text = format!("{:?} {} {reference}", site.side, site.place.text());
+            let text = format!("{:?} {} {reference}", site.side, site.location.text());
             return Ok(self.pool.opaque(text));
         }
-        match document.resolve(reference, site.place) {
+        match document.resolve(reference, site.location) {
             None => Err(site.malformed(keyword)),
             Some(ReferenceTarget::Elsewhere(address)) => Ok(self.pool.opaque(format!("at {address}"))),
-            Some(ReferenceTarget::Here(place, _)) => {
-                let number = self.place(site.side, place);
-                Ok(self.pool.add(Node::Ref(number)))
+            Some(ReferenceTarget::Here(location, _)) => {
+                let number = self.number_at(site.side, location);
+                Ok(self.pool.add(Constraint::Ref(number)))
             }
         }
     }
 
     /// The number of the reference to a location. A location that is equal in both documents has one number.
-    fn place(&mut self, side: SchemaSide, place: String) -> u32 {
-        if let Some(&number) = self.references[side as usize].get(&place) {
+    fn number_at(&mut self, side: SchemaSide, location: String) -> u32 {
+        if let Some(&number) = self.references[side as usize].get(&location) {
             return number;
         }
-        let number = if side == SchemaSide::New && says_the_same(&self.old, &self.new, &place) {
-            self.place(SchemaSide::Old, place.clone())
+        let number = if side == SchemaSide::New && is_same_schema(&self.old, &self.new, &location) {
+            self.number_at(SchemaSide::Old, location.clone())
         } else {
             let number = self.pool.new_reference();
-            self.waiting.push((number, side, place.clone()));
+            self.waiting.push((number, side, location.clone()));
             number
         };
-        self.references[side as usize].insert(place, number);
+        self.references[side as usize].insert(location, number);
         number
     }
 }

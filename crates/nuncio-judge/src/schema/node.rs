@@ -62,7 +62,7 @@ impl std::ops::Not for Lit {
 
 /// One constraint on a value. A constraint on one type holds for all values of other types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
+pub(crate) enum Constraint {
     True,
     And(Box<[Lit]>),
     /// Exactly one of the literals holds.
@@ -73,7 +73,7 @@ pub(crate) enum Node {
     Opaque(u32),
     /// The value has one of these types (bits).
     Types(u8),
-    /// The value is one of these, by their numbers in the pool.
+    /// The value is one of the constants with these numbers in the pool.
     Enum(Box<[u32]>),
     AtLeast {
         bound: Decimal,
@@ -115,16 +115,16 @@ pub(crate) enum Node {
 
 /// The types for which a literal can hold, and for which it can fail.
 #[derive(Debug, Clone, Copy)]
-struct Reach {
+struct TypeReach {
     holds: u8,
     fails: u8,
 }
 
 /// All constraint nodes of a comparison.
-pub(crate) struct Pool {
-    nodes: Vec<Rc<Node>>,
-    reach: Vec<Reach>,
-    by_node: HashMap<Rc<Node>, u32>,
+pub(crate) struct NodePool {
+    nodes: Vec<Rc<Constraint>>,
+    reach: Vec<TypeReach>,
+    by_node: HashMap<Rc<Constraint>, u32>,
     values: Vec<Value>,
     by_value: HashMap<String, u32>,
     /// The numbers of text values, which are the most frequent.
@@ -146,12 +146,12 @@ struct Pattern {
 
 /// Whether a dot excludes only the line feed, or all four line terminators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dot {
+pub(crate) enum DotMeaning {
     NotLineFeed,
     NotLineTerminator,
 }
 
-impl Pool {
+impl NodePool {
     pub(crate) fn new() -> Self {
         let mut pool = Self {
             nodes: Vec::new(),
@@ -166,12 +166,12 @@ impl Pool {
             bodies: Vec::new(),
             unguarded: Vec::new(),
         };
-        pool.add(Node::True);
+        pool.add(Constraint::True);
         pool
     }
 
     /// The literal of a node, which is added if it is new.
-    pub(crate) fn add(&mut self, node: Node) -> Lit {
+    pub(crate) fn add(&mut self, node: Constraint) -> Lit {
         if let Some(&index) = self.by_node.get(&node) {
             return Lit(index << 1);
         }
@@ -184,41 +184,41 @@ impl Pool {
         Lit(index << 1)
     }
 
-    fn reach_of(&self, node: &Node) -> Reach {
+    fn reach_of(&self, node: &Constraint) -> TypeReach {
         use types::{ALL, ARRAY, NUMBER, OBJECT, STRING};
-        let only = |fails| Reach { holds: ALL, fails };
+        let only = |fails| TypeReach { holds: ALL, fails };
         match node {
-            Node::True => only(0),
-            Node::And(parts) => parts.iter().fold(only(0), |sum, part| Reach {
+            Constraint::True => only(0),
+            Constraint::And(parts) => parts.iter().fold(only(0), |sum, part| TypeReach {
                 holds: sum.holds & self.holds(*part),
                 fails: sum.fails | self.fails(*part),
             }),
-            Node::OneOf(parts) => {
-                Reach { holds: parts.iter().fold(0, |sum, part| sum | self.holds(*part)), fails: ALL }
+            Constraint::OneOf(parts) => {
+                TypeReach { holds: parts.iter().fold(0, |sum, part| sum | self.holds(*part)), fails: ALL }
             }
-            Node::Ref(_) | Node::Opaque(_) => only(ALL),
-            Node::Types(types) => Reach { holds: *types, fails: ALL & !types },
-            Node::Enum(values) => {
+            Constraint::Ref(_) | Constraint::Opaque(_) => only(ALL),
+            Constraint::Types(types) => TypeReach { holds: *types, fails: ALL & !types },
+            Constraint::Enum(values) => {
                 let holds = values.iter().fold(0, |sum, value| sum | types::of(self.value(*value)));
-                Reach { holds, fails: if holds & types::NULL == 0 { ALL } else { ALL & !types::NULL } }
+                TypeReach { holds, fails: if holds & types::NULL == 0 { ALL } else { ALL & !types::NULL } }
             }
-            Node::AtLeast { .. } | Node::AtMost { .. } | Node::MultipleOf(_) => only(NUMBER),
-            Node::MinLength(_) | Node::MaxLength(_) | Node::Pattern(_) => only(STRING),
-            Node::MinItems(_)
-            | Node::MaxItems(_)
-            | Node::UniqueItems
-            | Node::SomeItems { .. }
-            | Node::FewItems { .. } => only(ARRAY),
-            Node::MinProperties(_) | Node::MaxProperties(_) | Node::Each { .. } => only(OBJECT),
+            Constraint::AtLeast { .. } | Constraint::AtMost { .. } | Constraint::MultipleOf(_) => only(NUMBER),
+            Constraint::MinLength(_) | Constraint::MaxLength(_) | Constraint::Pattern(_) => only(STRING),
+            Constraint::MinItems(_)
+            | Constraint::MaxItems(_)
+            | Constraint::UniqueItems
+            | Constraint::SomeItems { .. }
+            | Constraint::FewItems { .. } => only(ARRAY),
+            Constraint::MinProperties(_) | Constraint::MaxProperties(_) | Constraint::Each { .. } => only(OBJECT),
         }
     }
 
-    pub(crate) fn node(&self, literal: Lit) -> &Node {
+    pub(crate) fn node(&self, literal: Lit) -> &Constraint {
         &self.nodes[literal.index()]
     }
 
     /// A shared handle that stays valid while the pool grows.
-    pub(crate) fn shared(&self, literal: Lit) -> Rc<Node> {
+    pub(crate) fn shared(&self, literal: Lit) -> Rc<Constraint> {
         Rc::clone(&self.nodes[literal.index()])
     }
 
@@ -237,7 +237,7 @@ impl Pool {
         let mut flat: Vec<Lit> = Vec::new();
         for part in parts {
             match self.node(part) {
-                Node::And(inner) if !part.is_negative() => flat.extend_from_slice(inner),
+                Constraint::And(inner) if !part.is_negative() => flat.extend_from_slice(inner),
                 _ => flat.push(part),
             }
         }
@@ -251,7 +251,7 @@ impl Pool {
         match flat.as_slice() {
             [] => Lit::TRUE,
             [only] => *only,
-            _ => self.add(Node::And(flat.into())),
+            _ => self.add(Constraint::And(flat.into())),
         }
     }
 
@@ -266,7 +266,7 @@ impl Pool {
         match parts.as_slice() {
             [] => Lit::FALSE,
             [only] => *only,
-            _ => self.add(Node::OneOf(parts.into())),
+            _ => self.add(Constraint::OneOf(parts.into())),
         }
     }
 
@@ -274,7 +274,7 @@ impl Pool {
         match mask {
             types::ALL => Lit::TRUE,
             0 => Lit::FALSE,
-            _ => self.add(Node::Types(mask)),
+            _ => self.add(Constraint::Types(mask)),
         }
     }
 
@@ -290,12 +290,12 @@ impl Pool {
     fn numbered(&mut self, mut numbers: Vec<u32>) -> Lit {
         numbers.sort_unstable();
         numbers.dedup();
-        if numbers.is_empty() { Lit::FALSE } else { self.add(Node::Enum(numbers.into())) }
+        if numbers.is_empty() { Lit::FALSE } else { self.add(Constraint::Enum(numbers.into())) }
     }
 
     pub(crate) fn name(&mut self, name: &str) -> Lit {
         let number = self.intern_text(name);
-        self.add(Node::Enum([number].into()))
+        self.add(Constraint::Enum([number].into()))
     }
 
     /// The literal for a property name that is one of these.
@@ -342,16 +342,16 @@ impl Pool {
 
     pub(crate) fn pattern(&mut self, text: &str) -> Lit {
         if let Some(&number) = self.by_pattern.get(text) {
-            return self.add(Node::Pattern(number));
+            return self.add(Constraint::Pattern(number));
         }
         let number = u32::try_from(self.patterns.len()).unwrap_or(u32::MAX);
         self.patterns.push(Pattern { text: text.to_owned(), readings: [OnceCell::new(), OnceCell::new()] });
         self.by_pattern.insert(text.to_owned(), number);
-        self.add(Node::Pattern(number))
+        self.add(Constraint::Pattern(number))
     }
 
     /// The automaton of a pattern; `None` if it is not understood.
-    pub(crate) fn regex(&self, pattern: u32, dot: Dot) -> Option<&Regex> {
+    pub(crate) fn regex(&self, pattern: u32, dot: DotMeaning) -> Option<&Regex> {
         let Pattern { text, readings } = &self.patterns[pattern as usize];
         readings[dot as usize].get_or_init(|| Regex::parse(text, dot)).as_ref()
     }
@@ -365,7 +365,7 @@ impl Pool {
     pub(crate) fn opaque(&mut self, text: String) -> Lit {
         let next = u32::try_from(self.by_opaque.len()).unwrap_or(u32::MAX);
         let number = *self.by_opaque.entry(text).or_insert(next);
-        self.add(Node::Opaque(number))
+        self.add(Constraint::Opaque(number))
     }
 
     pub(crate) fn new_reference(&mut self) -> u32 {
@@ -384,8 +384,8 @@ impl Pool {
                 let mut left: Vec<Lit> = body.iter().copied().collect();
                 while let Some(literal) = left.pop() {
                     match self.node(literal) {
-                        Node::And(parts) | Node::OneOf(parts) => left.extend(parts.iter().copied()),
-                        Node::Ref(number) => found.push(*number),
+                        Constraint::And(parts) | Constraint::OneOf(parts) => left.extend(parts.iter().copied()),
+                        Constraint::Ref(number) => found.push(*number),
                         _ => {}
                     }
                 }

@@ -5,18 +5,18 @@ use regex_syntax::ast::{self, Ast, Visitor};
 use regex_syntax::hir::translate::Translator;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-use super::node::Dot;
+use super::node::DotMeaning;
 
 /// Limit of automaton states; a larger expression counts as not understood.
 const MAX_STATES: usize = 4_000;
 
 /// A nondeterministic automaton that accepts a text if some part of it matches.
 pub(crate) struct Regex {
-    states: Vec<State>,
+    states: Vec<AutomatonState>,
     start: u32,
 }
 
-enum State {
+enum AutomatonState {
     /// A state that consumes one character of these ranges.
     Take(Box<[(char, char)]>, u32),
     Split(Vec<u32>),
@@ -26,9 +26,9 @@ enum State {
 }
 
 /// Positions of the dots in a regular expression.
-struct Dots(Vec<(usize, usize)>);
+struct DotPositions(Vec<(usize, usize)>);
 
-impl Visitor for Dots {
+impl Visitor for DotPositions {
     type Output = Vec<(usize, usize)>;
     type Err = ();
 
@@ -46,7 +46,7 @@ impl Visitor for Dots {
 
 /// State of a search: the active automaton states before transitions without a character.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Position {
+pub(crate) enum AutomatonPosition {
     /// A match was found; the rest of the text does not matter.
     Matched,
     At {
@@ -57,12 +57,12 @@ pub(crate) enum Position {
 
 impl Regex {
     /// Parses an expression as JSON Schema does (ECMA-262, as far as it is regular).
-    pub(crate) fn parse(text: &str, dot: Dot) -> Option<Self> {
+    pub(crate) fn parse(text: &str, dot: DotMeaning) -> Option<Self> {
         let translated = jsonschema_regex::to_rust_regex(text).ok()?;
         let mut ast = Parser::new().parse(&translated).ok()?;
         let mut source = translated.into_owned();
-        if dot == Dot::NotLineTerminator {
-            let dots = ast::visit(&ast, Dots(Vec::new())).ok()?;
+        if dot == DotMeaning::NotLineTerminator {
+            let dots = ast::visit(&ast, DotPositions(Vec::new())).ok()?;
             if !dots.is_empty() {
                 for (start, end) in dots.into_iter().rev() {
                     source.replace_range(start..end, r"[^\n\r\x{2028}\x{2029}]");
@@ -71,12 +71,12 @@ impl Regex {
             }
         }
         let hir = Translator::new().translate(&source, &ast).ok()?;
-        let mut automaton = Self { states: vec![State::Accept], start: 0 };
+        let mut automaton = Self { states: vec![AutomatonState::Accept], start: 0 };
         automaton.start = automaton.build(&hir, 0)?;
         Some(automaton)
     }
 
-    fn push(&mut self, state: State) -> Option<u32> {
+    fn push(&mut self, state: AutomatonState) -> Option<u32> {
         if self.states.len() >= MAX_STATES {
             return None;
         }
@@ -90,12 +90,14 @@ impl Regex {
             HirKind::Empty => Some(next),
             HirKind::Literal(literal) => {
                 let text = std::str::from_utf8(&literal.0).ok()?;
-                text.chars().rev().try_fold(next, |next, char| self.push(State::Take([(char, char)].into(), next)))
+                text.chars()
+                    .rev()
+                    .try_fold(next, |next, char| self.push(AutomatonState::Take([(char, char)].into(), next)))
             }
             HirKind::Class(Class::Unicode(class)) => {
                 let ranges: Vec<(char, char)> =
                     class.ranges().iter().map(|range| (range.start(), range.end())).collect();
-                self.push(State::Take(ranges.into(), next))
+                self.push(AutomatonState::Take(ranges.into(), next))
             }
             HirKind::Class(Class::Bytes(class)) => {
                 let ranges: Vec<(char, char)> =
@@ -103,23 +105,23 @@ impl Regex {
                 if !class.is_ascii() {
                     return None;
                 }
-                self.push(State::Take(ranges.into(), next))
+                self.push(AutomatonState::Take(ranges.into(), next))
             }
-            HirKind::Look(Look::Start) => self.push(State::AtStart(next)),
-            HirKind::Look(Look::End) => self.push(State::AtEnd(next)),
+            HirKind::Look(Look::Start) => self.push(AutomatonState::AtStart(next)),
+            HirKind::Look(Look::End) => self.push(AutomatonState::AtEnd(next)),
             HirKind::Look(_) => None,
             HirKind::Capture(capture) => self.build(&capture.sub, next),
             HirKind::Concat(parts) => parts.iter().rev().try_fold(next, |next, part| self.build(part, next)),
             HirKind::Alternation(parts) => {
                 let starts = parts.iter().map(|part| self.build(part, next)).collect::<Option<Vec<_>>>()?;
-                self.push(State::Split(starts))
+                self.push(AutomatonState::Split(starts))
             }
             HirKind::Repetition(repetition) => {
                 let mut from = match repetition.max {
                     None => {
-                        let again = self.push(State::Split(vec![next]))?;
+                        let again = self.push(AutomatonState::Split(vec![next]))?;
                         let body = self.build(&repetition.sub, again)?;
-                        if let State::Split(ways) = &mut self.states[again as usize] {
+                        if let AutomatonState::Split(ways) = &mut self.states[again as usize] {
                             ways.push(body);
                         }
                         again
@@ -129,7 +131,7 @@ impl Regex {
                         for _ in repetition.min..max {
                             let body = self.build(&repetition.sub, from)?;
                             // Stopping here leads directly to the end.
-                            from = self.push(State::Split(vec![body, next]))?;
+                            from = self.push(AutomatonState::Split(vec![body, next]))?;
                         }
                         from
                     }
@@ -150,7 +152,7 @@ impl Regex {
     /// Appends the characters at which some range begins or ends. Characters between two boundaries behave alike.
     pub(crate) fn boundaries(&self, into: &mut Vec<u32>) {
         for state in &self.states {
-            if let State::Take(ranges, _) = state {
+            if let AutomatonState::Take(ranges, _) = state {
                 for (first, last) in ranges {
                     into.push(u32::from(*first));
                     into.push(u32::from(*last) + 1);
@@ -159,8 +161,8 @@ impl Regex {
         }
     }
 
-    pub(crate) fn begin(&self) -> Position {
-        Position::At { states: Box::new([]), start: true }
+    pub(crate) fn begin(&self) -> AutomatonPosition {
+        AutomatonPosition::At { states: Box::new([]), start: true }
     }
 
     /// The states reachable without a character; `None` once one of them accepts.
@@ -174,24 +176,24 @@ impl Regex {
                 continue;
             }
             match &self.states[index as usize] {
-                State::Accept => return None,
-                State::Take(..) => takes.push(index),
-                State::Split(ways) => left.extend(ways),
-                State::AtStart(next) if start => left.push(*next),
-                State::AtEnd(next) if end => left.push(*next),
-                State::AtStart(_) | State::AtEnd(_) => {}
+                AutomatonState::Accept => return None,
+                AutomatonState::Take(..) => takes.push(index),
+                AutomatonState::Split(ways) => left.extend(ways),
+                AutomatonState::AtStart(next) if start => left.push(*next),
+                AutomatonState::AtEnd(next) if end => left.push(*next),
+                AutomatonState::AtStart(_) | AutomatonState::AtEnd(_) => {}
             }
         }
         Some(takes)
     }
 
-    pub(crate) fn step(&self, position: &Position, char: char) -> Position {
-        let Position::At { states, start } = position else { return Position::Matched };
-        let Some(takes) = self.closure(states, *start, false) else { return Position::Matched };
+    pub(crate) fn step(&self, position: &AutomatonPosition, char: char) -> AutomatonPosition {
+        let AutomatonPosition::At { states, start } = position else { return AutomatonPosition::Matched };
+        let Some(takes) = self.closure(states, *start, false) else { return AutomatonPosition::Matched };
         let mut next: Vec<u32> = takes
             .into_iter()
             .filter_map(|index| match &self.states[index as usize] {
-                State::Take(ranges, next) => {
+                AutomatonState::Take(ranges, next) => {
                     let taken = ranges
                         .binary_search_by(|(first, last)| {
                             if *last < char {
@@ -210,14 +212,14 @@ impl Regex {
             .collect();
         next.sort_unstable();
         next.dedup();
-        Position::At { states: next.into(), start: false }
+        AutomatonPosition::At { states: next.into(), start: false }
     }
 
     /// Whether a text that ends here matches.
-    pub(crate) fn accepts(&self, position: &Position) -> bool {
+    pub(crate) fn accepts(&self, position: &AutomatonPosition) -> bool {
         match position {
-            Position::Matched => true,
-            Position::At { states, start } => self.closure(states, *start, true).is_none(),
+            AutomatonPosition::Matched => true,
+            AutomatonPosition::At { states, start } => self.closure(states, *start, true).is_none(),
         }
     }
 
@@ -225,7 +227,7 @@ impl Regex {
         let mut position = self.begin();
         for char in text.chars() {
             position = self.step(&position, char);
-            if position == Position::Matched {
+            if position == AutomatonPosition::Matched {
                 return true;
             }
         }
@@ -271,7 +273,7 @@ mod tests {
             "^\\cJ$",
         ];
         for pattern in patterns {
-            let ours = Regex::parse(pattern, Dot::NotLineFeed).unwrap_or_else(|| panic!("{pattern}"));
+            let ours = Regex::parse(pattern, DotMeaning::NotLineFeed).unwrap_or_else(|| panic!("{pattern}"));
             let theirs = regex::Regex::new(&jsonschema_regex::to_rust_regex(pattern).unwrap()).unwrap();
             for text in texts {
                 assert_eq!(ours.is_match(text), theirs.is_match(text), "{pattern} on {text:?}");
@@ -282,13 +284,13 @@ mod tests {
     #[test]
     fn regex_with_lookahead_backreference_or_huge_repeat_is_not_parsed() {
         for pattern in ["(?=x)x", "(a)\\1", "a{100000}", "\\bx", "("] {
-            assert!(Regex::parse(pattern, Dot::NotLineFeed).is_none(), "{pattern}");
+            assert!(Regex::parse(pattern, DotMeaning::NotLineFeed).is_none(), "{pattern}");
         }
     }
 
     #[test]
     fn regex_dot_excludes_carriage_return_only_with_line_terminator_option() {
-        assert!(Regex::parse("^.$", Dot::NotLineFeed).unwrap().is_match("\r"));
-        assert!(!Regex::parse("^.$", Dot::NotLineTerminator).unwrap().is_match("\r"));
+        assert!(Regex::parse("^.$", DotMeaning::NotLineFeed).unwrap().is_match("\r"));
+        assert!(!Regex::parse("^.$", DotMeaning::NotLineTerminator).unwrap().is_match("\r"));
     }
 }

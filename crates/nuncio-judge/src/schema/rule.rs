@@ -39,7 +39,7 @@ string_enum! {
         DependencyAdded = "dependency_added",
         /// Parts that no other keyword evaluates are refused.
         UnevaluatedClosed = "unevaluated_closed",
-        /// The schema is `false`.
+        /// The new schema is `false` and accepts nothing.
         NothingAllowed = "nothing_allowed",
         /// One of the two schemas is invalid.
         SchemaInvalid = "schema_invalid",
@@ -73,11 +73,5 @@ impl SchemaRule {
             "unevaluatedProperties" | "unevaluatedItems" => Self::UnevaluatedClosed,
             _ => Self::Unknown,
         }
-    }
-}
-
-impl std::fmt::Display for SchemaRule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
-use super::referee::Referee;
+use super::witness_checker::WitnessChecker;
 
 /// Nesting limit of generated values.
 const MAX_DEPTH: usize = 6;
@@ -12,15 +12,15 @@ const MAX_DEPTH: usize = 6;
 pub(crate) fn search(
     old: &SchemaDocument<'_>,
     new: &SchemaDocument<'_>,
-    referee: &Referee<'_>,
+    checker: &WitnessChecker<'_>,
     left: &mut usize,
 ) -> Option<Value> {
-    let tries = referee.patience().min(*left);
+    let tries = checker.patience().min(*left);
     *left -= tries;
     if tries == 0 {
         return None;
     }
-    let mut maker = Maker { seed: 0x9e37_79b9_7f4a_7c15, mentioned: Vec::new(), names: Vec::new() };
+    let mut maker = ValueGenerator { seed: 0x9e37_79b9_7f4a_7c15, mentioned: Vec::new(), names: Vec::new() };
     maker.mention(old.root, 0);
     maker.mention(new.root, 0);
     maker.mentioned.extend([
@@ -36,7 +36,7 @@ pub(crate) fn search(
     ]);
     maker.names.extend(["a".to_owned(), "zz".to_owned()]);
     for index in 0..maker.mentioned.len().min(tries) {
-        if referee.confirms(&maker.mentioned[index]) {
+        if checker.confirms(&maker.mentioned[index]) {
             return Some(maker.mentioned[index].clone());
         }
     }
@@ -46,20 +46,20 @@ pub(crate) fn search(
         if maker.below(2) == 0 {
             value = maker.changed(value);
         }
-        if referee.confirms(&value) {
+        if checker.confirms(&value) {
             return Some(value);
         }
     }
     None
 }
 
-struct Maker {
+struct ValueGenerator {
     seed: u64,
     mentioned: Vec<Value>,
     names: Vec<String>,
 }
 
-impl Maker {
+impl ValueGenerator {
     fn next(&mut self) -> u64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
@@ -130,7 +130,7 @@ impl Maker {
     }
 
     /// A value that roughly follows a schema; it need not be valid.
-    fn make(&mut self, document: &SchemaDocument<'_>, place: &str, schema: &Value, depth: usize) -> Value {
+    fn make(&mut self, document: &SchemaDocument<'_>, location: &str, schema: &Value, depth: usize) -> Value {
         let Value::Object(map) = schema else { return self.any() };
         if depth > MAX_DEPTH {
             return self.any();
@@ -142,18 +142,18 @@ impl Maker {
             let index = self.below(values.len());
             return values.get(index).cloned().unwrap_or(Value::Null);
         }
-        if let Some(ReferenceTarget::Here(place, target)) = map
+        if let Some(ReferenceTarget::Here(location, target)) = map
             .get("$ref")
             .and_then(Value::as_str)
-            .and_then(|reference| document.resolve(reference, SchemaLocation::At(place)))
+            .and_then(|reference| document.resolve(reference, SchemaLocation::At(location)))
         {
-            return self.make(document, &place, target, depth + 1);
+            return self.make(document, &location, target, depth + 1);
         }
         let alternatives: Vec<&Value> =
             ["anyOf", "oneOf", "allOf"].iter().filter_map(|keyword| map.get(*keyword)?.as_array()).flatten().collect();
         if !alternatives.is_empty() && (self.below(3) > 0 || !map.contains_key("properties")) {
             let index = self.below(alternatives.len());
-            return self.make(document, place, alternatives[index], depth + 1);
+            return self.make(document, location, alternatives[index], depth + 1);
         }
         let mut types: Vec<&str> = match map.get("type") {
             Some(Value::String(name)) => vec![name],
@@ -176,8 +176,8 @@ impl Maker {
         }
         let chosen = self.below(types.len());
         match types.get(chosen) {
-            Some(&"object") => self.object(document, place, map, depth),
-            Some(&"array") => self.array(document, place, map, depth),
+            Some(&"object") => self.object(document, location, map, depth),
+            Some(&"array") => self.array(document, location, map, depth),
             Some(&"null") => Value::Null,
             Some(&"boolean") => Value::from(self.below(2) == 0),
             Some(wanted) => {
@@ -196,14 +196,20 @@ impl Maker {
         }
     }
 
-    fn object(&mut self, document: &SchemaDocument<'_>, place: &str, map: &Map<String, Value>, depth: usize) -> Value {
+    fn object(
+        &mut self,
+        document: &SchemaDocument<'_>,
+        location: &str,
+        map: &Map<String, Value>,
+        depth: usize,
+    ) -> Value {
         let mut made = Map::new();
         let required: Vec<&str> =
             map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         if let Some(Value::Object(members)) = map.get("properties") {
             for (name, schema) in members {
                 if required.contains(&name.as_str()) || self.below(2) == 0 {
-                    made.insert(name.clone(), self.make(document, place, schema, depth + 1));
+                    made.insert(name.clone(), self.make(document, location, schema, depth + 1));
                 }
             }
         }
@@ -215,7 +221,7 @@ impl Maker {
         while self.below(3) == 0 {
             let name = self.name();
             let value = match map.get("additionalProperties") {
-                Some(schema @ Value::Object(_)) => self.make(document, place, schema, depth + 1),
+                Some(schema @ Value::Object(_)) => self.make(document, location, schema, depth + 1),
                 _ => self.any(),
             };
             made.entry(name).or_insert(value);
@@ -223,7 +229,13 @@ impl Maker {
         Value::Object(made)
     }
 
-    fn array(&mut self, document: &SchemaDocument<'_>, place: &str, map: &Map<String, Value>, depth: usize) -> Value {
+    fn array(
+        &mut self,
+        document: &SchemaDocument<'_>,
+        location: &str,
+        map: &Map<String, Value>,
+        depth: usize,
+    ) -> Value {
         let mut made = Vec::new();
         let prefix = map.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let fewest =
@@ -232,7 +244,7 @@ impl Maker {
         for index in 0..count {
             let schema = prefix.get(index).or(map.get("items")).or(map.get("contains"));
             made.push(match schema {
-                Some(schema) => self.make(document, place, schema, depth + 1),
+                Some(schema) => self.make(document, location, schema, depth + 1),
                 None => self.any(),
             });
         }

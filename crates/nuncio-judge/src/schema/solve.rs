@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::node::{Dot, Lit, Node, Pool, types};
+use super::node::{Constraint, DotMeaning, Lit, NodePool, types};
 use crate::HashMap;
 
 /// Recursion limit; a test runs it on a small stack.
@@ -21,11 +21,11 @@ const MAX_DEPTH: usize = 160;
 /// Result of a satisfiability search.
 #[derive(Debug, Clone)]
 pub(crate) enum SolverResult {
-    /// Unsatisfiable.
+    /// No value satisfies the goals.
     Empty,
-    /// Satisfied by this value.
+    /// This value satisfies the goals.
     Model(Rc<Value>),
-    /// Undecided; this value may satisfy it.
+    /// Undecided; this value may satisfy the goals.
     Unknown(Option<Rc<Value>>),
 }
 
@@ -38,7 +38,7 @@ impl SolverResult {
         matches!(self, Self::Empty)
     }
 
-    /// The value found, proved or not.
+    /// The found value, whether it is proved or not.
     pub(crate) fn candidate(&self) -> Option<&Rc<Value>> {
         match self {
             Self::Model(value) | Self::Unknown(Some(value)) => Some(value),
@@ -69,15 +69,15 @@ impl SolverResult {
 }
 
 /// Results that are valid for one pool.
-pub(crate) type Memo = HashMap<Vec<Lit>, SolverResult>;
+pub(crate) type SolverMemo = HashMap<Vec<Lit>, SolverResult>;
 
 /// A search over one pool of nodes with a budget of steps.
 pub(crate) struct Solver<'p> {
-    pub(crate) pool: &'p mut Pool,
-    pub(crate) dot: Dot,
+    pub(crate) pool: &'p mut NodePool,
+    pub(crate) dot: DotMeaning,
     steps: usize,
     depth: usize,
-    memo: Memo,
+    memo: SolverMemo,
     /// Goals in progress, outermost first.
     asked: Vec<Vec<Lit>>,
     /// Index of the outermost goal that a result assumed to be unsatisfiable.
@@ -99,12 +99,12 @@ struct KnownFacts {
 }
 
 impl<'p> Solver<'p> {
-    pub(crate) fn new(pool: &'p mut Pool, dot: Dot, steps: usize, memo: Memo) -> Self {
+    pub(crate) fn new(pool: &'p mut NodePool, dot: DotMeaning, steps: usize, memo: SolverMemo) -> Self {
         Self { pool, dot, steps, depth: 0, memo, asked: Vec::new(), lowest: usize::MAX }
     }
 
-    /// The results, for a later search.
-    pub(crate) fn into_memo(self) -> Memo {
+    /// Returns the cached results, for a later search.
+    pub(crate) fn into_memo(self) -> SolverMemo {
         self.memo
     }
 
@@ -187,7 +187,7 @@ impl<'p> Solver<'p> {
             }
             let listed = facts.known.iter().filter(|literal| !literal.is_negative());
             let listed = listed.filter_map(|literal| match self.pool.node(*literal) {
-                Node::Enum(values) => Some((values.len(), *literal)),
+                Constraint::Enum(values) => Some((values.len(), *literal)),
                 _ => None,
             });
             if let Some((_, literal)) = listed.min() {
@@ -241,22 +241,22 @@ impl<'p> Solver<'p> {
             }
             let node = self.pool.shared(literal);
             match (&*node, literal.is_negative()) {
-                (Node::And(parts), false) => facts.todo.extend(parts.iter().copied()),
-                (Node::And(parts), true) => facts.clauses.push(parts.iter().map(|part| !*part).collect()),
-                (Node::OneOf(parts), negative) => {
+                (Constraint::And(parts), false) => facts.todo.extend(parts.iter().copied()),
+                (Constraint::And(parts), true) => facts.clauses.push(parts.iter().map(|part| !*part).collect()),
+                (Constraint::OneOf(parts), negative) => {
                     let clause = self.one_of(bit, parts, negative);
                     facts.clauses.push(clause);
                 }
-                (Node::Ref(number), negative) => {
+                (Constraint::Ref(number), negative) => {
                     let body = self.pool.bodies[*number as usize].filter(|_| !self.pool.unguarded[*number as usize]);
                     match body {
                         Some(body) => facts.todo.push(if negative { !body } else { body }),
                         None => facts.opaque = true,
                     }
                 }
-                (Node::Opaque(_), _) => facts.opaque = true,
-                (Node::Pattern(pattern), _) => facts.opaque |= self.pool.regex(*pattern, self.dot).is_none(),
-                (Node::Enum(values), true) if bit & (types::ARRAY | types::OBJECT) != 0 => {
+                (Constraint::Opaque(_), _) => facts.opaque = true,
+                (Constraint::Pattern(pattern), _) => facts.opaque |= self.pool.regex(*pattern, self.dot).is_none(),
+                (Constraint::Enum(values), true) if bit & (types::ARRAY | types::OBJECT) != 0 => {
                     for number in values {
                         let value = self.pool.value(*number).clone();
                         if types::of(&value) == bit {
@@ -308,22 +308,22 @@ impl<'p> Solver<'p> {
         match value {
             Value::Array(items) => {
                 let count = items.len() as u64;
-                clause.push(self.pool.add(Node::MinItems(count + 1)));
+                clause.push(self.pool.add(Constraint::MinItems(count + 1)));
                 if count > 0 {
-                    clause.push(self.pool.add(Node::MaxItems(count - 1)));
+                    clause.push(self.pool.add(Constraint::MaxItems(count - 1)));
                 }
                 for (index, item) in (0..).zip(items) {
                     let what = !self.pool.one_value(item);
-                    clause.push(self.pool.add(Node::SomeItems { from: index, to: index + 1, what, count: 1 }));
+                    clause.push(self.pool.add(Constraint::SomeItems { from: index, to: index + 1, what, count: 1 }));
                 }
             }
             Value::Object(map) => {
-                clause.push(self.pool.add(Node::MinProperties(map.len() as u64 + 1)));
+                clause.push(self.pool.add(Constraint::MinProperties(map.len() as u64 + 1)));
                 for (key, item) in map {
                     let name = self.pool.name(key);
-                    clause.push(self.pool.add(Node::Each { name, value: Lit::FALSE }));
+                    clause.push(self.pool.add(Constraint::Each { name, value: Lit::FALSE }));
                     let value = self.pool.one_value(item);
-                    clause.push(!self.pool.add(Node::Each { name, value }));
+                    clause.push(!self.pool.add(Constraint::Each { name, value }));
                 }
             }
             _ => {}
@@ -343,7 +343,7 @@ impl<'p> Solver<'p> {
                 self.pool.holds(*part) & bit != 0
                     && !facts.known.contains(&!*part)
                     && match self.pool.node(*part) {
-                        Node::And(inner) if !part.is_negative() => {
+                        Constraint::And(inner) if !part.is_negative() => {
                             !inner.iter().any(|inner| facts.known.contains(&!*inner))
                         }
                         _ => true,
@@ -364,7 +364,7 @@ impl<'p> Solver<'p> {
     /// The first enumerated value of this type that satisfies everything.
     fn among(&mut self, bit: u8, listed: Lit, facts: &KnownFacts) -> SolverResult {
         let node = self.pool.shared(listed);
-        let Node::Enum(values) = &*node else { return SolverResult::Unknown(None) };
+        let Constraint::Enum(values) = &*node else { return SolverResult::Unknown(None) };
         let mut answer = SolverResult::Empty;
         for number in values {
             let value = self.pool.value(*number).clone();
@@ -389,7 +389,7 @@ impl<'p> Solver<'p> {
                     let value = Value::from(value);
                     let excluded = facts.known.iter().any(|literal| {
                         literal.is_negative()
-                            && matches!(self.pool.node(*literal), Node::Enum(values)
+                            && matches!(self.pool.node(*literal), Constraint::Enum(values)
                                 if self.pool.number_of(&value).is_some_and(|number| values.contains(&number)))
                     });
                     if !excluded {
@@ -410,7 +410,7 @@ impl<'p> Solver<'p> {
         let lists = facts.known.iter().filter(|literal| literal.is_negative());
         lists
             .filter_map(|literal| match self.pool.node(*literal) {
-                Node::Enum(values) => Some(values),
+                Constraint::Enum(values) => Some(values),
                 _ => None,
             })
             .flatten()

@@ -11,9 +11,9 @@ use crate::manifest_judge::{notices, rules, witnesses_hold};
 use crate::validators::is_valid;
 
 /// A deterministic random number generator.
-struct Dice(u64);
+struct TestRandom(u64);
 
-impl Dice {
+impl TestRandom {
     fn below(&mut self, most: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % (most as u64)).unwrap()
@@ -36,7 +36,7 @@ fn words() -> [Value; 5] {
     [json!("x"), json!("y"), json!("z"), json!(1), json!(null)]
 }
 
-fn schema(dice: &mut Dice, depth: usize) -> Value {
+fn schema(dice: &mut TestRandom, depth: usize) -> Value {
     let mut schema = match dice.below(if depth == 0 { 5 } else { 8 }) {
         0 => json!({"type": "string", "minLength": dice.below(3), "maxLength": 3 + dice.below(3)}),
         1 => json!({"type": "integer", "minimum": dice.below(5), "maximum": 5 + dice.below(5)}),
@@ -54,7 +54,7 @@ fn schema(dice: &mut Dice, depth: usize) -> Value {
     schema
 }
 
-fn object(dice: &mut Dice, depth: usize) -> Value {
+fn object(dice: &mut TestRandom, depth: usize) -> Value {
     let names = ["p", "q", "r"];
     let mut properties = Map::new();
     for name in &names[..1 + dice.below(3)] {
@@ -74,7 +74,7 @@ fn object(dice: &mut Dice, depth: usize) -> Value {
 }
 
 /// A random input schema: an object, with definitions it can refer to.
-fn input(dice: &mut Dice) -> Value {
+fn input(dice: &mut TestRandom) -> Value {
     let mut input = object(dice, 2);
     let shared = schema(dice, 0);
     let circle = shared.get("$ref").is_some();
@@ -82,7 +82,7 @@ fn input(dice: &mut Dice) -> Value {
     input
 }
 
-fn manifest(dice: &mut Dice) -> Value {
+fn manifest(dice: &mut TestRandom) -> Value {
     let count = 1 + dice.below(3);
     let scopes: Vec<Value> = SCOPES[..count]
         .iter()
@@ -101,7 +101,7 @@ fn manifest(dice: &mut Dice) -> Value {
 }
 
 /// Changes one keyword somewhere in a schema, but never a `type`.
-fn mutate(dice: &mut Dice, schema: &mut Value) {
+fn mutate(dice: &mut TestRandom, schema: &mut Value) {
     let Some(map) = schema.as_object_mut() else { return };
     let inner: Vec<String> = map
         .keys()
@@ -135,7 +135,7 @@ fn mutate(dice: &mut Dice, schema: &mut Value) {
 }
 
 /// A random value that may be valid under the generated schemas.
-fn value(dice: &mut Dice, depth: usize) -> Value {
+fn value(dice: &mut TestRandom, depth: usize) -> Value {
     match dice.below(if depth == 0 { 5 } else { 8 }) {
         0 => json!(dice.below(12)),
         1 => json!(["", "a", "ab", "abc", "cab", "x", "y", "z", "abcdef"][dice.below(9)]),
@@ -147,7 +147,7 @@ fn value(dice: &mut Dice, depth: usize) -> Value {
     }
 }
 
-fn arguments(dice: &mut Dice, depth: usize) -> Value {
+fn arguments(dice: &mut TestRandom, depth: usize) -> Value {
     let names = ["p", "q", "r", "other"];
     let chosen: Vec<&str> = names.iter().filter(|_| dice.chance(5)).copied().collect();
     chosen.into_iter().map(|name| (name.to_owned(), value(dice, depth))).collect::<Map<_, _>>().into()
@@ -168,7 +168,7 @@ proptest! {
 
     #[test]
     fn same_or_reordered_manifest_is_no_change(seed: u64) {
-        let manifest = manifest(&mut Dice(seed));
+        let manifest = manifest(&mut TestRandom(seed));
         prop_assert_eq!(judge(&manifest, &manifest), ChangeVerdict::default());
         // A different order of unordered parts is no change either.
         let mut turned = manifest.clone();
@@ -179,7 +179,7 @@ proptest! {
 
     #[test]
     fn schema_change_gives_same_verdict_as_schema_comparison(seed: u64) {
-        let dice = &mut Dice(seed);
+        let dice = &mut TestRandom(seed);
         let old = manifest(dice);
         let mut new = old.clone();
         let index = dice.below(old["tools"].as_array().unwrap().len());
@@ -216,7 +216,7 @@ proptest! {
 
     #[test]
     fn random_type_change_is_breaking(seed: u64) {
-        let dice = &mut Dice(seed);
+        let dice = &mut TestRandom(seed);
         let mut old = manifest(dice);
         let mut places = Vec::new();
         nuncio_core::schema::keywords::each(&old["tools"][0]["input_schema"], "", &mut |schema, place| {
@@ -238,7 +238,7 @@ proptest! {
 
     #[test]
     fn non_schema_change_gives_expected_rule(seed: u64) {
-        let dice = &mut Dice(seed);
+        let dice = &mut TestRandom(seed);
         let old = manifest(dice);
         let mut new = old.clone();
         let scopes = new["permission_scopes"].as_array().unwrap().len();

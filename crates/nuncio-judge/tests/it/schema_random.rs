@@ -3,8 +3,8 @@
 use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
 use serde_json::Value;
 
-use super::schema_maker::Maker;
-use super::schema_worlds::World;
+use super::schema_maker::SchemaGenerator;
+use super::schema_worlds::ConstrainedType;
 
 fn validator(schema: &Value) -> jsonschema::Validator {
     jsonschema::options().with_draft(jsonschema::Draft::Draft202012).offline().build(schema).unwrap()
@@ -14,7 +14,7 @@ fn validator(schema: &Value) -> jsonschema::Validator {
 fn no_random_value_refutes_a_compatible_pair() {
     let (mut compatible, mut breaking, mut unknown) = (0, 0, 0);
     for seed in 0..600 {
-        let mut maker = Maker::new(seed);
+        let mut maker = SchemaGenerator::new(seed);
         let (old, new) = maker.pair(2);
         // A direct reference to the root has no meaning and overflows validators.
         if old.to_string().contains("\"$ref\":\"#\"") || new.to_string().contains("\"$ref\":\"#\"") {
@@ -46,11 +46,11 @@ fn no_random_value_refutes_a_compatible_pair() {
 
 #[test]
 fn compatible_pairs_hold_for_every_value_of_small_domain() {
-    for world in World::ALL {
+    for world in ConstrainedType::ALL {
         let values = world.values();
         let (mut settled, mut unknown) = (0, 0);
         for seed in 0..250 {
-            let mut maker = Maker::new(seed);
+            let mut maker = SchemaGenerator::new(seed);
             let (old, new) = (world.schema(&mut maker, 2), world.schema(&mut maker, 2));
             match compare(&old, &new, Budget::default()).outcome {
                 ComparisonOutcome::Breaking => settled += 1,

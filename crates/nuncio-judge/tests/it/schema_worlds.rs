@@ -2,18 +2,18 @@
 
 use serde_json::{Map, Value, json};
 
-use super::schema_maker::Maker;
+use super::schema_maker::SchemaGenerator;
 
 /// The type that the schemas of a domain constrain.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum World {
+pub(crate) enum ConstrainedType {
     Numbers,
     Strings,
     Arrays,
     Objects,
 }
 
-impl World {
+impl ConstrainedType {
     pub(crate) const ALL: [Self; 4] = [Self::Numbers, Self::Strings, Self::Arrays, Self::Objects];
 
     /// Every value of the domain.
@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    pub(crate) fn schema(self, maker: &mut Maker, depth: usize) -> Value {
+    pub(crate) fn schema(self, maker: &mut SchemaGenerator, depth: usize) -> Value {
         let mut map = Map::new();
         if maker.below(2) == 0 {
             let name = ["number", "string", "array", "object"][self as usize];
@@ -78,7 +78,7 @@ impl World {
         Value::Object(map)
     }
 
-    fn combined(self, maker: &mut Maker, depth: usize, map: &mut Map<String, Value>) {
+    fn combined(self, maker: &mut SchemaGenerator, depth: usize, map: &mut Map<String, Value>) {
         match maker.below(7) {
             number @ 0..=2 => {
                 let list: Value = (0..2 + maker.below(2)).map(|_| self.schema(maker, depth)).collect();
@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    fn keyword(self, maker: &mut Maker, map: &mut Map<String, Value>) {
+    fn keyword(self, maker: &mut SchemaGenerator, map: &mut Map<String, Value>) {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
         };
@@ -178,7 +178,7 @@ impl World {
             },
             Self::Objects => {
                 let names = ["a", "b", "ab", "x"];
-                let name = |maker: &mut Maker| names[maker.below(4)];
+                let name = |maker: &mut SchemaGenerator| names[maker.below(4)];
                 let (one, other) = (name(maker), name(maker));
                 let pattern = ["^a", "b$", "^.$", "^[^b]*$"][maker.below(4)];
                 match maker.below(11) {
@@ -214,7 +214,7 @@ impl World {
 }
 
 /// A random schema for an item or a property.
-fn item(maker: &mut Maker) -> Value {
+fn item(maker: &mut SchemaGenerator) -> Value {
     let all = [
         json!(true),
         json!(false),

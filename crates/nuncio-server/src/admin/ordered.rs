@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::AdminCommand;
 
 /// Fields that name the object of a command, in order of preference.
-const SUBJECTS: [&str; 10] =
+const SUBJECT_FIELDS: [&str; 10] =
     ["id", "which", "principal", "domain", "target", "did", "subject", "device", "to", "before"];
 
 /// The operating-system account with this user id.
@@ -59,21 +59,21 @@ impl AdminCommand {
         if self.only_reads() {
             return None;
         }
-        let order = serde_json::to_value(self).ok()?;
-        let action = order["do"].as_str()?;
-        let text = |key: &str| order[key].as_str().map(str::to_owned);
-        // Orders about people name them; others name what they make.
+        let command = serde_json::to_value(self).ok()?;
+        let action = command["do"].as_str()?;
+        let text = |key: &str| command[key].as_str().map(str::to_owned);
+        // In commands about people, `name` is the person; in others, it is the name of the created object.
         let (name, person) = if action.starts_with("user_") { (None, text("name")) } else { (text("name"), None) };
-        // A person who is forgotten is not named again; the record of the forgetting has the pseudonym.
+        // The record of an erasure does not name the erased person; another record has the pseudonym.
         let is_forgetting = matches!(self, Self::UserForget { .. });
         let person = person.or_else(|| text("person")).filter(|_| !is_forgetting);
-        let scopes = order["scopes"].as_array().into_iter().flatten();
+        let scopes = command["scopes"].as_array().into_iter().flatten();
         let scopes = scopes.filter_map(|scope| ScopeId::parse(scope.as_str()?).ok()).collect();
         Some(AuditEventRecord {
-            subject: SUBJECTS.into_iter().find_map(text).or(name),
+            subject: SUBJECT_FIELDS.into_iter().find_map(text).or(name),
             person: person.and_then(|name| PersonName::parse(&name).ok()),
             agent: text("agent")
-                .or_else(|| order["subject"]["agent"].as_str().map(str::to_owned))
+                .or_else(|| command["subject"]["agent"].as_str().map(str::to_owned))
                 .and_then(|agent| AgentId::parse(&agent).ok()),
             scopes,
             ..engine.records().order_record(action, by)
@@ -82,7 +82,7 @@ impl AdminCommand {
 }
 
 /// The id of the created object, taken from the result of a command.
-pub(super) fn made(answer: &Value) -> Option<String> {
-    let id = answer["id"].as_str().or_else(|| answer["grant"]["id"].as_str())?;
+pub(super) fn created_id(reply: &Value) -> Option<String> {
+    let id = reply["id"].as_str().or_else(|| reply["grant"]["id"].as_str())?;
     Some(id.to_owned())
 }

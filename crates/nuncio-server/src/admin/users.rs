@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::{Caller, Engine};
-use serde_json::{Value, json};
 
+use super::replies::{UserInfo, UserInvitation, UserList};
 use crate::error::StartError;
 
+/// The server for which invites are made.
 #[derive(Debug, Clone)]
 pub(crate) struct InviteOrigin {
     pub(crate) key: PublicKey,
@@ -21,40 +23,44 @@ pub(crate) struct InviteOrigin {
 /// Invites a person, or another device of a person.
 pub(super) async fn invite(
     engine: &Engine,
-    host: &InviteOrigin,
+    origin: &InviteOrigin,
     name: PersonName,
     seconds: Option<u64>,
-) -> Result<Value, StartError> {
+) -> Result<UserInvitation, StartError> {
     let invited = match seconds.map(Duration::from_secs) {
         Some(lasts) => engine.people().invite_person_for(name, lasts, &operator()).await,
         None => engine.people().invite_person(name, &operator()).await,
     };
     let invite = invited.map_err(refused)?;
-    Ok(json!({
-        "user": invite.person,
-        "code": invite.code,
-        "expires_at": invite.expires_at,
-        "server": host.url,
-        "fingerprint": host.key.fingerprint(),
-    }))
+    Ok(UserInvitation {
+        user: invite.person,
+        code: invite.code,
+        expires_at: invite.expires_at,
+        server: origin.url.clone(),
+        fingerprint: origin.key.fingerprint(),
+    })
 }
 
-/// Everyone with an account, with the number of their devices.
-pub(super) async fn list(engine: &Engine) -> Result<Value, StartError> {
+/// Lists the people with an account, with the number of their valid devices.
+pub(super) async fn list(engine: &Engine) -> Result<UserList, StartError> {
     let mut users = Vec::new();
     for person in engine.people().list().await? {
         let devices = engine.people().devices(&person.name).await.map_err(refused)?;
         let valid = devices.iter().filter(|device| device.revoked_at.is_none()).count();
-        users.push(json!({"name": person.name, "since": person.created_at, "devices": valid}));
+        users.push(UserInfo { name: person.name, since: person.created_at, devices: valid });
     }
-    Ok(json!({"users": users}))
+    Ok(UserList { users })
 }
 
-pub(super) async fn devices(engine: &Engine, name: &PersonName) -> Result<Value, StartError> {
-    Ok(json!({"devices": engine.people().devices(name).await.map_err(refused)?}))
+pub(super) async fn devices(engine: &Engine, name: &PersonName) -> Result<Vec<Device>, StartError> {
+    engine.people().devices(name).await.map_err(refused)
 }
 
-pub(super) async fn revoke(engine: &Engine, name: &PersonName, device: Option<&DeviceId>) -> Result<Value, StartError> {
+pub(super) async fn revoke(
+    engine: &Engine,
+    name: &PersonName,
+    device: Option<&DeviceId>,
+) -> Result<Vec<Device>, StartError> {
     let mut revoked = Vec::new();
     match device {
         Some(id) => revoked.push(engine.people().revoke_device(name, id, &operator()).await.map_err(refused)?),
@@ -65,7 +71,7 @@ pub(super) async fn revoke(engine: &Engine, name: &PersonName, device: Option<&D
             }
         }
     }
-    Ok(json!({"revoked": revoked}))
+    Ok(revoked)
 }
 
 fn operator() -> Caller {

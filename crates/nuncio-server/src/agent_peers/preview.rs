@@ -5,33 +5,33 @@ use nuncio_a2h::peer::{InboundMessage, Peer, StreamWriter};
 use nuncio_core::event::{Event, OutputKind};
 use nuncio_engine::converse::LiveTurn;
 
-/// Limit of streams per turn: a tool call or the relay may end one.
-const BEGINNINGS: usize = 8;
+/// Number of streams per turn: a tool call or the relay may end one, and then a new one is opened.
+const MAX_STREAMS: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Preview<'a> {
+pub(super) struct ReplyPreview<'a> {
     agent: &'a Peer,
     message: &'a InboundMessage,
     /// Text since the last tool call.
-    said: String,
+    text: String,
     writer: Option<StreamWriter>,
     /// Remaining streams of this turn.
-    left: usize,
+    streams_left: usize,
 }
 
 #[derive(Default)]
-struct TurnProgress {
+struct NewTurnOutput {
     /// New text; all of it after a tool call.
     text: String,
     /// Whether a tool was called: text before it is not the answer.
-    called: bool,
+    called_tool: bool,
     next: usize,
-    over: bool,
+    is_over: bool,
 }
 
-impl<'a> Preview<'a> {
+impl<'a> ReplyPreview<'a> {
     pub(super) fn new(agent: &'a Peer, message: &'a InboundMessage) -> Self {
-        Self { agent, message, said: String::new(), writer: None, left: BEGINNINGS }
+        Self { agent, message, text: String::new(), writer: None, streams_left: MAX_STREAMS }
     }
 
     /// Streams text until the turn ends.
@@ -39,54 +39,54 @@ impl<'a> Preview<'a> {
         let mut next = 0;
         loop {
             turn.wait_for(next).await;
-            let news = TurnProgress::of(turn, next);
-            if news.over {
-                // What was said last comes whole now, with the answer.
-                self.add(news).await;
+            let progress = NewTurnOutput::of(turn, next);
+            if progress.is_over {
+                // The complete answer follows, so the last piece needs no stream of its own.
+                self.add(progress).await;
                 return;
             }
-            next = news.next;
-            self.add(news).await;
+            next = progress.next;
+            self.add(progress).await;
         }
     }
 
-    async fn add(&mut self, news: TurnProgress) {
-        if news.called {
-            self.said.clear();
+    async fn add(&mut self, progress: NewTurnOutput) {
+        if progress.called_tool {
+            self.text.clear();
             self.writer = None;
         }
-        if news.text.is_empty() {
+        if progress.text.is_empty() {
             return;
         }
-        self.said.push_str(&news.text);
+        self.text.push_str(&progress.text);
         match &self.writer {
-            Some(writer) if !writer.is_over() => writer.push(&news.text),
-            // Nobody watches what is over already.
-            _ if news.over => {}
-            _ => self.begin().await,
+            Some(writer) if !writer.is_over() => writer.push(&progress.text),
+            // The turn has ended; a new stream would add nothing to the answer.
+            _ if progress.is_over => {}
+            _ => self.open_stream().await,
         }
     }
 
     /// Opens the stream with the text so far.
-    async fn begin(&mut self) {
+    async fn open_stream(&mut self) {
         self.writer = None;
-        let Some(left) = self.left.checked_sub(1) else { return };
-        self.left = left;
-        match self.agent.stream_reply(self.message).await {
+        let Some(left) = self.streams_left.checked_sub(1) else { return };
+        self.streams_left = left;
+        match self.agent.streams().begin_reply(self.message).await {
             Ok(Some(writer)) => {
-                writer.push(&self.said);
+                writer.push(&self.text);
                 self.writer = Some(writer);
             }
-            Ok(None) => self.left = 0,
+            Ok(None) => self.streams_left = 0,
             Err(error) => {
                 tracing::debug!(conversation = %self.message.conversation, %error, "an answer is not streamed");
-                self.left = 0;
+                self.streams_left = 0;
             }
         }
     }
 
-    /// Ends the stream: its text is not the answer.
-    pub(super) fn give_up(&mut self) {
+    /// Ends the stream because its text does not become the answer.
+    pub(super) fn cancel(&mut self) {
         self.writer = None;
     }
 
@@ -96,21 +96,21 @@ impl<'a> Preview<'a> {
     }
 }
 
-impl TurnProgress {
+impl NewTurnOutput {
     fn of(turn: &LiveTurn, from: usize) -> Self {
         turn.read(|log| {
-            let mut news = Self { next: log.len(), over: log.is_finished(), ..Self::default() };
+            let mut progress = Self { next: log.len(), is_over: log.is_finished(), ..Self::default() };
             for (_, event) in log.from(from) {
                 match event {
-                    Event::Delta(OutputKind::Text, piece) => news.text.push_str(piece),
+                    Event::Delta(OutputKind::Text, piece) => progress.text.push_str(piece),
                     Event::ToolCall(_) => {
-                        news.text.clear();
-                        news.called = true;
+                        progress.text.clear();
+                        progress.called_tool = true;
                     }
                     _ => {}
                 }
             }
-            news
+            progress
         })
     }
 }

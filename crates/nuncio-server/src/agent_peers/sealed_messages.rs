@@ -5,17 +5,17 @@ use async_trait::async_trait;
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerHandler, SendError};
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentName;
+use nuncio_core::notification::Recipient;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_engine::converse::Idempotency;
+use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::{Caller, Credential, Engine, EngineError};
 use serde_json::json;
 
-use super::preview::Preview;
+use super::preview::ReplyPreview;
 
-/// Answers for an agent that is served here.
+/// Passes sealed messages to one served agent.
 #[derive(Debug)]
 pub(super) struct SealedMessages {
     pub(super) engine: Engine,
@@ -26,13 +26,13 @@ pub(super) struct SealedMessages {
 impl PeerHandler for SealedMessages {
     async fn on_message(&self, agent: &Peer, message: InboundMessage) {
         let conversation = &message.conversation;
-        let mut preview = Preview::new(agent, &message);
+        let mut preview = ReplyPreview::new(agent, &message);
         let answer = match self.answer(&message, &mut preview).await {
             Ok(Some(answer)) => answer,
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(agent = %self.agent, %conversation, %error, "a sealed message was not answered");
-                preview.give_up();
+                preview.cancel();
                 format!("({error})")
             }
         };
@@ -42,22 +42,31 @@ impl PeerHandler for SealedMessages {
     }
 }
 
-async fn send(agent: &Peer, message: &InboundMessage, preview: Preview<'_>, answer: &str) -> Result<(), SendError> {
+async fn send(
+    agent: &Peer,
+    message: &InboundMessage,
+    preview: ReplyPreview<'_>,
+    answer: &str,
+) -> Result<(), SendError> {
     let payload = json!({"type": "text", "text": answer});
     match preview.into_writer() {
         Some(writer) => writer.finish(ContentType::Text, payload).await,
-        None => agent.reply(message, ContentType::Text, payload).await,
+        None => agent.outbox().reply(message, ContentType::Text, payload).await,
     }
 }
 
 impl SealedMessages {
-    /// The answer of the agent; none for messages that are not addressed to it alone.
-    async fn answer(&self, message: &InboundMessage, preview: &mut Preview<'_>) -> Result<Option<String>, EngineError> {
+    /// The answer of the agent; `None` for messages that are not texts of a person to this agent alone.
+    async fn answer(
+        &self,
+        message: &InboundMessage,
+        preview: &mut ReplyPreview<'_>,
+    ) -> Result<Option<String>, EngineError> {
         let Recipient::Person(person) = &message.sender else { return Ok(None) };
         if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {
             return Ok(None);
         }
-        // Both names are about.
+        // Clients use either name for the text.
         let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
         let caller = Caller {
@@ -66,15 +75,15 @@ impl SealedMessages {
             ..Caller::new(Principal::Person(person.clone()))
         };
         let served = self.engine.agents().agent(self.agent.as_str())?;
-        // One conversation for each, found again by its own key; and each message is said once.
-        let once = |key: String| Idempotency { body: Digest::of_bytes(key.as_bytes()), key };
-        let whole = once(format!("a2h/{}", message.conversation));
-        let session = self.engine.conversations().open_unattended_session(&caller, &served, Some(whole)).await?;
-        let one = once(format!("a2h/{}/{}", message.conversation, message.seq));
+        // The idempotency keys give each sealed conversation one session and each message one turn, also after a restart.
+        let idempotency = |key: String| IdempotencyKey { body: Digest::of_bytes(key.as_bytes()), key };
+        let session_key = idempotency(format!("a2h/{}", message.conversation));
+        let session = self.engine.conversations().open_unattended_session(&caller, &served, Some(session_key)).await?;
+        let turn_key = idempotency(format!("a2h/{}/{}", message.conversation, message.seq));
         let turn = self
             .engine
             .conversations()
-            .begin_unattended_turn(&caller, session.as_str(), text, Protocol::A2h, Some(one))
+            .begin_unattended_turn(&caller, session.as_str(), text, Protocol::A2h, Some(turn_key))
             .await?;
         preview.follow(&turn).await;
         match turn.answer() {

@@ -1,5 +1,5 @@
-//! The files in which agents keep the keys and sessions that they have with people's devices. Their records are sealed
-//! under keys that follow from the server's `secret.key`.
+//! The files with the keys and sessions that agents have with people's devices. They are encrypted with keys that are
+//! derived from the server's `secret.key`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl SealFolder {
         Self { path, secret }
     }
 
-    /// Opens the file of an agent. One of an earlier version, which sealed nothing, is sealed now.
+    /// Opens the file of an agent. A file of an earlier version, which was not encrypted, is encrypted now.
     pub(super) fn open(&self, agent: &AgentName) -> Result<SqliteKeyStore, KeyStoreError> {
         std::fs::create_dir_all(&self.path).map_err(|why| KeyStoreError(why.to_string()))?;
         let file = self.path.join(format!("{agent}.db"));
@@ -62,10 +62,10 @@ mod tests {
         std::fs::create_dir(folder.path().join("seals")).unwrap();
         let file = folder.path().join("seals/desk.db");
         SqliteKeyStore::open(&file).unwrap().save(record("plain words")).unwrap();
-        let cabinet = seals.open(&desk).unwrap();
-        assert_eq!(cabinet.load("session/1").unwrap().unwrap(), b"plain words");
-        cabinet.save(record("other words")).unwrap();
-        drop(cabinet);
+        let store = seals.open(&desk).unwrap();
+        assert_eq!(store.load("session/1").unwrap().unwrap(), b"plain words");
+        store.save(record("other words")).unwrap();
+        drop(store);
         let bytes = std::fs::read(&file).unwrap();
         assert!(!bytes.windows(5).any(|window| window == b"words"));
         assert_eq!(seals.open(&desk).unwrap().load("session/1").unwrap().unwrap(), b"other words");

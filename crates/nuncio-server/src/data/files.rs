@@ -52,7 +52,7 @@ impl PrivateFiles {
         let mut file = private().create(true).truncate(true).open(&fresh).map_err(failed)?;
         file.write_all(bytes).and_then(|()| file.sync_all()).map_err(failed)?;
         fs::rename(&fresh, &path).map_err(failed)?;
-        // A folder that was just made is an entry of the one above, up to the data directory.
+        // A new folder is an entry of its parent, so the parents are synced too, up to the data directory.
         for folder in folder.ancestors().take_while(|folder| folder.starts_with(&self.path)) {
             File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
         }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_move_is_resumed() {
+    fn interrupted_move_of_the_hotel_database_is_resumed() {
         let data = tempfile::tempdir().unwrap();
         let state = data.path().join("programs/a");
         fs::create_dir_all(&state).unwrap();

@@ -19,7 +19,7 @@ pub(super) struct DidBase {
 }
 
 impl DidBase {
-    /// Parses a public address; the error says why no DID can be made of it.
+    /// Parses a public URL; the error says why no DID can be made of it.
     pub(super) fn at(base: &str) -> Result<Self, String> {
         let base = base.trim_end_matches('/');
         let url = Url::parse(base).map_err(|fault| format!("the public address {base:?} is none: {fault}"))?;
@@ -37,7 +37,7 @@ impl DidBase {
                 "the documents of DIDs lie at fixed places of a domain, and the public address {base} has a path; give a whole domain with --public-url"
             ));
         }
-        // DIDs are resolved over https, so only its own port goes without saying.
+        // DIDs are resolved over https, so only port 443 is left out of the DID.
         let port = if url.scheme() == "https" { url.port() } else { url.port_or_known_default() };
         let service =
             Did::new(host, port, &[]).map_err(|fault| format!("the public address {base} makes no DID: {fault}"))?;
@@ -52,11 +52,11 @@ impl DidBase {
     pub(super) fn agent(&self, name: &AgentName, key: &SigningKey) -> Did {
         let (host, port) = (self.service.host(), self.service.port());
         Did::for_key(host, port, &["agents", name.as_str()], key)
-            .expect("a home's host, an agent's name and a fingerprint make a DID")
+            .expect("a valid host, an agent's name and a fingerprint make a DID")
     }
 
-    /// Whether a DID is of this host and port, however it writes the port.
-    pub(super) fn is_of(&self, did: &Did) -> bool {
+    /// Whether a DID has this host and port, with or without the default port.
+    pub(super) fn contains(&self, did: &Did) -> bool {
         let port = |did: &Did| did.port().unwrap_or(443);
         did.host() == self.service.host() && port(did) == port(&self.service)
     }
@@ -69,7 +69,7 @@ pub(crate) enum AddressSource {
     ByListening,
 }
 
-/// The address that the DIDs on disk were made for.
+/// The public URL that the DIDs on disk were made for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RecordedBase {
@@ -78,27 +78,27 @@ pub(super) struct RecordedBase {
 }
 
 impl RecordedBase {
-    /// Reads the recorded address; none before the first DID.
+    /// Reads the recorded URL; `None` before the first DID.
     pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, StartError> {
         let Some(bytes) = files.read(FILE)? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|fault| files.broken(FILE, &fault.to_string()))
     }
 
     pub(super) fn write(&self, files: &PrivateFiles) -> Result<(), StartError> {
-        files.write(FILE, &serde_json::to_vec(self).expect("a home is JSON"))
+        files.write(FILE, &serde_json::to_vec(self).expect("a recorded base is JSON"))
     }
 
-    /// Whether the DIDs may follow to another address without the operator: no operator chose either address, and both
-    /// are on this machine.
-    pub(super) fn may_follow(&self, home: &DidBase, chosen: AddressSource) -> bool {
-        let local = |home: &DidBase| home.service.host() == "localhost";
-        let nobody_chose = self.chosen == AddressSource::ByListening && chosen == AddressSource::ByListening;
-        nobody_chose && local(home) && DidBase::at(&self.base).is_ok_and(|from| local(&from))
+    /// Whether the DIDs may be moved to another URL without the operator: no operator chose either URL, and both are on
+    /// this machine.
+    pub(super) fn may_follow(&self, did_base: &DidBase, chosen: AddressSource) -> bool {
+        let local = |did_base: &DidBase| did_base.service.host() == "localhost";
+        let is_default = self.chosen == AddressSource::ByListening && chosen == AddressSource::ByListening;
+        is_default && local(did_base) && DidBase::at(&self.base).is_ok_and(|from| local(&from))
     }
 }
 
-/// The error of a start at another address than before.
-pub(super) fn moved(from: &str, to: &str) -> StartError {
+/// The error of a start with another public URL than before.
+pub(super) fn url_changed(from: &str, to: &str) -> StartError {
     let message = format!(
         "the DIDs here were made for {from}, and under {to} nobody could resolve them; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"
     );
@@ -128,8 +128,8 @@ mod tests {
             ("", "is none"),
             ("https://a_b.example", "makes no DID"),
         ] {
-            let told = DidBase::at(base).unwrap_err();
-            assert!(told.contains(why), "{base}: {told}");
+            let error = DidBase::at(base).unwrap_err();
+            assert!(error.contains(why), "{base}: {error}");
         }
     }
 
@@ -148,14 +148,14 @@ mod tests {
 
     #[test]
     fn omitted_default_port_equals_the_written_one() {
-        let home = DidBase::at("https://a.example").unwrap();
-        for (did, ours) in [
+        let did_base = DidBase::at("https://a.example").unwrap();
+        for (did, expected) in [
             ("did:wba:a.example", true),
             ("did:wba:a.example%3A443:x", true),
             ("did:wba:a.example%3A8443", false),
             ("did:wba:b.a.example", false),
         ] {
-            assert_eq!(home.is_of(&Did::parse(did).unwrap()), ours, "{did}");
+            assert_eq!(did_base.contains(&Did::parse(did).unwrap()), expected, "{did}");
         }
     }
 }

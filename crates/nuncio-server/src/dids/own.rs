@@ -36,18 +36,18 @@ impl DidSubject {
         }
     }
 
-    fn did(&self, home: &DidBase, key: &SigningKey) -> Did {
+    fn did(&self, did_base: &DidBase, key: &SigningKey) -> Did {
         match self {
-            Self::Service => home.service().clone(),
-            Self::Agent(name) => home.agent(name, key),
+            Self::Service => did_base.service().clone(),
+            Self::Agent(name) => did_base.agent(name, key),
         }
     }
 
-    fn services(&self, home: &DidBase, did: &Did) -> Vec<Service> {
-        let base = &home.base;
-        let messages = Service::messages(did, format!("{base}/anp"), home.service(), PROFILES, SECURITY_PROFILES);
+    fn services(&self, did_base: &DidBase, did: &Did) -> Vec<Service> {
+        let base = &did_base.base;
+        let messages = Service::messages(did, format!("{base}/anp"), did_base.service(), PROFILES, SECURITY_PROFILES);
         match self {
-            // What describes the service is its directory.
+            // The description of the service is its directory of agents.
             Self::Service => {
                 vec![Service::agent_description(did, format!("{base}{}", nuncio_anp::directory::DESCRIPTION)), messages]
             }
@@ -84,20 +84,20 @@ pub(super) struct PublishedDocument {
 }
 
 impl OwnDid {
-    fn new(subject: &DidSubject, home: &DidBase, key: SigningKey, since: Timestamp) -> Self {
-        let did = subject.did(home, &key);
+    fn new(subject: &DidSubject, did_base: &DidBase, key: SigningKey, since: Timestamp) -> Self {
+        let did = subject.did(did_base, &key);
         let mut document = NewDocument::new(&did, since);
-        document.services = subject.services(home, &did);
+        document.services = subject.services(did_base, &did);
         let document = document.sign(&key);
-        let published =
-            PublishedDocument::new(&did, document, since).expect("a document that we sign is its DID's own");
+        let published = PublishedDocument::new(&did, document, since)
+            .expect("a document signed with the key of its DID is valid for it");
         Self { key_id: did.url(KEY_FRAGMENT), key, since, published }
     }
 
-    fn fresh(subject: &DidSubject, home: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
+    fn fresh(subject: &DidSubject, did_base: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
         let mut seed = [0; 32];
         entropy.fill(&mut seed);
-        Self::new(subject, home, SigningKey::from_seed(&seed), now)
+        Self::new(subject, did_base, SigningKey::from_seed(&seed), now)
     }
 
     #[must_use]
@@ -142,7 +142,7 @@ impl PublishedDocument {
 
 /// All DIDs of one subject.
 #[derive(Debug, Clone)]
-pub(super) struct KeyHistory {
+pub(super) struct DidHistory {
     pub(super) base: String,
     pub(super) current: Arc<OwnDid>,
     /// Documents of retired DIDs, oldest first. Their keys are deleted.
@@ -151,38 +151,44 @@ pub(super) struct KeyHistory {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct KeyHistoryRecord {
+struct DidHistoryRecord {
     base: String,
     since: Timestamp,
     key: String,
     retired: Vec<Value>,
 }
 
-impl KeyHistory {
-    pub(super) fn begin(subject: &DidSubject, home: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
-        let current = Arc::new(OwnDid::fresh(subject, home, entropy, now));
-        Self { base: home.base.clone(), current, retired: Vec::new() }
+impl DidHistory {
+    pub(super) fn begin(subject: &DidSubject, did_base: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
+        let current = Arc::new(OwnDid::fresh(subject, did_base, entropy, now));
+        Self { base: did_base.base.clone(), current, retired: Vec::new() }
     }
 
     /// Rotates to a new key. If that changes the DID, the old one is retired.
-    pub(super) fn rotate(&self, subject: &DidSubject, home: &DidBase, entropy: &dyn Entropy, now: Timestamp) -> Self {
-        let next = OwnDid::fresh(subject, home, entropy, now);
+    pub(super) fn rotate(
+        &self,
+        subject: &DidSubject,
+        did_base: &DidBase,
+        entropy: &dyn Entropy,
+        now: Timestamp,
+    ) -> Self {
+        let next = OwnDid::fresh(subject, did_base, entropy, now);
         let (old, mut retired) = (&self.current, self.retired.clone());
         if old.did() != next.did() {
             let mut last = NewDocument::new(old.did(), now);
             last.successor = Some(next.did());
             let last = PublishedDocument::new(old.did(), last.sign(&old.key), now);
-            retired.push(last.expect("a document that we sign is its DID's own"));
+            retired.push(last.expect("a document signed with the key of its DID is valid for it"));
         }
-        // Moving back to a bare domain makes its DID current again.
+        // A move back to an earlier domain makes the service's DID there current again.
         retired.retain(|old| old.bound.did() != next.did());
-        Self { base: home.base.clone(), current: Arc::new(next), retired }
+        Self { base: did_base.base.clone(), current: Arc::new(next), retired }
     }
 
-    pub(super) fn follow(&self, subject: &DidSubject, home: &DidBase) -> Self {
+    pub(super) fn follow(&self, subject: &DidSubject, did_base: &DidBase) -> Self {
         let OwnDid { key, since, .. } = &*self.current;
-        let current = Arc::new(OwnDid::new(subject, home, key.clone(), *since));
-        Self { base: home.base.clone(), current, retired: self.retired.clone() }
+        let current = Arc::new(OwnDid::new(subject, did_base, key.clone(), *since));
+        Self { base: did_base.base.clone(), current, retired: self.retired.clone() }
     }
 
     /// Reads a key history, independent of the address it was made for.
@@ -190,24 +196,24 @@ impl KeyHistory {
         let file = subject.file();
         let Some(bytes) = files.read(&file)? else { return Ok(None) };
         let broken = |why: &str| files.broken(&file, &format!("it is damaged: {why}"));
-        // What a parser says about the text could show some of the key.
-        let record: KeyHistoryRecord =
+        // The parser's message could contain parts of the key, so only the line number is reported.
+        let record: DidHistoryRecord =
             serde_json::from_slice(&bytes).map_err(|fault| broken(&format!("line {} is wrong", fault.line())))?;
         let key = SigningKey::from_pem(&record.key).map_err(|fault| broken(&fault.to_string()))?;
-        let home = DidBase::at(&record.base).map_err(|why| broken(&why))?;
+        let did_base = DidBase::at(&record.base).map_err(|why| broken(&why))?;
         let old = |document: Value| {
             let did = document["id"].as_str().and_then(|id| Did::parse(id).ok()).ok_or("an old document has no DID")?;
             PublishedDocument::new(&did, document, now)
         };
         let retired = record.retired.into_iter().map(old).collect::<Result<_, String>>().map_err(|why| broken(&why))?;
-        let current = Arc::new(OwnDid::new(subject, &home, key, record.since));
-        Ok(Some(Self { base: home.base, current, retired }))
+        let current = Arc::new(OwnDid::new(subject, &did_base, key, record.since));
+        Ok(Some(Self { base: did_base.base, current, retired }))
     }
 
     pub(super) fn write(&self, subject: &DidSubject, files: &PrivateFiles) -> Result<(), StartError> {
         let OwnDid { key, since, .. } = &*self.current;
         let retired = self.retired.iter().map(|old| Value::Object(old.bound.document().whole().clone())).collect();
-        let record = KeyHistoryRecord { base: self.base.clone(), since: *since, key: key.to_pem(), retired };
+        let record = DidHistoryRecord { base: self.base.clone(), since: *since, key: key.to_pem(), retired };
         files.write(&subject.file(), &serde_json::to_vec_pretty(&record).expect("a record is JSON"))
     }
 }

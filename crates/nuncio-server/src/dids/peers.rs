@@ -23,7 +23,7 @@ impl AgentSigners for Dids {
 /// A signer with the key file of an agent in a data directory, for commands of its owner. Works whether a server runs
 /// or not, and changes nothing.
 pub fn signer_of(data: &Path, agent: &AgentName, clock: Arc<dyn Clock>) -> Result<Arc<dyn RequestSigner>, StartError> {
-    let dids = Dids::left(DataDir::files_of(data)?, clock)?;
+    let dids = Dids::open_offline(DataDir::files_of(data)?, clock)?;
     let none = || dids.unavailable(&DidSubject::Agent(agent.clone()));
     Ok(AgentSigners::signer(&dids, agent).ok_or_else(none)?)
 }

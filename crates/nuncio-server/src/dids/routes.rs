@@ -1,5 +1,5 @@
 //! `/.well-known/did.json`, `/agents/{name}/did.json`, `/agents/{name}/{fingerprint}/did.json` (ANP-03 §2.4):
-//! our DID documents, for anyone.
+//! the public DID documents of this server.
 
 use ::http::header;
 use axum::Router;
@@ -12,7 +12,7 @@ use nuncio_engine::{Engine, EngineError};
 use nuncio_http::CacheableDocument;
 use nuncio_identity::Did;
 
-use super::{DidSubject, Dids, KeyHistory};
+use super::{DidHistory, DidSubject, Dids};
 
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");
 
@@ -44,10 +44,10 @@ fn table() -> Vec<(&'static str, MethodRouter<DidDocumentRoutes>)> {
 async fn service(State(published): State<DidDocumentRoutes>, request: Request) -> Response {
     let line = published.key_history(&DidSubject::Service);
     let found = line.map(|line| {
-        // A domain we moved from may still lead here; whoever asks there means the DID of before.
+        // The former domain of this server may still lead here; a request there is for the former DID.
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let authority = host.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str));
-        let old = line.retired.iter().find(|old| authority.is_some_and(|named| is_at(old.bound.did(), named)));
+        let old = line.retired.iter().find(|old| authority.is_some_and(|authority| is_at(old.bound.did(), authority)));
         old.unwrap_or(line.current.published()).document.clone()
     });
     published.answer(found, &request)
@@ -66,7 +66,7 @@ async fn agent_by_fingerprint(
     let ends = |did: &Did| did.segments().last() == Some(fingerprint.as_str());
     let found = published.agent_line(&name).and_then(|line| {
         let current = Some(line.current.published()).filter(|own| ends(own.bound.did()) && published.serves(&name));
-        // What is out of use stays so, also when the agent is gone.
+        // A retired DID stays deactivated, also after its agent was removed.
         let found = current.or_else(|| line.retired.iter().rev().find(|old| ends(old.bound.did())));
         found.map(|found| found.document.clone())
     });
@@ -74,11 +74,11 @@ async fn agent_by_fingerprint(
 }
 
 impl DidDocumentRoutes {
-    fn key_history(&self, subject: &DidSubject) -> Option<KeyHistory> {
+    fn key_history(&self, subject: &DidSubject) -> Option<DidHistory> {
         self.dids.why_none().is_none().then(|| self.dids.key_history(subject)).flatten()
     }
 
-    fn agent_line(&self, name: &str) -> Option<KeyHistory> {
+    fn agent_line(&self, name: &str) -> Option<DidHistory> {
         self.key_history(&DidSubject::Agent(AgentName::parse(name).ok()?))
     }
 
@@ -95,7 +95,7 @@ impl DidDocumentRoutes {
     }
 }
 
-/// Whether the document of a DID is served at that host and port.
+/// Whether the document of a DID belongs to this host and port.
 fn is_at(did: &Did, authority: &str) -> bool {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) => (host, port.parse().ok()),

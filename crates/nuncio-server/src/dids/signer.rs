@@ -14,8 +14,8 @@ use nuncio_identity::http_signature::{self, SignatureParameters};
 
 use super::OwnDid;
 
-/// How long a request signature is valid.
-const LIFETIME: Duration = Duration::from_secs(300);
+/// Validity of a request signature.
+const SIGNATURE_LIFETIME: Duration = Duration::from_secs(300);
 /// Header fields that signing sets; existing ones are replaced.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
 
@@ -41,7 +41,7 @@ impl DidSigner {
     /// An existing signature is replaced, so that a request can be signed again.
     pub fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>) -> Result<(), EngineError> {
         outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
-        // What is sent is the address without its fragment.
+        // The request target has no fragment.
         let mut target = outgoing.url.clone();
         target.set_fragment(None);
         let made = random_name(&*self.entropy, "");
@@ -49,7 +49,7 @@ impl DidSigner {
         let options = SignatureParameters {
             key_id: self.own.key_id(),
             created: now,
-            expires: Some(now.after(LIFETIME)),
+            expires: Some(now.after(SIGNATURE_LIFETIME)),
             nonce: nonce.unwrap_or(&made),
         };
         let request = SignedRequest {

@@ -13,9 +13,9 @@ use serde_json::Value;
 
 /// Published information files by agent and file name.
 #[derive(Debug, Default)]
-pub(crate) struct Files(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
+pub(crate) struct InformationFiles(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
 
-impl Files {
+impl InformationFiles {
     /// Reads the published files of an agent from the folder of its agent file.
     pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
         let host = Host::new(base);

@@ -7,17 +7,17 @@ use std::sync::{Mutex, PoisonError};
 
 use ::http::{HeaderMap, HeaderName};
 use axum::extract::Request;
+use nuncio_auth::is_forwarded;
 pub(crate) use nuncio_http::ClientAddress;
 use nuncio_http::network::Network;
 
-use super::Shared;
-use super::identity::is_forwarded;
+use super::MiddlewareState;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// How many unlisted proxies are reported; anyone can send the header, so the log must not grow with it.
+/// Number of unlisted proxies that are logged; anyone can send the header, so the log must not grow with it.
 const MAX_REPORTED: usize = 32;
 
-/// The other end of a connection. The listener puts it into each request.
+/// Remote address of a connection. The listener adds it to each request as an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeerAddress(pub(crate) IpAddr);
 
@@ -38,7 +38,7 @@ impl TrustedProxies {
     }
 
     /// The caller's address. Each proxy appends the address it was reached from, so the list is read from its end: the
-    /// first entry that is no trusted proxy is the caller. What stands before it was written by the caller.
+    /// first entry that is no trusted proxy is the caller. The entries before it may be forged by the caller.
     fn resolve(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
         if !self.contains(peer) {
             self.report_unlisted(peer, headers);
@@ -47,7 +47,7 @@ impl TrustedProxies {
         let mut caller = peer;
         let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
         for entry in lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(',')) {
-            // An entry that names no address hides what stands before it.
+            // Entries before an invalid one cannot be trusted.
             let Some(address) = read_address(entry.trim()) else { break };
             caller = address;
             if !self.contains(address) {
@@ -72,8 +72,8 @@ impl TrustedProxies {
     }
 }
 
-/// Puts the client's address into a request that came over a listener.
-pub(super) fn insert(shared: &Shared, request: &mut Request) {
+/// Adds the client's address to a request that came over a listener.
+pub(super) fn insert(shared: &MiddlewareState, request: &mut Request) {
     if let Some(&PeerAddress(peer)) = request.extensions().get() {
         let address = shared.proxies.resolve(peer, request.headers());
         request.extensions_mut().insert(address);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn rightmost_untrusted_entry_is_the_caller() {
+    fn rightmost_forwarded_address_that_is_not_a_trusted_proxy_is_the_caller() {
         for (peer, lines, expected) in [
             ("10.0.0.1", &["203.0.113.9"][..], "203.0.113.9"),
             ("::1", &["203.0.113.9"], "203.0.113.9"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn header_of_an_unlisted_peer_is_ignored() {
+    fn forwarded_for_header_of_an_unlisted_proxy_is_ignored() {
         assert_eq!(caller("203.0.113.9", &["127.0.0.1"]), "203.0.113.9");
         assert_eq!(caller("127.0.0.1", &["10.0.0.1"]), "127.0.0.1");
     }

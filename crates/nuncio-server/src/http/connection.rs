@@ -1,5 +1,5 @@
-//! What a request means for its connection: a known caller ends the limits for unidentified ones, and a connection
-//! beyond the limit serves probes and operators alone.
+//! Limits of connections, applied to each request: an identified caller lifts the limits for unidentified ones, and a
+//! connection beyond the total limit serves only probes and operators.
 
 use std::sync::Arc;
 
@@ -10,22 +10,21 @@ use nuncio_core::Code;
 use nuncio_engine::EngineError;
 use nuncio_http::known_caller;
 
-use super::Shared;
+use super::MiddlewareState;
 use crate::listen::OpenConnection;
 
-/// How many requests one connection may have in progress before a caller was identified on it. Only HTTP/2 can have
-/// more than one.
+/// Concurrent requests on a connection without an identified caller. Only HTTP/2 can have more than one.
 const MAX_UNIDENTIFIED_REQUESTS: usize = 64;
-/// How many seconds a refused caller waits.
+/// Value of `Retry-After` in a refusal, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
-/// Whether the request asks if the server lives or works. Such a request is never limited.
+/// Whether the request is a liveness or readiness probe, which is never limited.
 pub(super) fn is_probe(request: &Request) -> bool {
     matches!(request.uri().path(), "/healthz" | "/readyz")
 }
 
-/// Marks the connection of a known caller; the answer where the connection may not carry the request.
-pub(super) fn refusal(shared: &Shared, request: &Request) -> Option<Response> {
+/// Marks the connection of an identified caller. Returns the refusal if the connection may not carry the request.
+pub(super) fn refusal(shared: &MiddlewareState, request: &Request) -> Option<Response> {
     let open = request.extensions().get::<Arc<OpenConnection>>()?;
     let is_known = known_caller(request.extensions()).is_some();
     let message = if open.is_reserved {

@@ -1,22 +1,22 @@
-//! Pages on other origins. A server that asks for keys is open to all of them, since a browser cannot
-//! send a key by itself. A server that is open to `local` is closed to them, also where keys exist, or any
-//! page in the same browser could drive it; only origins the operator listed may.
+//! Requests from pages of other origins. A server that asks for keys accepts them, since a browser does not send a key by
+//! itself. A server that is open to `local` refuses them, even if keys exist, because otherwise any page in a local
+//! browser could use it; only the origins that the operator listed are accepted.
 
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use nuncio_auth::{NetworkExposure, is_forwarded};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
 use nuncio_http::pages::sender::{RequestSender, sender};
 
-use super::Shared;
-use super::identity::is_forwarded;
-use crate::serve::Exposure;
+use super::MiddlewareState;
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS");
-const HEADERS: HeaderValue =
+const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS");
+const ALLOWED_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id, x-request-id");
-const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, x-request-id, www-authenticate, link, etag");
+const EXPOSED_HEADERS: HeaderValue =
+    HeaderValue::from_static("retry-after, x-request-id, www-authenticate, link, etag");
 
 #[derive(Debug)]
 pub(super) struct AllowedOrigins {
@@ -35,19 +35,19 @@ impl AllowedOrigins {
 
 /// The cross-origin decision on one request, and the CORS headers of its response.
 pub(super) struct OriginCheck {
-    from_a_page: bool,
+    has_origin: bool,
     allowed: Result<Option<HeaderValue>, EngineError>,
 }
 
 impl OriginCheck {
-    pub(super) fn of(shared: &Shared, request: &Request) -> Self {
-        let needs_key = shared.exposure.asks_for_keys(shared.engine.access().has_keys());
+    pub(super) fn of(shared: &MiddlewareState, request: &Request) -> Self {
+        let needs_key = shared.auth.exposure.asks_for_keys(shared.engine.access().has_keys());
         let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(shared, request) };
-        Self { from_a_page: request.headers().contains_key(header::ORIGIN), allowed }
+        Self { has_origin: request.headers().contains_key(header::ORIGIN), allowed }
     }
 
-    /// The response made here: a refusal, or the answer to a preflight.
-    pub(super) fn refusal(&self, shared: &Shared, request: &Request) -> Option<Response> {
+    /// The response to a refused request or to a preflight.
+    pub(super) fn refusal(&self, shared: &MiddlewareState, request: &Request) -> Option<Response> {
         match &self.allowed {
             Err(error) => Some(shared.refuse(request.uri().path(), error)),
             Ok(_) if is_preflight(request) => Some(preflight(request.headers())),
@@ -56,29 +56,29 @@ impl OriginCheck {
     }
 
     pub(super) fn add_cors_headers(self, response: &mut Response) {
-        if !self.from_a_page {
+        if !self.has_origin {
             return;
         }
         let headers = response.headers_mut();
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         if let Ok(Some(allowed)) = self.allowed {
             headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
         }
     }
 }
 
 /// Decides whether a request may use a server that is open without keys. Returns the origin for the CORS header,
 /// if one is needed.
-fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, EngineError> {
+fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderValue>, EngineError> {
     let host = host(request);
-    // A page can make its own name point here; then the Host it sends is that name. What came through a proxy has the
-    // proxy's name, and never counts as local.
+    // A page can let its own domain resolve to this machine (DNS rebinding); the `Host` header then has that domain.
+    // Requests through a proxy have the proxy's name and never count as local.
     let is_forwarded = is_forwarded(request.headers());
-    let is_local_only = matches!(shared.exposure, Exposure::Loopback | Exposure::OpenLoopback);
+    let is_local_only = matches!(shared.auth.exposure, NetworkExposure::Loopback | NetworkExposure::OpenLoopback);
     if is_local_only && !is_forwarded && !host.is_some_and(is_loopback_name) {
-        let way_out = way_out(shared.exposure);
-        let message = format!("this server is open to this machine only: use http://localhost, or {way_out}");
+        let advice = advice(shared.auth.exposure);
+        let message = format!("this server is open to this machine only: use http://localhost, or {advice}");
         return Err(EngineError::new(Code::HostRefused, message));
     }
     let origin = request.headers().get(header::ORIGIN);
@@ -87,42 +87,42 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, Engi
     }
     match sender(request.headers(), host) {
         RequestSender::OwnPage | RequestSender::NoBrowser => Ok(None),
-        // A link to a page or a public document runs nothing.
+        // Opening a page or a public document changes nothing.
         RequestSender::OtherSite if is_navigation(shared, request) => Ok(None),
-        RequestSender::OtherSite => Err(cross_origin(shared.exposure)),
+        RequestSender::OtherSite => Err(cross_origin(shared.auth.exposure)),
     }
 }
 
-fn cross_origin(exposure: Exposure) -> EngineError {
-    let way_out = way_out(exposure);
+fn cross_origin(exposure: NetworkExposure) -> EngineError {
+    let advice = advice(exposure);
     let message = format!(
-        "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {way_out}"
+        "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {advice}"
     );
     EngineError::new(Code::CrossOriginRefused, message)
 }
 
 /// Advice on how to make the server require a credential.
-fn way_out(exposure: Exposure) -> &'static str {
+fn advice(exposure: NetworkExposure) -> &'static str {
     match exposure {
-        Exposure::OpenLoopback => {
+        NetworkExposure::OpenLoopback => {
             "take `loopback = \"open\"` below [access] out of nuncio.toml, so that every request needs a key"
         }
-        Exposure::Open => "start without --open, so that every request needs a key",
-        Exposure::Loopback | Exposure::Network => "make a key with `nuncio key create`",
+        NetworkExposure::Open => "start without --open, so that every request needs a key",
+        NetworkExposure::Loopback | NetworkExposure::Network => "make a key with `nuncio key create`",
     }
 }
 
-/// Whether a person follows a link to something that does not act.
-fn is_navigation(shared: &Shared, request: &Request) -> bool {
+/// Whether the request follows a link to a page or document, which changes nothing.
+fn is_navigation(shared: &MiddlewareState, request: &Request) -> bool {
     let (method, path) = (request.method(), request.uri().path());
     let mode = request.headers().get("sec-fetch-mode");
-    mode.is_some_and(|mode| mode == "navigate") && shared.rules(path).may_be_navigated_to(method, path)
+    mode.is_some_and(|mode| mode == "navigate") && shared.owners.owner(path).rules.may_be_navigated_to(method, path)
 }
 
 pub(super) fn host(request: &Request) -> Option<&str> {
     // HTTP/2 has it in the address instead of a header.
-    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    named.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str))
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    host.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str))
 }
 
 pub(super) fn is_loopback_name(host: &str) -> bool {
@@ -141,12 +141,12 @@ fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-fn preflight(asked: &HeaderMap) -> Response {
+fn preflight(request: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
-    // `*` would not cover Authorization, so what is asked for is named.
-    let names = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned().unwrap_or(HEADERS);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+    // `*` would not cover Authorization, so the requested headers are named.
+    let names = request.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned().unwrap_or(ALLOWED_HEADERS);
     headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names);
     headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response

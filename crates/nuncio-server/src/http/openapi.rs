@@ -1,4 +1,4 @@
-//! The OpenAPI document: our own part, and that of each front.
+//! The OpenAPI document: the server's own part, and the part of each front.
 
 use bytes::Bytes;
 use nuncio_http::front::Front;
@@ -8,11 +8,11 @@ use crate::dids;
 use crate::fronts::fronts;
 
 /// Paths of the server itself and shared components.
-const OWN: &str = include_str!("openapi.json");
+const SERVER_OPENAPI: &str = include_str!("openapi.json");
 
-/// The whole document, as it is sent.
+/// The complete document as JSON text.
 pub(super) fn document() -> Bytes {
-    let mut document = read(OWN);
+    let mut document = read(SERVER_OPENAPI);
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     for part in fronts().map(Front::openapi) {
         add(&mut document, part.prefix, part.paths, &part.components);

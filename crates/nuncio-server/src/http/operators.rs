@@ -1,5 +1,4 @@
-//! Routes for operators and their machines: liveness, readiness,
-//! how much it does, and what it serves.
+//! Routes for operators and their tools: probes, metrics, the OpenAPI document and public keys.
 
 use std::sync::Arc;
 
@@ -8,12 +7,12 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
+use nuncio_auth::Issuers;
 use nuncio_core::Code;
 use nuncio_engine::access::key_expired;
-use nuncio_engine::{Engine, EngineError, Identity};
+use nuncio_engine::{CallerIdentity, Engine, EngineError};
 
 use super::resource;
-use crate::auth::Issuers;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
 #[derive(Clone)]
@@ -23,14 +22,14 @@ pub(super) struct OperatorRoutes {
     pub(super) metrics: Arc<Metrics>,
     /// Whether anyone may read the metrics.
     pub(super) metrics_open: bool,
-    /// The OpenAPI document, as it is sent.
+    /// The OpenAPI document as JSON text.
     pub(super) openapi: Bytes,
     pub(super) base: Arc<str>,
-    /// The keys that check what we sign, as they are sent.
+    /// The JWK set of the keys that this server signs with, as JSON text.
     pub(super) jwks: Bytes,
 }
 
-/// The routes, as data: the OpenAPI document is held against it.
+/// The routes as data; a test compares them with the OpenAPI document.
 pub(super) fn table() -> Vec<(&'static str, MethodRouter<OperatorRoutes>)> {
     vec![
         ("/healthz", get(healthz)),
@@ -42,7 +41,7 @@ pub(super) fn table() -> Vec<(&'static str, MethodRouter<OperatorRoutes>)> {
     ]
 }
 
-/// The keys that check what this server signs.
+/// The public keys of the signatures that this server makes.
 async fn jwks(State(operators): State<OperatorRoutes>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"))], operators.jwks).into_response()
 }
@@ -51,7 +50,7 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The process can do its work: the store can be read and written, and the process is not stopping.
+/// Readiness: the store can be read and written, and the process is not stopping.
 async fn readyz(State(operators): State<OperatorRoutes>) -> Response {
     if operators.engine.is_closing() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
@@ -65,13 +64,13 @@ async fn readyz(State(operators): State<OperatorRoutes>) -> Response {
     }
 }
 
-/// Numbers for Prometheus. They name agents and tools and tell how busy the server is, so strangers
-/// do not get them unless the operator says so.
+/// Metrics for Prometheus. They name agents and tools and show the load of the server, so they need an operator's key
+/// unless the settings open them.
 async fn metrics(State(operators): State<OperatorRoutes>, request: Request) -> Response {
-    let identity = request.extensions().get::<Identity>();
+    let identity = request.extensions().get::<CallerIdentity>();
     let may_read =
-        matches!(identity, Some(Identity::Known(caller)) if operators.engine.access().may_read_metrics(caller));
-    if let Some(Identity::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
+        matches!(identity, Some(CallerIdentity::Known(caller)) if operators.engine.access().may_read_metrics(caller));
+    if let Some(CallerIdentity::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
         return nuncio_aap::refuse(&key_expired(*at));
     }
     if !may_read && !operators.metrics_open {
@@ -83,7 +82,6 @@ async fn metrics(State(operators): State<OperatorRoutes>, request: Request) -> R
     ([(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))], text).into_response()
 }
 
-/// Everything served, for tools that read OpenAPI.
 async fn openapi(State(operators): State<OperatorRoutes>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], operators.openapi).into_response()
 }

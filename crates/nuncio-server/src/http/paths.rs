@@ -1,14 +1,15 @@
-//! Which front a path belongs to, and so which credentials count there and how errors are worded.
+//! The front that each path belongs to, which decides which credentials count there and how errors are worded.
 
 use std::cmp::Reverse;
 
 use nuncio_aap::server::AapFront;
-use nuncio_http::front::{Front, PathRules, SignatureRule};
+use nuncio_auth::PathOwner;
+use nuncio_http::front::{PathRules, SignatureRule};
 
 use crate::fronts::fronts;
 
 /// Paths of the server itself.
-const OWN: &[PathRules] = &[
+const SERVER_PATHS: &[PathRules] = &[
     probe("/healthz"),
     probe("/readyz"),
     PathRules {
@@ -20,8 +21,8 @@ const OWN: &[PathRules] = &[
     page("/console"),
 ];
 
-/// Documents of the server itself.
-const OTHER: &PathRules = &PathRules::public("");
+/// Rules of all other paths: public documents of the server itself.
+const OTHER_PATHS: &PathRules = &PathRules::public("");
 
 const fn probe(prefix: &'static str) -> PathRules {
     PathRules { serves_local: false, ..PathRules::public(prefix) }
@@ -39,28 +40,21 @@ const fn page(prefix: &'static str) -> PathRules {
 
 /// The rules of all paths with the front that answers there, the longest prefix first: below the path of one front
 /// another may have its own.
-pub(super) struct PathOwners(Vec<(&'static PathRules, &'static dyn Front)>);
+pub(super) struct PathOwners(Vec<PathOwner>);
 
 impl PathOwners {
     pub(super) fn new() -> Self {
-        let own = OWN.iter().map(|rules| (rules, &AapFront as &dyn Front));
-        let of_fronts = fronts().flat_map(|front| front.paths().iter().map(move |rules| (rules, front)));
+        let own = SERVER_PATHS.iter().map(|rules| PathOwner { rules, front: &AapFront });
+        let of_fronts = fronts().flat_map(|front| front.paths().iter().map(move |rules| PathOwner { rules, front }));
         let mut owners: Vec<_> = own.chain(of_fronts).collect();
-        owners.sort_by_key(|(rules, _)| Reverse(rules.prefix.len()));
+        owners.sort_by_key(|owner| Reverse(owner.rules.prefix.len()));
         Self(owners)
     }
 
-    /// Errors on paths of the server itself are worded as in AAP.
-    pub(super) fn front(&self, path: &str) -> &'static dyn Front {
-        self.owner(path).1
-    }
-
-    pub(super) fn rules(&self, path: &str) -> &'static PathRules {
-        self.owner(path).0
-    }
-
-    fn owner(&self, path: &str) -> (&'static PathRules, &'static dyn Front) {
-        self.0.iter().copied().find(|(rules, _)| rules.covers(path)).unwrap_or((OTHER, &AapFront))
+    /// The owner of a path. Errors on paths of the server itself are worded as in AAP.
+    pub(super) fn owner(&self, path: &str) -> PathOwner {
+        let owner = self.0.iter().copied().find(|owner| owner.rules.covers(path));
+        owner.unwrap_or(PathOwner { rules: OTHER_PATHS, front: &AapFront })
     }
 }
 
@@ -74,7 +68,7 @@ mod tests {
     #[test]
     fn public_documents_are_distinguished_from_acting_requests() {
         let owners = PathOwners::new();
-        let is_public = |method: Method, path: &str| owners.rules(path).is_public_document(&method, path);
+        let is_public = |method: Method, path: &str| owners.owner(path).rules.is_public_document(&method, path);
         for path in [
             "/aap/meta",
             "/openapi.json",
@@ -112,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn anp_tokens_count_only_where_descriptions_link() {
+    fn anp_tokens_are_accepted_only_on_paths_that_descriptions_link_to() {
         let owners = PathOwners::new();
-        let takes_anp_tokens = |path: &str| owners.rules(path).tokens.contains(&TokenKind::Did);
+        let takes_anp_tokens = |path: &str| owners.owner(path).rules.tokens.contains(&TokenKind::Did);
         for path in ["/anp", "/agents/desk/rpc", "/agents/desk/information/a.json"] {
             assert!(takes_anp_tokens(path), "{path}");
         }
@@ -125,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_prefix_owns_a_path() {
+    fn path_belongs_to_the_protocol_with_the_longest_matching_prefix() {
         let owners = PathOwners::new();
         for (path, name) in [
             ("/registry/skills", "Skill Sharing"),
@@ -136,7 +130,7 @@ mod tests {
             ("/aapx", "AAP"),
             ("*", "AAP"),
         ] {
-            assert_eq!(owners.front(path).name(), name, "{path}");
+            assert_eq!(owners.owner(path).front.name(), name, "{path}");
         }
     }
 }

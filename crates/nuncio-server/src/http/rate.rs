@@ -1,7 +1,7 @@
-//! How many requests a caller may send. Known callers are counted one by one; of the others each address is (IPv6: each
-//! /64), so that what strangers send uses up nobody's allowance but their own. Someone on this machine is not counted.
-//! An address has one allowance for each way of saying who one is, so that requests without a credential lock out no
-//! caller behind the same address who signs, signs in, enrols or opens a socket.
+//! Rate limits of requests. Identified callers are counted by caller, all others by address (IPv6: by /64), so that
+//! unidentified requests use up only the limit of their own address. Local callers are not counted. An address has a
+//! separate limit for each kind of credential that a route may still check, so that requests without a credential do not
+//! lock out callers behind the same address who sign, sign in, enrol or open a socket.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::http::{HeaderValue, header};
 use axum::extract::Request;
 use axum::response::Response;
+use nuncio_auth::shows_signature;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_core::rate::{KeyedRates, Rate};
 use nuncio_engine::ports::Clock;
-use nuncio_engine::{EngineError, Identity};
+use nuncio_engine::{CallerIdentity, EngineError};
 use nuncio_http::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
 
-use super::Shared;
+use super::MiddlewareState;
 use super::connection::is_probe;
-use super::identity::shows_signature;
 use crate::listen::OpenConnection;
 
 pub(crate) struct RateLimits {
@@ -28,9 +28,9 @@ pub(crate) struct RateLimits {
     per_minute: u32,
     clock: Arc<dyn Clock>,
     callers: KeyedRates<Principal>,
-    /// Anyone can make DIDs; they must not crowd out the callers the operator let in.
+    /// DID callers have their own table: anyone can make DIDs, and they must not evict the callers that the operator admitted.
     dids: KeyedRates<Principal>,
-    unidentified: KeyedRates<Unidentified>,
+    unidentified: KeyedRates<UnidentifiedRequest>,
 }
 
 impl RateLimits {
@@ -56,28 +56,28 @@ impl RateLimits {
 
 /// The rate limit of a request that its headers do not identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Unidentified {
+struct UnidentifiedRequest {
     /// `None` for requests without an address, which share one limit; no listener produces them.
     address: Option<IpAddr>,
-    attempt: Attempt,
+    attempt: LoginAttempt,
 }
 
-/// The credentials that a request may still be identified by.
+/// How a route may still identify the caller of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Attempt {
-    /// In no way, or by its body.
+enum LoginAttempt {
+    /// The request has no credential in its headers; it may have one in its body.
     None,
     /// By a signature over the request.
     Signature,
-    /// By signing in to the console, or by the cookie that was given for it.
+    /// By signing in to the console, or by its session cookie.
     Console,
-    /// By enrolling a device, or by what the device was given for it.
+    /// By enrolling a device, or by the signature of an enrolled device.
     Enrolment,
     /// By the first frame of a socket.
     Socket,
 }
 
-impl Attempt {
+impl LoginAttempt {
     fn of(request: &Request) -> Self {
         let path = request.uri().path();
         let is_below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
@@ -91,7 +91,7 @@ impl Attempt {
     }
 }
 
-/// There were too many requests.
+/// The refusal of a request over the limit.
 #[derive(Debug)]
 struct RateExceeded {
     seconds: u64,
@@ -105,9 +105,9 @@ impl From<RateExceeded> for EngineError {
     }
 }
 
-/// Counts a request, and answers one that is one too many.
-pub(super) fn refusal(shared: &Shared, request: &mut Request) -> Option<Response> {
-    // Whether the server lives must not depend on how much strangers ask of it.
+/// Counts a request. Returns the refusal if it is over the limit.
+pub(super) fn refusal(shared: &MiddlewareState, request: &mut Request) -> Option<Response> {
+    // Probes are answered however many requests there are.
     if is_probe(request) {
         return None;
     }
@@ -115,7 +115,7 @@ pub(super) fn refusal(shared: &Shared, request: &mut Request) -> Option<Response
         Some(caller) => shared.rates.count_caller(caller),
         None => {
             let address = request.extensions().get().map(ClientAddress::counted);
-            let sender = Unidentified { address, attempt: Attempt::of(request) };
+            let sender = UnidentifiedRequest { address, attempt: LoginAttempt::of(request) };
             let counted = shared.rates.take(&shared.rates.unidentified, &sender);
             if counted.is_ok() {
                 let rates = Arc::clone(&shared.rates);
@@ -133,9 +133,8 @@ pub(super) fn refusal(shared: &Shared, request: &mut Request) -> Option<Response
     Some(response)
 }
 
-/// Counts a request for its caller that was counted for its address before the caller was identified, and answers one
-/// that is one too many.
-pub(super) fn refusal_of_identified(shared: &Shared, request: &Request) -> Option<Response> {
+/// Counts a request for its caller after it was counted for its address. Returns the refusal if it is over the limit.
+pub(super) fn refusal_of_identified(shared: &MiddlewareState, request: &Request) -> Option<Response> {
     let caller = known_caller(request.extensions())?;
     let error = report_caller(request.extensions(), caller).err()?;
     Some(shared.refuse(request.uri().path(), &error))
@@ -144,7 +143,7 @@ pub(super) fn refusal_of_identified(shared: &Shared, request: &Request) -> Optio
 /// A request that was counted for its address, until a route identifies the caller.
 struct RequestOfAddress {
     rates: Arc<RateLimits>,
-    sender: Unidentified,
+    sender: UnidentifiedRequest,
     connection: Option<Arc<OpenConnection>>,
     is_reported: AtomicBool,
 }
@@ -162,11 +161,11 @@ impl CallerObserver for RequestOfAddress {
     }
 }
 
-/// Recognises a key of ours in whichever header a skill takes it, so that its holder's limits apply and not those of the
-/// address. Whether the key opens anything is for the route.
-pub(super) fn recognise_key(shared: &Shared, request: &mut Request) {
-    let identity = request.extensions().get::<Identity>();
-    if !matches!(identity, Some(Identity::Missing)) || !shared.engine.access().has_keys() {
+/// Finds an API key in any header that a skill may read it from, so that the limits of its holder apply instead of those
+/// of the address. The route decides whether the key is accepted.
+pub(super) fn recognise_key(shared: &MiddlewareState, request: &mut Request) {
+    let identity = request.extensions().get::<CallerIdentity>();
+    if !matches!(identity, Some(CallerIdentity::Missing)) || !shared.engine.access().has_keys() {
         return;
     }
     let values = request.headers().values().filter_map(|value| value.to_str().ok());

@@ -6,45 +6,43 @@ use std::time::Instant;
 use ::http::{HeaderName, HeaderValue, Method};
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
+use nuncio_http::RequestId;
 use tracing::Span;
 
-use super::Shared;
+use super::MiddlewareState;
 use crate::telemetry;
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
-
-#[derive(Debug, Clone)]
-pub(crate) struct RequestId(pub(crate) String);
 
 pub(super) struct RequestLog {
     id: HeaderValue,
     span: Span,
     method: Method,
     route: Option<MatchedPath>,
-    began: Instant,
+    started: Instant,
 }
 
 impl RequestLog {
-    pub(super) fn open(shared: &Shared, request: &mut Request) -> Self {
-        let sent = request.headers().get(&HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sensible(id));
+    pub(super) fn open(shared: &MiddlewareState, request: &mut Request) -> Self {
+        let sent = request.headers().get(&HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_valid_id(id));
         let id = sent.map_or_else(|| shared.engine.new_request_id(), str::to_owned);
         let method = request.method().clone();
-        // The path is the peer's text: no query, a bounded length, quoted by the logger.
+        // The path comes from the client: it is logged without query, shortened, and quoted by the logger.
         let path = request.uri().path();
         let span = tracing::debug_span!("request", %id, %method, path = path.get(..256).unwrap_or(path));
         telemetry::continue_trace(&span, request.headers());
         let route = request.extensions().get::<MatchedPath>().cloned();
         let value = HeaderValue::from_str(&id).expect("an id is visible ASCII");
         request.extensions_mut().insert(RequestId(id));
-        Self { id: value, span, method, route, began: Instant::now() }
+        Self { id: value, span, method, route, started: Instant::now() }
     }
 
     pub(super) fn span(&self) -> &Span {
         &self.span
     }
 
-    pub(super) fn close(self, shared: &Shared, mut response: Response) -> Response {
-        let (status, took) = (response.status().as_u16(), self.began.elapsed());
+    pub(super) fn close(self, shared: &MiddlewareState, mut response: Response) -> Response {
+        let (status, took) = (response.status().as_u16(), self.started.elapsed());
         self.span.in_scope(|| tracing::debug!(status, ms = took.as_millis(), "answered"));
         shared.metrics.answered(self.route.as_ref().map(MatchedPath::as_str), &self.method, status, took);
         response.headers_mut().insert(HEADER, self.id);
@@ -52,6 +50,6 @@ impl RequestLog {
     }
 }
 
-fn is_sensible(id: &str) -> bool {
+fn is_valid_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
 }

@@ -1,4 +1,4 @@
-//! `GET /.well-known/oauth-protected-resource` (RFC 9728): whose access tokens are taken here.
+//! `GET /.well-known/oauth-protected-resource` (RFC 9728): the issuers whose access tokens are accepted.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::operators::OperatorRoutes;
 
 pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
 
-/// The document, or none where no issuer is trusted.
+/// The metadata of this server as a protected resource; 404 if no issuer is trusted.
 pub(super) async fn describe(State(operators): State<OperatorRoutes>) -> Response {
     let issuers: Vec<_> = operators.issuers.names().collect();
     if issuers.is_empty() {

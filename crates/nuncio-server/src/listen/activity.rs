@@ -1,4 +1,4 @@
-//! Activity of a connection: when its last request ended, and which of its responses are not being read.
+//! ConnectionActivity of a connection: when its last request ended, and which of its responses are not being read.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::connections::OpenConnection;
 
-/// How long a connection may have no request, and a response may stay unread.
+/// Time limits for connections without requests and for unread responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdleLimits {
     /// Time until the next request on a connection without an identified caller.
@@ -25,12 +25,12 @@ pub(crate) struct IdleLimits {
 }
 
 #[derive(Debug)]
-pub(crate) struct Activity {
-    state: Mutex<State>,
+pub(crate) struct ConnectionActivity {
+    state: Mutex<ActivityState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct ActivityState {
     next: u64,
     /// The requests in progress. For HTTP/2, the time since which the client has not read the next piece of the
     /// response. HTTP/1 responses are watched where they are written, see `stream.rs`.
@@ -38,12 +38,12 @@ struct State {
     idle_since: Instant,
 }
 
-impl Activity {
+impl ConnectionActivity {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::new(State { next: 0, requests: BTreeMap::new(), idle_since: Instant::now() }) }
+        Self { state: Mutex::new(ActivityState { next: 0, requests: BTreeMap::new(), idle_since: Instant::now() }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ActivityState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -78,10 +78,10 @@ impl OpenConnection {
     fn due(&self, limits: &IdleLimits) -> Option<Instant> {
         let state = self.activity.lock();
         if state.requests.is_empty() {
-            let known = self.is_identified() || self.is_proxy;
-            return Some(state.idle_since + if known { limits.identified } else { limits.unidentified });
+            let is_trusted = self.is_identified() || self.is_proxy;
+            return Some(state.idle_since + if is_trusted { limits.identified } else { limits.unidentified });
         }
-        // A proxy carries answers of many callers; one who does not read must not end the others'.
+        // A proxy connection carries responses of many callers; one unread response must not end the others.
         let unread = state.requests.values().flatten().min().filter(|_| !self.is_proxy);
         unread.map(|since| *since + limits.unread)
     }
@@ -126,7 +126,7 @@ impl HttpBody for WatchedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        // It is asked for the next piece when there is room for one.
+        // Hyper polls for the next piece when the client has room for it.
         self.request.note_unread(None);
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if matches!(polled, Poll::Ready(Some(Ok(_)))) {

@@ -1,8 +1,8 @@
 //! The open connections: how many there are in all and per address, and which one is closed for a new one.
 //!
-//! A connection is *unidentified* until a request on it had a known caller. At a limit the unidentified connection that
-//! has been open longest is closed and the new one is served, so that connections that say nothing cannot keep out
-//! callers who do. Where every connection belongs to a known caller, a few more are served for probes and operators.
+//! A connection is *unidentified* until the caller of a request on it is identified. At a limit, the unidentified
+//! connection that has been open longest is closed for the new one, so that idle connections cannot keep out callers. If
+//! every connection belongs to an identified caller, a few more are accepted for probes and operators.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nuncio_http::network::counted_address;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::Activity;
+use super::activity::ConnectionActivity;
 
 /// Number of connections that are served beyond the limit, for probes and operators.
-pub(crate) const RESERVED: usize = 32;
+pub(crate) const RESERVED_CONNECTIONS: usize = 32;
 
 /// Limits on the number of connections.
 #[derive(Debug, Clone, Copy)]
@@ -29,11 +29,11 @@ pub(crate) struct ConnectionLimits {
 #[derive(Debug)]
 pub(crate) struct Connections {
     limits: ConnectionLimits,
-    state: Mutex<State>,
+    state: Mutex<ConnectionTable>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConnectionTable {
     next: u64,
     /// Connections that count against the total limit.
     counted: HashSet<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct OpenConnection {
     pub(crate) is_reserved: bool,
     /// Cancelled when the connection must be closed for another.
     pub(crate) closed: CancellationToken,
-    pub(crate) activity: Activity,
+    pub(crate) activity: ConnectionActivity,
     identified: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl Connections {
         Arc::new(Self { limits, state: Mutex::default() })
     }
 
-    /// Counts a new connection, and closes another where there are too many.
+    /// Counts a new connection, and closes another one at a limit.
     pub(crate) fn open(self: &Arc<Self>, peer: IpAddr, is_proxy: bool) -> Arc<OpenConnection> {
         let (address, closed) = (counted_address(peer), CancellationToken::new());
         let mut state = self.lock();
@@ -81,7 +81,7 @@ impl Connections {
         state.next += 1;
         let id = state.next;
         if is_reserved {
-            if state.reserved.len() >= RESERVED
+            if state.reserved.len() >= RESERVED_CONNECTIONS
                 && let Some((_, oldest)) = state.reserved.pop_first()
             {
                 oldest.cancel();
@@ -96,16 +96,16 @@ impl Connections {
         }
         drop(state);
         let connections = Arc::clone(self);
-        let (activity, identified) = (Activity::new(), AtomicBool::new(false));
+        let (activity, identified) = (ConnectionActivity::new(), AtomicBool::new(false));
         Arc::new(OpenConnection { id, connections, peer, is_proxy, is_reserved, closed, activity, identified })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ConnectionTable {
     fn close(&mut self, id: Option<u64>) {
         if let Some(id) = id {
             self.counted.remove(&id);
@@ -128,14 +128,14 @@ impl State {
 }
 
 impl OpenConnection {
-    /// A request on it has a known caller: it is not closed for others any more.
+    /// Marks the connection as one of an identified caller, so that it is not closed for others.
     pub(crate) fn mark_identified(&self) {
         if !self.identified.swap(true, Ordering::Relaxed) {
             self.connections.lock().forget_unidentified(self.id);
         }
     }
 
-    /// Whether a request on it had a known caller.
+    /// Whether the caller of a request on this connection was identified.
     pub(crate) fn is_identified(&self) -> bool {
         self.identified.load(Ordering::Relaxed)
     }
@@ -200,7 +200,7 @@ mod tests {
         let connections = connections(2, 100);
         let (known, proxy) = (connections.open(from(1), false), connections.open(from(2), true));
         known.mark_identified();
-        let reserved: Vec<_> = (0..=RESERVED).map(|_| connections.open(from(3), false)).collect();
+        let reserved: Vec<_> = (0..=RESERVED_CONNECTIONS).map(|_| connections.open(from(3), false)).collect();
         assert!(reserved.iter().all(|connection| connection.is_reserved));
         assert_eq!(are_closed(&reserved).iter().filter(|closed| **closed).count(), 1, "the oldest in the reserve");
         assert!(reserved[0].closed.is_cancelled());

@@ -1,5 +1,5 @@
-//! A connection's bytes: it counts as open until they are dropped, also after a WebSocket took it over, and ends when
-//! the other end does not read.
+//! The byte stream of a connection. The connection counts as open until the stream is dropped, also as a WebSocket, and
+//! ends if the peer does not read.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use super::is_for_unidentified;
 pub(super) struct ConnectionStream {
     stream: RuntimeStream,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// How long the peer may leave a write waiting.
+    /// Time that a write may wait for the peer.
     write_time: Duration,
     /// Timer that runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,

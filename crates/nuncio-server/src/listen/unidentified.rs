@@ -1,6 +1,6 @@
-//! The thread on which connections are served until a caller is identified on them. It has a low priority, so that
-//! a flood of connections, half-sent bodies and anonymous requests takes no time from known callers. A connection whose
-//! caller is identified goes on on the server's main runtime.
+//! The thread that serves connections until a caller is identified on them. It has a low priority, so that a flood of
+//! connections, half-sent bodies and anonymous requests takes no time from identified callers. A connection whose caller
+//! is identified moves to the server's main runtime.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -12,23 +12,23 @@ use hyper::rt::Executor;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::connections::OpenConnection;
-use crate::serve::Exposure;
+use nuncio_auth::NetworkExposure;
 
 thread_local! {
     static IS_FOR_UNIDENTIFIED: Cell<bool> = const { Cell::new(false) };
 }
 
-pub(crate) struct Runtimes {
+pub(crate) struct ServerRuntimes {
     main: Handle,
-    /// None where anyone may call, so that there is nobody to protect from strangers; and once the server has stopped.
+    /// `None` if everyone may call, since there are no identified callers to protect, and after the server has stopped.
     unidentified: Option<Runtime>,
 }
 
-impl Runtimes {
+impl ServerRuntimes {
     /// Starts the thread for unidentified callers. The caller's runtime becomes the main one.
-    pub(crate) fn start(exposure: Exposure) -> std::io::Result<Arc<Self>> {
+    pub(crate) fn start(exposure: NetworkExposure) -> std::io::Result<Arc<Self>> {
         let main = Handle::current();
-        if exposure == Exposure::Open {
+        if exposure == NetworkExposure::Open {
             return Ok(Arc::new(Self { main, unidentified: None }));
         }
         let mut builder = Builder::new_multi_thread();
@@ -58,7 +58,7 @@ impl Runtimes {
     }
 }
 
-impl Drop for Runtimes {
+impl Drop for ServerRuntimes {
     fn drop(&mut self) {
         // A runtime that is dropped waits for its threads, which an asynchronous context must not.
         if let Some(runtime) = self.unidentified.take() {
@@ -83,10 +83,10 @@ pub(super) async fn on_main_if_identified(open: &OpenConnection) {
     .await;
 }
 
-/// Runs the requests of an HTTP/2 connection, each where its caller belongs.
+/// Runs the requests of an HTTP/2 connection on the runtime for their connection.
 #[derive(Clone)]
 pub(super) struct RequestExecutor {
-    pub(super) runtimes: Arc<Runtimes>,
+    pub(super) runtimes: Arc<ServerRuntimes>,
     pub(super) open: Arc<OpenConnection>,
 }
 
@@ -106,14 +106,14 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for RequestExecutor {
 fn lower_priority() {
     /// How much the thread yields to others (0 to 19): about a tenth of their share. At 19 the first request on each
     /// connection would hang on a machine whose cores are all busy, for instance with a language model.
-    const NICE: i32 = 10;
+    const THREAD_NICENESS: i32 = 10;
     // On Linux the priority is a thread's own.
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+    if let Err(error) = rustix::process::setpriority_process(None, THREAD_NICENESS) {
         tracing::debug!(%error, "the priority of a thread for unidentified callers stays");
     }
 }
 
-/// Other systems have no priority of one thread: there a flood costs known callers time, at most that of one thread.
+/// Other systems have no priority per thread: there a flood takes at most the time of one thread from identified callers.
 #[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 fn lower_priority() {}
 
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn connection_moves_to_the_main_runtime_when_its_caller_is_identified() {
-        let runtimes = Runtimes::start(Exposure::Network).unwrap();
+        let runtimes = ServerRuntimes::start(NetworkExposure::Network).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
@@ -147,6 +147,8 @@ mod tests {
             let mut stream = ConnectionStream::new(stream, served, Duration::from_secs(60));
             while stream.read_u8().await.is_ok() {
                 stream.write_u8(u8::from(is_for_unidentified())).await.unwrap();
+                // A next byte that is already there would be answered by the same poll; a connection moves between two.
+                tokio::task::yield_now().await;
             }
         };
         runtimes.spawn_connection(Arc::clone(&open), Box::pin(serve));
@@ -156,14 +158,14 @@ mod tests {
         };
         assert!(ask().await, "served by the thread for unidentified callers");
         open.mark_identified();
-        // The poll that answers this request ends on that thread; the connection moves after it.
+        // The poll that answers this request still runs on that thread; the connection moves after it.
         ask().await;
         assert!(!ask().await, "served by the main runtime");
     }
 
     #[tokio::test]
     async fn handler_of_an_identified_caller_runs_on_the_main_runtime() {
-        let (runtimes, open) = (Runtimes::start(Exposure::Network).unwrap(), open_connection());
+        let (runtimes, open) = (ServerRuntimes::start(NetworkExposure::Network).unwrap(), open_connection());
         let (send, receive) = oneshot::channel();
         let identified = Arc::clone(&open);
         let serve = async move {
@@ -178,7 +180,7 @@ mod tests {
 
     #[tokio::test]
     async fn open_server_has_no_thread_for_unidentified_callers() {
-        let (runtimes, (send, receive)) = (Runtimes::start(Exposure::Open).unwrap(), oneshot::channel());
+        let (runtimes, (send, receive)) = (ServerRuntimes::start(NetworkExposure::Open).unwrap(), oneshot::channel());
         let report = async move {
             let _ = send.send(is_for_unidentified());
         };

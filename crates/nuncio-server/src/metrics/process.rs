@@ -11,11 +11,11 @@ use prometheus_client::metrics::gauge::ConstGauge;
 /// Linux reports process times in hundredths of a second, independent of its timer frequency.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Read at each scrape.
+/// Statistics of the server process, read at each scrape.
 #[derive(Debug)]
-pub(super) struct Process;
+pub(super) struct ProcessCollector;
 
-impl Collector for Process {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let mut tell = |name: &str, help: &str, metric: &dyn EncodeMetric| {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
@@ -36,7 +36,7 @@ impl Collector for Process {
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // One of them is this look at them.
+            // One of the descriptors is that of this directory listing.
             let count = i64::try_from(open.count()).unwrap_or(i64::MAX) - 1;
             tell("process_open_fds", "Open files and sockets", &ConstGauge::new(count))?;
         }
@@ -57,7 +57,7 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((user + system) / TICKS_PER_SECOND)
 }
 
-/// The number behind a key, as `VmRSS:     123 kB` has it.
+/// The number after a key, as in `VmRSS:     123 kB`.
 fn field(status: &str, key: &str) -> Option<i64> {
     let rest = status.lines().find_map(|line| line.strip_prefix(key))?;
     rest.split_whitespace().next()?.parse().ok()
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn status_field_is_found_by_its_key() {
+    fn number_in_proc_status_is_found_by_its_key() {
         assert_eq!(field("Name:\tx\nVmRSS:\t    123 kB\n", "VmRSS:"), Some(123));
         assert_eq!(field("Name:\tx\n", "VmRSS:"), None);
     }

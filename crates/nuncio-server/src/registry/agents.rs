@@ -1,5 +1,5 @@
-//! Admin commands of the directory: agents of other hosts that are listed here, and ours that are listed
-//! elsewhere.
+//! Admin commands of the directory: agents of other hosts that are listed here, and directories of other hosts that list
+//! agents of this server.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{ListingId, not_registered};
 use nuncio_engine::ports::{Entropy, Fetch};
 use nuncio_engine::{Engine, EngineError};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::admin::replies::{AddedAgent, AgentDirectory, ListedAgentInfo, RemovedAgent};
 use crate::dids::Dids;
 use crate::error::StartError;
 use crate::settings::RegistrySettings;
 use crate::system::SystemEntropy;
 
-/// The directory with what was kept of it. `here` is the base URL of this server, while there is a
-/// server.
+/// Opens the directory with its stored listings. `here` is the base URL of this server, if one runs.
 pub(crate) async fn open(
     engine: &Engine,
     fetch: Arc<dyn Fetch>,
@@ -35,13 +35,13 @@ pub(crate) async fn open(
         here: here.map(str::to_owned),
     };
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-    let keeper = DirectoryIndex::new(engine.clone(), fetch, &entropy, options);
-    keeper.load().await?;
-    Ok(keeper)
+    let directory = DirectoryIndex::new(engine.clone(), fetch, &entropy, options);
+    directory.load().await?;
+    Ok(directory)
 }
 
 /// Registers the agents of this server with the directories in the settings.
-pub(crate) fn herald(
+pub(crate) fn publisher(
     engine: &Engine,
     fetch: Arc<dyn Fetch>,
     settings: &RegistrySettings,
@@ -55,22 +55,22 @@ pub(crate) fn herald(
 }
 
 /// Adds an agent on the operator's command.
-pub(crate) async fn add(engine: &Engine, keeper: &DirectoryIndex, target: &str) -> Result<Value, StartError> {
+pub(crate) async fn add(engine: &Engine, directory: &DirectoryIndex, target: &str) -> Result<AddedAgent, StartError> {
     let target =
         AgentTarget::parse(target).map_err(|error| EngineError::new(error.reason.code(), error.to_string()))?;
-    let registered = keeper.register(&target, &Principal::Operator).await?;
+    let registered = directory.register(&target, &Principal::Operator).await?;
     let agent = shown(&registered.entry, Some(&registered.listed), engine.now());
-    Ok(json!({"agent": agent, "new": registered.is_new}))
+    Ok(AddedAgent { agent: listing_info(agent)?, new: registered.is_new })
 }
 
 /// Removes an agent, by its id or the address of its description.
-pub(crate) async fn remove(keeper: &DirectoryIndex, which: &str) -> Result<Value, StartError> {
+pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<RemovedAgent, StartError> {
     let id = match ListingId::parse(which) {
         Ok(id) => id,
         Err(_) => match AgentTarget::parse(which) {
             Ok(AgentTarget::Description(url)) => ListingId::of(&url),
             Ok(AgentTarget::Did(did)) => {
-                let entries = keeper.entries();
+                let entries = directory.entries();
                 let found = entries.iter().find(|(entry, _)| entry.did == did.as_str());
                 found.map(|(entry, _)| entry.id()).ok_or_else(|| not_registered(which))?
             }
@@ -80,13 +80,23 @@ pub(crate) async fn remove(keeper: &DirectoryIndex, which: &str) -> Result<Value
             }
         },
     };
-    let entry = keeper.remove(&id, &Principal::Operator).await?;
-    Ok(json!({"removed": entry.id(), "url": entry.url}))
+    let entry = directory.remove(&id, &Principal::Operator).await?;
+    Ok(RemovedAgent { removed: entry.id(), url: entry.url })
 }
 
-/// Every listed agent of other hosts, and the directories that list ours.
-pub(crate) fn list(engine: &Engine, keeper: &DirectoryIndex, herald: Option<&DirectoryPublisher>) -> Value {
+/// Every listed agent of other hosts, and the directories that list agents of this server.
+pub(crate) fn list(
+    engine: &Engine,
+    directory: &DirectoryIndex,
+    publisher: Option<&DirectoryPublisher>,
+) -> Result<AgentDirectory, StartError> {
     let now = engine.now();
-    let agents: Vec<_> = keeper.entries().iter().map(|(entry, listed)| shown(entry, Some(listed), now)).collect();
-    json!({"agents": agents, "elsewhere": herald.map(DirectoryPublisher::statuses).unwrap_or_default()})
+    let entries = directory.entries();
+    let agents = entries.iter().map(|(entry, listed)| listing_info(shown(entry, Some(listed), now)));
+    let elsewhere = publisher.map(DirectoryPublisher::statuses).unwrap_or_default();
+    Ok(AgentDirectory { agents: agents.collect::<Result<_, _>>()?, elsewhere })
+}
+
+fn listing_info(listing: Value) -> Result<ListedAgentInfo, StartError> {
+    serde_json::from_value(listing).map_err(|error| StartError::new(Code::Internal, error.to_string()))
 }

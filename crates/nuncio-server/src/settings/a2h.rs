@@ -13,13 +13,13 @@ use nuncio_judge::ChangePolicy;
 use serde::Deserialize;
 use url::Url;
 
-use super::secret_of;
+use super::read_secret;
 use crate::error::StartError;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct A2hSettings {
-    /// Whether people are asked again when an agent may do more within the granted permissions.
+    /// Whether people have to consent again when a manifest widens a granted scope.
     pub reauth_on_widening: bool,
     /// A file of additional scopes with their texts and sensitivity floors.
     pub scopes: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub struct RelaySetting {
 impl RelaySetting {
     /// The agent's token at the relay.
     pub fn token(&self) -> Result<String, StartError> {
-        let token = secret_of("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
+        let token = read_secret("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
         token.ok_or_else(|| {
             let message = format!("a2h.relay of agent {}: name token_env or token_file", self.agent);
             StartError::new(Code::ConfigInvalid, message)

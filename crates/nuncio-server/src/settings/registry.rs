@@ -1,4 +1,5 @@
-//! `[registry]`: which domains are followed, who is listed in the directory, and where our agents register.
+//! The settings section `[registry]`: followed domains, who may register in the directory, and directories that list the
+//! agents of this server.
 
 use std::time::Duration;
 
@@ -10,16 +11,16 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegistrySettings {
-    /// Domains whose skills are listed beside our own.
+    /// Domains whose skills are listed beside those of this server.
     pub follow: Vec<Domain>,
-    /// How long it is at least from one visit of a domain to the next.
+    /// Minimum time between two visits of a domain.
     pub interval_seconds: u64,
-    /// Directories that our agents register with.
+    /// Directories that the agents of this server register with.
     pub register: Vec<Domain>,
     pub accept: RegistrationPolicy,
-    /// How long it is from one look at a registered agent to the next.
+    /// Time between two checks of a registered agent.
     pub check_seconds: u64,
-    /// How many agents of other hosts are listed.
+    /// Number of agents of other hosts that may be listed.
     pub max_agents: usize,
     pub max_agents_per_host: usize,
 }
@@ -39,7 +40,7 @@ impl Default for RegistrySettings {
 }
 
 impl RegistrySettings {
-    /// A minute at least, for the sake of those who are visited.
+    /// The intervals are at least a minute, to spare the visited servers.
     pub(super) fn check(&self) -> Result<(), String> {
         match (self.interval_seconds, self.check_seconds) {
             (60.., 60..) => Ok(()),
@@ -48,12 +49,12 @@ impl RegistrySettings {
         }
     }
 
-    /// How long it is from one look at a registered agent to the next.
+    /// Time between two checks of a registered agent.
     pub(crate) fn check_interval(&self) -> Duration {
         Duration::from_secs(self.check_seconds)
     }
 
-    /// How many agents of other hosts are listed.
+    /// Number of agents of other hosts that may be listed.
     pub(crate) fn limits(&self) -> DirectoryLimits {
         DirectoryLimits { entries: self.max_agents, per_host: self.max_agents_per_host }
     }

@@ -1,17 +1,17 @@
-//! `[retention]`
+//! The settings section `[retention]`.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// How long things are kept. What is not set is kept for ever.
+/// Ages after which data is deleted. Data without a setting is never deleted.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionSettings {
-    /// After how many days without a turn a session is deleted.
+    /// Days without a turn after which a session is deleted.
     pub sessions_days: Option<NonZeroU32>,
-    /// After how many days an audit record is deleted.
+    /// Days after which an audit record is deleted.
     pub audit_days: Option<NonZeroU32>,
 }
 

@@ -1,12 +1,12 @@
-//! OpenTelemetry traces: request → turn → step → tool call, sent as OTLP over HTTP to where the
-//! standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …)
-//! say. Nothing is sent when none names a place.
+//! OpenTelemetry traces (request → turn → step → tool call), sent as OTLP over HTTP. The standard variables
+//! (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …) configure them; without an endpoint
+//! nothing is sent.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use opentelemetry::propagation::TextMapPropagator as _;
 use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
@@ -20,9 +20,9 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::{Layer, Registry};
 
 /// The variables of which one must be set for traces to be sent.
-const PLACES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-/// How long one delivery may take.
-const DELIVERY: Duration = Duration::from_secs(10);
+const ENDPOINT_VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+/// Time limit of one delivery.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The trace exporter. Dropping it flushes pending spans.
 #[derive(Debug)]
@@ -33,13 +33,13 @@ pub(super) struct Traces {
 /// Starts the exporter if the environment names an endpoint; an error says why it cannot.
 pub(super) fn from_environment() -> Result<Option<Traces>, String> {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if !PLACES.into_iter().any(set) {
+    if !ENDPOINT_VARIABLES.into_iter().any(set) {
         return Ok(None);
     }
     install_crypto();
-    let fetch = GuardedFetch::new(Allow::parse([])?, false, None)?;
+    let fetch = GuardedFetch::new(AllowedAddresses::parse([])?, false, None)?;
     let runtime = Handle::try_current().map_err(|error| error.to_string())?;
-    let client = OnRuntime { client: fetch.client_for_configured(), runtime };
+    let client = RuntimeHttpClient { client: fetch.client_for_configured(), runtime };
     let exporter =
         SpanExporter::builder().with_http().with_http_client(client).build().map_err(|error| error.to_string())?;
     let resource = Resource::builder();
@@ -73,23 +73,23 @@ impl Drop for Traces {
 pub(super) fn continue_trace(span: &tracing::Span, headers: &HeaderMap) {
     let sender = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
     if sender.has_active_span() {
-        // A span that nobody traces has no parent either.
+        // A span that is not recorded needs no parent.
         let _ = span.set_parent(sender);
     }
 }
 
-/// The exporter works on a thread of its own, but connections live in the runtime.
+/// An HTTP client for the exporter, whose own thread has no runtime: requests run on the server's runtime.
 #[derive(Debug)]
-struct OnRuntime<C> {
+struct RuntimeHttpClient<C> {
     client: C,
     runtime: Handle,
 }
 
 #[async_trait::async_trait]
-impl<C: HttpClient + Clone + 'static> HttpClient for OnRuntime<C> {
+impl<C: HttpClient + Clone + 'static> HttpClient for RuntimeHttpClient<C> {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
-        let sent = async move { tokio::time::timeout(DELIVERY, client.send_bytes(request)).await };
+        let sent = async move { tokio::time::timeout(EXPORT_TIMEOUT, client.send_bytes(request)).await };
         self.runtime.spawn(sent).await??
     }
 }
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn request_continues_the_trace_in_its_traceparent_header() {
-        let kept = ExportedSpans::default();
-        let traces = Traces { provider: SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build() };
+        let exported = ExportedSpans::default();
+        let traces = Traces { provider: SdkTracerProvider::builder().with_simple_exporter(exported.clone()).build() };
         let registry = tracing_subscriber::registry().with(traces.layer());
         tracing::subscriber::with_default(registry, || {
             let mut headers = HeaderMap::new();
@@ -129,7 +129,7 @@ mod tests {
             tracing::debug_span!(target: "nuncio_engine", "turn").in_scope(|| {});
             tracing::debug_span!(target: "hyper", "not ours").in_scope(|| {});
         });
-        let spans = kept.0.lock().unwrap();
+        let spans = exported.0.lock().unwrap();
         let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
         assert_eq!(names, ["turn", "request"]);
         let (turn, request) = (&spans[0], &spans[1]);

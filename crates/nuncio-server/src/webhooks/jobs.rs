@@ -13,25 +13,25 @@ use nuncio_engine::{Engine, EngineError};
 use tokio_util::sync::CancellationToken;
 
 /// Limit of a response body in bytes; its content is not used.
-pub(crate) const ANSWER: usize = 16 * 1024;
+pub(crate) const MAX_RESPONSE: usize = 16 * 1024;
 
 /// Limit of concurrent deliveries.
-const AT_ONCE: usize = 64;
+const MAX_RUNNING: usize = 64;
 
 /// Limit of concurrent deliveries to one receiver, so that a slow one does not delay others.
-const PER_RECEIVER: usize = 4;
+const MAX_RUNNING_PER_RECEIVER: usize = 4;
 
 /// Number of deliveries read from the store at once.
 pub(crate) const PAGE: usize = 64;
 
 /// Number of deliveries of one receiver in memory above which no more are read.
-const ENOUGH: usize = 32;
+const MAX_WAITING_PER_RECEIVER: usize = 32;
 
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(30);
 
 pub(crate) trait DeliverySource {
-    /// Names an errand.
+    /// Identifies a job.
     type Key: Clone + Eq + Hash;
     type Receiver: Clone + Eq + Hash;
     type Job;
@@ -39,7 +39,8 @@ pub(crate) trait DeliverySource {
     fn engine(&self) -> &Engine;
 
     /// Reads due jobs that are not in memory yet, and the time of the next one.
-    async fn find_due(&self, held: &InFlight<Self::Key, Self::Receiver>) -> Result<DueJobs<Self>, EngineError>;
+    async fn find_due(&self, in_flight: &JobsInFlight<Self::Key, Self::Receiver>)
+    -> Result<DueJobs<Self>, EngineError>;
 
     /// Waits until a new job may be due.
     async fn wait_for_due(&self);
@@ -59,34 +60,34 @@ pub(crate) struct DueJobs<E: DeliverySource + ?Sized> {
 pub(crate) async fn run<E: DeliverySource>(jobs: E, stop: CancellationToken, closed: CancellationToken) {
     let engine = jobs.engine();
     let mut queue = JobQueue::<E>::default();
-    let mut under_way = FuturesUnordered::new();
+    let mut running = FuturesUnordered::new();
     loop {
         let found = tokio::select! {
-            found = retry_until_stored(engine, || jobs.find_due(&queue.held)) => found,
+            found = retry_until_stored(engine, || jobs.find_due(&queue.in_flight)) => found,
             () = stop.cancelled() => break,
         };
         for (key, receiver, job) in found.due {
             queue.add(key, receiver, job);
         }
-        while under_way.len() < AT_ONCE
+        while running.len() < MAX_RUNNING
             && let Some((ticket, job)) = queue.next()
         {
             let work = jobs.run(job);
-            under_way.push(async {
+            running.push(async {
                 work.await;
                 ticket
             });
         }
         let pause = engine.clock().sleep_until(found.next.unwrap_or(Timestamp::LAST));
         tokio::select! {
-            Some(ticket) = under_way.next() => queue.done(&ticket),
+            Some(ticket) = running.next() => queue.done(&ticket),
             () = pause, if found.next.is_some() => {}
             () = jobs.wait_for_due() => {}
             () = stop.cancelled() => break,
         }
     }
     tokio::select! {
-        () = async { while under_way.next().await.is_some() {} } => {}
+        () = async { while running.next().await.is_some() {} } => {}
         () = closed.cancelled() => {}
     }
 }
@@ -113,23 +114,23 @@ pub(crate) fn status(answer: Result<FetchResponse, FetchError>) -> Result<u16, F
     }
 }
 
-pub(crate) struct InFlight<K, R> {
-    known: HashSet<K>,
+pub(crate) struct JobsInFlight<K, R> {
+    keys: HashSet<K>,
     by_receiver: HashMap<R, usize>,
 }
 
-impl<K, R: Clone> InFlight<K, R> {
-    pub(crate) fn known(&self) -> &HashSet<K> {
-        &self.known
+impl<K, R: Clone> JobsInFlight<K, R> {
+    pub(crate) fn keys(&self) -> &HashSet<K> {
+        &self.keys
     }
 
     pub(crate) fn full(&self) -> Vec<R> {
-        let full = self.by_receiver.iter().filter(|(_, count)| **count >= ENOUGH);
+        let full = self.by_receiver.iter().filter(|(_, count)| **count >= MAX_WAITING_PER_RECEIVER);
         full.map(|(receiver, _)| receiver.clone()).collect()
     }
 }
 
-/// Names an errand that is under way.
+/// Identifies a running job.
 struct RunningJob<E: DeliverySource> {
     key: E::Key,
     receiver: E::Receiver,
@@ -139,7 +140,7 @@ type WaitingJobs<E> = VecDeque<(<E as DeliverySource>::Key, <E as DeliverySource
 
 /// Waiting jobs, taken round-robin by receiver.
 struct JobQueue<E: DeliverySource> {
-    held: InFlight<E::Key, E::Receiver>,
+    in_flight: JobsInFlight<E::Key, E::Receiver>,
     waiting: VecDeque<(E::Receiver, WaitingJobs<E>)>,
     /// Number of running jobs per receiver.
     busy: HashMap<E::Receiver, usize>,
@@ -147,17 +148,17 @@ struct JobQueue<E: DeliverySource> {
 
 impl<E: DeliverySource> Default for JobQueue<E> {
     fn default() -> Self {
-        let held = InFlight { known: HashSet::new(), by_receiver: HashMap::new() };
-        Self { held, waiting: VecDeque::new(), busy: HashMap::new() }
+        let in_flight = JobsInFlight { keys: HashSet::new(), by_receiver: HashMap::new() };
+        Self { in_flight, waiting: VecDeque::new(), busy: HashMap::new() }
     }
 }
 
 impl<E: DeliverySource> JobQueue<E> {
     fn add(&mut self, key: E::Key, receiver: E::Receiver, job: E::Job) {
-        if !self.held.known.insert(key.clone()) {
+        if !self.in_flight.keys.insert(key.clone()) {
             return;
         }
-        *self.held.by_receiver.entry(receiver.clone()).or_default() += 1;
+        *self.in_flight.by_receiver.entry(receiver.clone()).or_default() += 1;
         match self.waiting.iter_mut().find(|(other, _)| *other == receiver) {
             Some((_, jobs)) => jobs.push_back((key, job)),
             None => self.waiting.push_back((receiver, VecDeque::from([(key, job)]))),
@@ -166,8 +167,9 @@ impl<E: DeliverySource> JobQueue<E> {
 
     /// Takes the next job whose receiver is below its limit.
     fn next(&mut self) -> Option<(RunningJob<E>, E::Job)> {
-        let is_free =
-            |(receiver, _): &(E::Receiver, _)| self.busy.get(receiver).is_none_or(|busy| *busy < PER_RECEIVER);
+        let is_free = |(receiver, _): &(E::Receiver, _)| {
+            self.busy.get(receiver).is_none_or(|busy| *busy < MAX_RUNNING_PER_RECEIVER)
+        };
         let (receiver, mut jobs) = self.waiting.remove(self.waiting.iter().position(is_free)?)?;
         let (key, job) = jobs.pop_front()?;
         *self.busy.entry(receiver.clone()).or_default() += 1;
@@ -178,8 +180,8 @@ impl<E: DeliverySource> JobQueue<E> {
     }
 
     fn done(&mut self, ticket: &RunningJob<E>) {
-        self.held.known.remove(&ticket.key);
-        decrement(&mut self.held.by_receiver, &ticket.receiver);
+        self.in_flight.keys.remove(&ticket.key);
+        decrement(&mut self.in_flight.by_receiver, &ticket.receiver);
         decrement(&mut self.busy, &ticket.receiver);
     }
 }

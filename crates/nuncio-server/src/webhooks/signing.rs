@@ -1,4 +1,4 @@
-//! Signatures as <https://www.standardwebhooks.com> describes them: over the call's id, its time and its body.
+//! Webhook signatures of <https://www.standardwebhooks.com>: over id, time and body of a message.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(crate) struct WebhookMessage<'a> {
 }
 
 impl<'a> WebhookMessage<'a> {
-    /// A call of that name, made at that time.
+    /// A message with this id, sent at this time.
     pub(crate) fn new(id: &'a str, at: Timestamp, body: &'a [u8]) -> Self {
         Self { id, seconds: at.as_millis() / 1000, body }
     }
@@ -39,7 +39,7 @@ impl<'a> WebhookMessage<'a> {
         format!("{}.{}.", self.id, self.seconds)
     }
 
-    /// The headers of a call with these signatures.
+    /// The headers of a message with these signatures.
     pub(crate) fn headers(&self, signatures: &[String]) -> Vec<(String, String)> {
         [
             ("content-type", "application/json".to_owned()),
@@ -59,13 +59,13 @@ impl SharedSecret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// As it is written: `whsec_` and base64, or any other text as it is.
+    /// Reads a secret from the settings: `whsec_` and base64, or the bytes of any other text.
     fn read(text: &str) -> Self {
         let encoded = text.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         Self::new(&encoded.unwrap_or_else(|| text.as_bytes().to_vec()))
     }
 
-    /// HMAC-SHA256 over the parts, one after the other.
+    /// HMAC-SHA256 over the concatenated parts.
     pub(crate) fn sign(&self, parts: &[&[u8]]) -> hmac::Tag {
         let mut context = hmac::Context::with_key(&self.0);
         parts.iter().for_each(|part| context.update(part));
@@ -85,12 +85,12 @@ pub(crate) struct WebhookSigner {
 }
 
 impl WebhookSigner {
-    /// Signs with the key, and with the shared secret where there is one.
+    /// Signs with `key`, and with the shared secret if there is one.
     pub(crate) fn new(key: Ed25519KeyPair, secret: Option<&str>) -> Self {
         Self { key, secret: secret.map(SharedSecret::read) }
     }
 
-    /// The public key for `/.well-known/jwks.json`, beside the other keys given.
+    /// The document `/.well-known/jwks.json`: the public key of this signer, and the given keys.
     pub(crate) fn jwks(&self, others: impl IntoIterator<Item = Value>) -> Value {
         let x = URL_SAFE_NO_PAD.encode(self.key.public_key());
         let own = json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "webhooks", "x": x});

@@ -46,13 +46,13 @@ mod streams_sealed;
 mod webhooks;
 
 /// A server, its clock, and how to reach it.
-struct World {
+struct A2hTestServer {
     gateway: Gateway,
     clock: ManualClock,
     server: AnonymousA2hClient,
 }
 
-impl World {
+impl A2hTestServer {
     async fn start() -> Self {
         Self::with(|builder| builder).await
     }

@@ -69,7 +69,7 @@ async fn session_is_not_found_for_other_callers() {
         (Method::POST, "/turns".to_owned(), Some(json!("not even a turn"))),
     ];
     for (method, path, body) in requests {
-        // To a stranger it is as if it had never been made.
+        // Other callers get the same response as for a session that does not exist.
         for id in [session.as_str(), "ses_never_made"] {
             let mut request = bob.aap.request(method.clone(), &format!("/sessions/{id}{path}"));
             if let Some(body) = &body {
@@ -243,7 +243,7 @@ async fn one_time_grant_admits_exactly_one_of_concurrent_calls() {
         let gateway = start().await;
         let reader = gateway.key(&["notes:read"]).await;
         grant(&gateway, &reader.caller.principal, GrantTerm::Once).await;
-        // Two calls of one step, in two sessions at once.
+        // Two calls of one step, concurrently in two sessions.
         let script = json!([[call("c1", "count", json!({})), call("c2", "count", json!({}))], []]);
         let turns = (0..2).map(|_| {
             let (aap, script) = (reader.aap.clone(), script.clone());
@@ -325,11 +325,11 @@ async fn open_loopback_server_serves_local_requests_without_a_key() {
         let head = format!("GET /aap/sessions HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
         gateway.raw(head).await.unwrap()
     };
-    // AAP's clients must send some text.
+    // AAP clients must send some credential.
     for text in ["Authorization: Bearer none\r\n", "X-API-Key: none\r\n"] {
         assert_eq!(ask(text).await.status, 200, "{text}");
     }
-    // What looks like one of our credentials has to be one.
+    // A text with the form of a credential of this server must be valid.
     let Principal::Key(id) = &reader.caller.principal else { panic!("a key's holder is a key") };
     gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     let wrong = [reader.secret.as_str(), "nk_unknown", "nsk_unknown", "hsk_unknown", "eyJhbGciOiJub25lIn0.e30."];

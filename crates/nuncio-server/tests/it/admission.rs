@@ -115,7 +115,7 @@ async fn agent_token_reaches_aap_only_with_a_grant_and_cannot_approve_calls() {
     assert_eq!(session_status(&aap).await, (403, "not_admitted".to_owned()));
     assert_eq!(aap.get("/sessions").await.0, 403);
     assert_eq!(metrics_status(&gateway, &token).await, 401);
-    // The token of a device opens A2H and nothing else.
+    // A device token is accepted only on A2H paths.
     assert_eq!(session_status(&gateway.aap_with_key(&ada.token)).await, (401, "unauthorized".to_owned()));
     assert_eq!(metrics_status(&gateway, &ada.token).await, 401);
 

@@ -50,7 +50,7 @@ pub(crate) async fn held_pid(gateway: &Gateway) -> u32 {
 pub(crate) async fn release(gateway: &Gateway, pipe: &str, text: &'static str) {
     let path: PathBuf = gateway.file(DESK, pipe);
     eventually("the program has made its pipe", async || path.exists().then_some(())).await;
-    // Opening a pipe waits for its reader, so it is done aside.
+    // Opening a pipe blocks until it has a reader, so it runs on another thread.
     std::thread::spawn(move || std::fs::write(path, text).unwrap());
 }
 

@@ -34,7 +34,7 @@ use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, count, desk, echo, held, scope, tool};
-use crate::dids::peer::{Peer, Someone};
+use crate::dids::peer::{DidHost, ForeignDid};
 use crate::dids::{desk_did, desk_name};
 
 pub(crate) fn agent() -> String {
@@ -53,26 +53,26 @@ pub(crate) fn agent() -> String {
     ])
 }
 
-pub(crate) struct World {
+pub(crate) struct AnpTestServer {
     pub(crate) gateway: Gateway,
     pub(crate) clock: ManualClock,
-    pub(crate) peer: Peer,
-    pub(crate) ada: Someone,
+    pub(crate) peer: DidHost,
+    pub(crate) ada: ForeignDid,
 }
 
-pub(crate) async fn world() -> World {
+pub(crate) async fn world() -> AnpTestServer {
     world_with(|builder| builder).await
 }
 
-pub(crate) async fn world_with(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> World {
+pub(crate) async fn world_with(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> AnpTestServer {
     let clock = ManualClock::new();
     let builder = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev();
     let builder = builder.settings(|settings| settings.limits.approval_seconds = APPROVAL.as_secs());
     let gateway = change(builder).start().await;
     gateway.key(&[]).await;
-    let peer = Peer::start().await;
+    let peer = DidHost::start().await;
     let ada = peer.someone("ada", clock.now());
-    World { gateway, clock, peer, ada }
+    AnpTestServer { gateway, clock, peer, ada }
 }
 
 pub(crate) fn nonce() -> String {
@@ -80,7 +80,7 @@ pub(crate) fn nonce() -> String {
     format!("nonce-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-pub(crate) fn signed(gateway: &Gateway, someone: &Someone, path: &str, body: &str) -> Vec<(String, String)> {
+pub(crate) fn signed(gateway: &Gateway, someone: &ForeignDid, path: &str, body: &str) -> Vec<(String, String)> {
     let target = format!("{}{path}", gateway.server().url());
     let none: [(&str, &str); 0] = [];
     let request = SignedRequest { method: "POST", target_uri: &target, headers: &none, body: body.as_bytes() };
@@ -112,26 +112,26 @@ pub(crate) const ANP: &str = "/anp";
 /// How long an approval question waits for an answer.
 pub(crate) const APPROVAL: Duration = Duration::from_secs(60);
 
-impl World {
+impl AnpTestServer {
     /// Sends a body unchanged, signed by a caller.
-    pub(crate) async fn send(&self, someone: &Someone, path: &str, body: &str) -> RawAnswer {
+    pub(crate) async fn send(&self, someone: &ForeignDid, path: &str, body: &str) -> RawAnswer {
         post(&self.gateway, path, &signed(&self.gateway, someone, path, body), body).await
     }
 
     /// Sends a JSON body, signed by a caller; the response must be JSON with status 200.
-    pub(crate) async fn ask(&self, someone: &Someone, path: &str, body: &Value) -> Value {
+    pub(crate) async fn ask(&self, someone: &ForeignDid, path: &str, body: &Value) -> Value {
         let answer = self.send(someone, path, &body.to_string()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()
     }
 
     /// Calls a method: returns its result, or the code of its error.
-    pub(crate) async fn call(&self, someone: &Someone, method: &str, params: Value) -> Result<Value, i64> {
+    pub(crate) async fn call(&self, someone: &ForeignDid, method: &str, params: Value) -> Result<Value, i64> {
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         outcome(&self.ask(someone, RPC, &request).await)
     }
 
-    pub(crate) async fn grant(&self, someone: &Someone, scope: &str) {
+    pub(crate) async fn grant(&self, someone: &ForeignDid, scope: &str) {
         let scopes = vec![ScopeId::parse(scope).unwrap()];
         let to = Principal::Did(someone.did.to_string());
         let granted = self.gateway.engine().access().create_grant(
@@ -146,7 +146,7 @@ impl World {
 }
 
 /// A request to the message service; `meta` and `body` add members to the required ones.
-pub(crate) fn to_service(world: &World, method: &str, meta: Value, body: Value) -> Value {
+pub(crate) fn to_service(world: &AnpTestServer, method: &str, meta: Value, body: Value) -> Value {
     let profile = match method {
         "anp.negotiate" => "anp.meta.negotiation.v1",
         "direct.send" => "anp.direct.base.v1",

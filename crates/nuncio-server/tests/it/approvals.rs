@@ -143,7 +143,7 @@ async fn approval_is_bound_to_one_call_and_its_arguments_and_used_once() {
     assert_eq!(result_of(messages(&answer), "c2"), "done");
     assert_eq!(signed(&gateway), [json!({"page": 2})]);
 
-    // Neither answer can be given again, and the same calls are asked about anew.
+    // An answer counts once; the same calls cause new questions.
     for id in [&first.id, &second.id] {
         let again = gateway.order(AdminCommand::ApproveAllow { id: id.clone() }).await.unwrap_err();
         assert_eq!(again.code, Code::ApprovalClosed);
@@ -174,7 +174,7 @@ async fn caller_cannot_approve_its_own_call() {
         .unwrap_err();
     assert_eq!(own.code, Code::Denied);
     assert_eq!(gateway.question().await.id, question.id, "the question still waits");
-    // Someone else with a key may.
+    // The holder of another key may answer.
     let other = gateway.key(&[]).await;
     engine
         .approvals()
@@ -187,7 +187,7 @@ async fn caller_cannot_approve_its_own_call() {
 }
 
 #[tokio::test]
-async fn answer_to_an_unknown_approval_changes_nothing() {
+async fn answer_to_an_unknown_approval_is_refused() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let id = nuncio_core::ids::ApprovalId::parse("apr_nobody_asked").unwrap();
@@ -291,7 +291,7 @@ async fn stopping_the_server_closes_open_approvals() {
     let session = aap.session(DESK, &[("sign", true)]).await;
     let turn = play(&aap, &session, call_once("c1", "sign", json!({})));
     gateway.question().await;
-    // The turn may go on for a while, then it is ended.
+    // A stopping server ends the waiting turn after its grace period.
     let (data, ()) = tokio::join!(gateway.stop(), clock.pass(Duration::from_secs(30)));
     let answer = turn.await.unwrap();
     assert_eq!((&answer["stopReason"], &answer["error"]["code"]), (&json!("error"), &json!("shutting_down")));

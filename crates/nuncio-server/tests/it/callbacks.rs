@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk, held, held_pid, tool};
 use crate::executions::OPEN;
-use receiver::{Receiver, Reply, Sent};
+use receiver::{CallbackReceiver, ReceivedCallback, ReceiverReply};
 
 const START: u64 = 1_794_740_400;
 
@@ -70,7 +70,7 @@ async fn pass(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     clock.advance(Duration::from_secs(pause));
 }
 
-fn signature_of(sent: &Sent, kind: &str) -> Option<Vec<u8>> {
+fn signature_of(sent: &ReceivedCallback, kind: &str) -> Option<Vec<u8>> {
     let all = sent.header("webhook-signature").split(' ').filter_map(|one| one.split_once(','));
     let found: Vec<_> =
         all.filter(|(found, _)| *found == kind).map(|(_, text)| STANDARD.decode(text).unwrap()).collect();
@@ -78,12 +78,12 @@ fn signature_of(sent: &Sent, kind: &str) -> Option<Vec<u8>> {
     found.into_iter().next()
 }
 
-fn message(sent: &Sent) -> Vec<u8> {
+fn message(sent: &ReceivedCallback) -> Vec<u8> {
     let head = format!("{}.{}.", sent.header("webhook-id"), sent.header("webhook-timestamp"));
     [head.as_bytes(), &sent.body].concat()
 }
 
-async fn assert_signed_by(gateway: &Gateway, sent: &Sent) {
+async fn assert_signed_by(gateway: &Gateway, sent: &ReceivedCallback) {
     let jwks = ask(gateway, "GET", "/.well-known/jwks.json", "").await;
     assert_eq!(jwks.header("content-type"), Some("application/jwk-set+json"));
     let jwks: Value = serde_json::from_str(&jwks.body).unwrap();
@@ -99,7 +99,7 @@ async fn assert_signed_by(gateway: &Gateway, sent: &Sent) {
 #[tokio::test]
 async fn callback_is_sent_once_per_finished_execution_and_verifies() {
     let clock = ManualClock::new();
-    let receiver = Receiver::start(&[Reply::Status(204)]).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(204)]).await;
     let secret = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(secret.path(), format!("{SECRET}\n")).unwrap();
     let gateway = builder(&clock, &[&receiver.origin()])
@@ -146,7 +146,7 @@ async fn callback_is_sent_once_per_finished_execution_and_verifies() {
 
 #[tokio::test]
 async fn callback_has_one_signature_without_a_shared_secret() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let gateway = builder(&ManualClock::new(), &[&receiver.origin()]).start().await;
     invoke(&gateway, "fine", &receiver.origin()).await;
     let sent = receiver.nth(1).await;
@@ -172,8 +172,13 @@ async fn empty_webhook_secret_is_refused() {
 #[tokio::test]
 async fn failing_callback_receiver_is_retried_and_then_given_up() {
     let clock = ManualClock::new();
-    let receiver =
-        Receiver::start(&[Reply::Status(500), Reply::Status(302), Reply::Status(404), Reply::Status(503)]).await;
+    let receiver = CallbackReceiver::start(&[
+        ReceiverReply::Status(500),
+        ReceiverReply::Status(302),
+        ReceiverReply::Status(404),
+        ReceiverReply::Status(503),
+    ])
+    .await;
     let gateway = builder(&clock, &[&receiver.origin()]).start().await;
     let id = invoke(&gateway, "fine", &receiver.origin()).await;
     let first = receiver.nth(1).await;
@@ -196,7 +201,7 @@ async fn failing_callback_receiver_is_retried_and_then_given_up() {
 #[tokio::test]
 async fn recovered_callback_receiver_gets_no_further_attempts() {
     let clock = ManualClock::new();
-    let receiver = Receiver::start(&[Reply::Status(500), Reply::Status(201)]).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(500), ReceiverReply::Status(201)]).await;
     let gateway = builder(&clock, &[&receiver.origin()]).start().await;
     invoke(&gateway, "fine", &receiver.origin()).await;
     pass(&gateway, &clock, 10).await;
@@ -207,7 +212,7 @@ async fn recovered_callback_receiver_gets_no_further_attempts() {
 
 #[tokio::test]
 async fn callback_receiver_answering_410_is_not_retried() {
-    let receiver = Receiver::start(&[Reply::Status(410)]).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(410)]).await;
     let gateway = builder(&ManualClock::new(), &[&receiver.origin()]).start().await;
     invoke(&gateway, "broken", &receiver.origin()).await;
     receiver.nth(1).await;
@@ -218,7 +223,8 @@ async fn callback_receiver_answering_410_is_not_retried() {
 #[tokio::test]
 async fn oversized_callback_response_counts_by_its_status() {
     let clock = ManualClock::new();
-    let receiver = Receiver::start(&[Reply::Long(500, 100_000), Reply::Long(200, 100_000)]).await;
+    let receiver =
+        CallbackReceiver::start(&[ReceiverReply::Long(500, 100_000), ReceiverReply::Long(200, 100_000)]).await;
     let gateway = builder(&clock, &[&receiver.origin()]).start().await;
     invoke(&gateway, "fine", &receiver.origin()).await;
     pass(&gateway, &clock, 10).await;
@@ -230,7 +236,10 @@ async fn oversized_callback_response_counts_by_its_status() {
 #[tokio::test]
 async fn callback_to_a_forbidden_address_is_not_sent() {
     let clock = ManualClock::new();
-    let (inside, other) = (Receiver::start(&[Reply::Status(200)]).await, Receiver::start(&[Reply::Status(200)]).await);
+    let (inside, other) = (
+        CallbackReceiver::start(&[ReceiverReply::Status(200)]).await,
+        CallbackReceiver::start(&[ReceiverReply::Status(200)]).await,
+    );
     let gateway = builder(&clock, &[&other.origin()]).start().await;
     let id = invoke(&gateway, "fine", &inside.origin()).await;
     let outcome = ask(&gateway, "GET", &format!("/executions/{id}"), "").await.json();
@@ -245,7 +254,7 @@ async fn callback_to_a_forbidden_address_is_not_sent() {
 #[tokio::test]
 async fn pending_callbacks_are_sent_after_a_restart() {
     let clock = ManualClock::new();
-    let address = Receiver::absent().await;
+    let address = CallbackReceiver::absent().await;
     let origin = format!("http://{address}");
     let gateway = builder(&clock, &[&origin]).start().await;
     let id = invoke(&gateway, "fine", &origin).await;
@@ -255,7 +264,7 @@ async fn pending_callbacks_are_sent_after_a_restart() {
     let stopped = gateway.stop().await;
 
     for (told, data) in [stopped, crashed].into_iter().enumerate() {
-        let receiver = Receiver::at(address, &[Reply::Status(200)]).await;
+        let receiver = CallbackReceiver::at(address, &[ReceiverReply::Status(200)]).await;
         let gateway = builder(&clock, &[&origin]).data(data).start().await;
         if told == 0 {
             pass(&gateway, &clock, 10).await;
@@ -273,7 +282,10 @@ async fn pending_callbacks_are_sent_after_a_restart() {
 #[tokio::test]
 async fn slow_callback_receiver_does_not_delay_others() {
     let clock = ManualClock::new();
-    let (slow, quick) = (Receiver::start(&[Reply::Silence]).await, Receiver::start(&[Reply::Status(200)]).await);
+    let (slow, quick) = (
+        CallbackReceiver::start(&[ReceiverReply::Silence]).await,
+        CallbackReceiver::start(&[ReceiverReply::Status(200)]).await,
+    );
     let gateway = builder(&clock, &[&slow.origin(), &quick.origin()]).start().await;
     let mut ids = Vec::new();
     for _ in 0..20 {

@@ -46,13 +46,13 @@ async fn state(gateway: &Gateway, task: &Task) -> TaskState {
     gateway.engine().inbox().task(&task.id).await.unwrap().state
 }
 
-struct Browser<'a> {
+struct InboxBrowser<'a> {
     gateway: &'a Gateway,
     cookie: Option<String>,
     says: Vec<(&'static str, String)>,
 }
 
-impl<'a> Browser<'a> {
+impl<'a> InboxBrowser<'a> {
     fn of(gateway: &'a Gateway) -> Self {
         let origin = ("Origin", format!("http://{}", gateway.address()));
         Self { gateway, cookie: None, says: vec![origin, ("Sec-Fetch-Site", "same-origin".to_owned())] }

@@ -84,7 +84,7 @@ async fn invalid_credential_beside_ignored_text_is_refused_on_an_open_server() {
         ("POST /skills/desk/search/invoke", &invoke),
         ("GET /metrics", ""),
     ];
-    // AAP's clients must send some text, and it hides nothing that stands beside it.
+    // AAP clients must send some credential; an ignored one does not hide another credential beside it.
     let filler = "Authorization: Bearer anything\r\n";
     let wrong = [
         "X-API-Key: nk_wrong\r\n",
@@ -145,7 +145,7 @@ async fn signatures_over_the_rate_limit_are_not_checked() {
     let body = json!({"agent": {"name": DESK}}).to_string();
     let mut statuses = Vec::new();
     for number in 0..6 {
-        // Each is of another DID, whose document would have to be fetched.
+        // Each request is signed by another DID, whose document would have to be fetched.
         let stranger = world.peer.stranger(&format!("stranger-{number}"));
         let headers = signed(&world.gateway, &stranger, "/aap/sessions", &body);
         statuses.push(post(&world.gateway, "/aap/sessions", &headers, &body).await.status);

@@ -32,21 +32,21 @@ async fn sessions(gateway: &Gateway) -> usize {
 }
 
 /// A request line and headers to an open loopback server, with the expected error code, if any.
-type Row = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
+type OriginCase = (&'static str, &'static [(&'static str, &'static str)], Option<&'static str>);
 
 const HOST: (&str, &str) = ("Host", "localhost:PORT");
 const STRANGER: Option<&str> = Some("cross_origin_refused");
 const REBOUND: Option<&str> = Some("host_refused");
 
-const ROWS: &[Row] = &[
-    // Not a browser, by every name of this machine.
+const ROWS: &[OriginCase] = &[
+    // Requests without an origin, by every name of this machine.
     ("curl", &[HOST], None),
     ("curl, any case", &[("Host", "LocalHost:PORT")], None),
     ("curl by address", &[("Host", "127.0.0.1:PORT")], None),
     ("curl by another loopback address", &[("Host", "127.8.8.8:PORT")], None),
     ("curl by IPv6", &[("Host", "[::1]:PORT")], None),
     ("curl without a port", &[("Host", "localhost")], None),
-    // A name that was made to point here.
+    // A foreign domain that resolves to this machine.
     ("rebound name", &[("Host", "evil.example:PORT")], REBOUND),
     (
         "rebound name, same origin to the browser",
@@ -64,7 +64,7 @@ const ROWS: &[Row] = &[
     ("address in decimal", &[("Host", "2130706433:PORT")], REBOUND),
     ("this machine's other address", &[("Host", "192.168.1.10:PORT")], REBOUND),
     ("empty name", &[("Host", "")], REBOUND),
-    // Our own pages.
+    // Pages of this server.
     ("own page", &[HOST, ("Origin", "http://localhost:PORT")], None),
     ("own page by address", &[("Host", "127.0.0.1:PORT"), ("Origin", "http://127.0.0.1:PORT")], None),
     ("own page by IPv6", &[("Host", "[::1]:PORT"), ("Origin", "http://[::1]:PORT")], None),
@@ -95,7 +95,7 @@ const ROWS: &[Row] = &[
     ("a listed name on another port", &[HOST, ("Origin", "https://app.example:8443")], STRANGER),
     ("a name below a listed one", &[HOST, ("Origin", "https://x.app.example")], STRANGER),
     ("embedded by another site", &[HOST, ("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "cors")], STRANGER),
-    // Pages the operator listed.
+    // Pages of listed origins.
     ("a listed page", &[HOST, ("Origin", LISTED)], None),
     (
         "a listed page, as the browser tells it",
@@ -116,7 +116,7 @@ async fn foreign_origin_cannot_read_or_act_on_an_open_loopback_server_with_keys(
     let guest = gateway.key(&[]).await;
     check_rows(&gateway).await;
 
-    // A key changes nothing: a page of another site must not learn what this machine is shown.
+    // The same holds if a key exists: pages of other sites must not read what local callers may read.
     let bearer = format!("Bearer {}", guest.secret);
     let page = [HOST, ("Origin", "https://evil.example"), ("Authorization", bearer.as_str())];
     let refused = send(&gateway, "GET /aap/sessions", &page, "").await;
@@ -179,7 +179,7 @@ async fn cross_site_navigation_is_allowed_but_form_post_is_refused() {
     let create = json!({"agent": {"name": DESK}}).to_string();
     let sent = send(&gateway, "POST /aap/sessions", &form, &create).await;
     assert_eq!((sent.status, sent.code().as_str()), (403, "cross_origin_refused"));
-    // What a form can send is no JSON in any case.
+    // A form cannot send JSON in any case.
     let plain = format!(
         "POST /aap/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{create}",
         create.len()
@@ -228,7 +228,7 @@ async fn preflight_is_answered_only_for_listed_origins() {
         assert_eq!(refused.status, 403, "{stranger}");
         assert_eq!(refused.header("access-control-allow-origin"), None, "{stranger}");
     }
-    // Without a method asked for it is no preflight.
+    // An OPTIONS request without a requested method is no preflight.
     let plain = send(&gateway, "OPTIONS /aap/sessions", &[HOST], "").await;
     assert_eq!((plain.status, plain.code().as_str()), (405, "method_not_allowed"));
     assert!(plain.header("allow").is_some());
@@ -261,7 +261,7 @@ async fn server_with_keys_allows_every_origin_and_preflight_without_key() {
     let named = preflight.header("access-control-allow-headers").unwrap();
     assert!(named.contains("authorization"), "a star would not cover it: {named}");
     assert_eq!(preflight.header("access-control-allow-credentials"), None);
-    // Also when the browser does not say which headers it will send.
+    // Also if the browser names no headers.
     let bare = send(&gateway, "OPTIONS /aap/sessions", &asks[..3], "").await;
     assert!(bare.header("access-control-allow-headers").unwrap().contains("authorization"));
 

@@ -7,13 +7,12 @@ use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::invoke::Submission;
 use nuncio_server::settings::LimitSettings;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::json;
 
 use crate::agents::{DESK, count, desk, gone, held, held_pid, release, runs, tool};
-use crate::executions::{OPEN, anyone, code, keyed, look, output, over, script, submit, whole_desk, wish};
+use crate::executions::{OPEN, anyone, code, invocation, look, output, over, script, submit, submit_as, whole_desk};
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -22,10 +21,6 @@ const fn seconds(count: u64) -> Duration {
 async fn start(clock: &ManualClock, tools: &[String], limit: impl FnOnce(&mut LimitSettings)) -> Gateway {
     let gateway = Gateway::builder().agent(DESK, &desk(tools)).clock(clock);
     gateway.settings(|settings| limit(&mut settings.limits)).start().await
-}
-
-fn within(limit: Duration, submission: Submission) -> Submission {
-    Submission { timeout: Some(limit), ..submission }
 }
 
 async fn cancel(gateway: &Gateway, execution: &Execution) -> Execution {
@@ -37,7 +32,10 @@ async fn shorter_of_caller_and_author_timeout_applies() {
     for (asked, limit) in [(Some(5), 5), (Some(90), 60), (None, 60)] {
         let clock = ManualClock::new();
         let gateway = start(&clock, &[held(&format!("timeout_ms = 60000\n{OPEN}"))], |_| {}).await;
-        let wished = Submission { timeout: asked.map(seconds), ..wish("held", json!({})) };
+        let wished = match asked {
+            Some(limit) => invocation("held", json!({})).with_timeout(seconds(limit)),
+            None => invocation("held", json!({})),
+        };
         let execution = submit(&gateway, wished).await;
         assert_eq!(execution.order.timeout_ms, limit * 1000, "{asked:?}");
         let pid = held_pid(&gateway).await;
@@ -59,9 +57,9 @@ async fn deadline_runs_while_an_execution_is_queued() {
     let clock = ManualClock::new();
     let more = "timeout_ms = 60000\nskill = { type = \"task\", concurrency = 1 }";
     let gateway = start(&clock, &[held(more)], |_| {}).await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let queued = submit(&gateway, within(seconds(5), wish("held", json!({})))).await;
+    let queued = submit(&gateway, invocation("held", json!({})).with_timeout(seconds(5))).await;
     clock.pass(seconds(5)).await;
     let late = over(&gateway, &queued).await;
     assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 0));
@@ -80,9 +78,9 @@ async fn deadline_runs_while_the_tool_is_busy() {
             limits.calls_per_tool = 1;
         })
         .await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let waiting = submit(&gateway, within(seconds(5), wish("held", json!({})))).await;
+    let waiting = submit(&gateway, invocation("held", json!({})).with_timeout(seconds(5))).await;
     clock.pass(seconds(5)).await;
     let late = over(&gateway, &waiting).await;
     assert_eq!((late.state.as_str(), late.attempt), ("timeout", 0), "{late:?}");
@@ -95,15 +93,15 @@ async fn agent_skill_execution_has_a_deadline() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock).start().await;
     let ada = gateway.key(&[]).await;
-    let slow = wish("ask", script(&json!([[{"text": "well "}, {"sleep": 300_000}, {"text": "yes"}]])));
+    let slow = invocation("ask", script(&json!([[{"text": "well "}, {"sleep": 300_000}, {"text": "yes"}]])));
     let engine = gateway.engine();
-    let hurried = engine.executions().submit(&ada.caller, within(seconds(20), slow.clone())).await.unwrap().execution;
+    let hurried = submit_as(engine, &ada.caller, slow.clone().with_timeout(seconds(20))).await.unwrap().execution;
     clock.someone_waits_for(seconds(300)).await;
     clock.pass(seconds(20)).await;
     let late = over(&gateway, &hurried).await;
     assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
 
-    let stopped = engine.executions().submit(&ada.caller, slow).await.unwrap().execution;
+    let stopped = submit_as(engine, &ada.caller, slow).await.unwrap().execution;
     clock.someone_waits_for(seconds(300)).await;
     engine.executions().cancel_execution(&ada.caller, stopped.id.as_str()).await.unwrap();
     assert_eq!(code(&over(&gateway, &stopped).await), ("failed", Code::Cancelled));
@@ -115,9 +113,9 @@ async fn agent_skill_execution_has_a_deadline() {
 async fn queued_execution_can_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held("skill = { type = \"task\", concurrency = 1 }")], |_| {}).await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let queued = submit(&gateway, invocation("held", json!({}))).await;
     let told = cancel(&gateway, &queued).await;
     assert_eq!((code(&told), told.attempt), (("failed", Code::Cancelled), 0), "it is over at once");
     assert_eq!(look(&gateway, &queued).await, told);
@@ -131,7 +129,7 @@ async fn queued_execution_can_be_cancelled() {
 async fn running_execution_can_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held(OPEN)], |_| {}).await;
-    let execution = submit(&gateway, wish("held", json!({}))).await;
+    let execution = submit(&gateway, invocation("held", json!({}))).await;
     let pid = held_pid(&gateway).await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
@@ -147,7 +145,7 @@ async fn execution_waiting_for_approval_can_be_cancelled() {
     let clock = ManualClock::new();
     let sign = tool("sign", "printf signed", &format!("human_authorization = true\n{OPEN}"));
     let gateway = start(&clock, &[sign], |_| {}).await;
-    let execution = submit(&gateway, wish("sign", json!({}))).await;
+    let execution = submit(&gateway, invocation("sign", json!({}))).await;
     gateway.question().await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
@@ -159,7 +157,7 @@ async fn execution_waiting_for_approval_can_be_cancelled() {
 async fn finished_execution_cannot_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[count(OPEN)], |_| {}).await;
-    let execution = submit(&gateway, wish("count", json!({}))).await;
+    let execution = submit(&gateway, invocation("count", json!({}))).await;
     let done = over(&gateway, &execution).await;
     clock.advance(seconds(1));
     assert_eq!(cancel(&gateway, &execution).await, done);
@@ -193,7 +191,7 @@ async fn attempts(gateway: &Gateway, execution: &Execution, count: u32) {
 async fn unreachable_tool_is_retried_by_the_declared_policy() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
-    let execution = submit(&gateway, wish("absent", json!({}))).await;
+    let execution = submit(&gateway, invocation("absent", json!({}))).await;
     for (attempt, pause) in [(1, 2), (2, 4)] {
         attempts(&gateway, &execution, attempt).await;
         assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
@@ -218,7 +216,7 @@ async fn retries_stop_at_the_declared_maximum() {
     for (skill, most) in [("", 1), (", retry = { max_attempts = 1, backoff_ms = 2000 }", 1), (RETRY, 4)] {
         let clock = ManualClock::new();
         let gateway = start(&clock, &[absent(skill)], |_| {}).await;
-        let execution = submit(&gateway, wish("absent", json!({}))).await;
+        let execution = submit(&gateway, invocation("absent", json!({}))).await;
         for attempt in 1..most {
             attempts(&gateway, &execution, attempt).await;
             clock.pass(seconds(2 << (attempt - 1))).await;
@@ -234,7 +232,7 @@ async fn tool_that_ran_and_failed_is_not_retried() {
     let clock = ManualClock::new();
     let more = format!("skill = {{ type = \"task\"{RETRY} }}");
     let gateway = start(&clock, &[tool("broken", "echo ran >> runs; exit 1", &more)], |_| {}).await;
-    let execution = submit(&gateway, wish("broken", json!({}))).await;
+    let execution = submit(&gateway, invocation("broken", json!({}))).await;
     let failed = over(&gateway, &execution).await;
     assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
 }
@@ -243,14 +241,14 @@ async fn tool_that_ran_and_failed_is_not_retried() {
 async fn execution_between_attempts_can_be_cancelled_or_time_out() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
-    let execution = submit(&gateway, wish("absent", json!({}))).await;
+    let execution = submit(&gateway, invocation("absent", json!({}))).await;
     attempts(&gateway, &execution, 1).await;
     clock.someone_waits_for(seconds(2)).await;
     cancel(&gateway, &execution).await;
     let cancelled = over(&gateway, &execution).await;
     assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 1));
 
-    let hurried = submit(&gateway, within(seconds(3), wish("absent", json!({})))).await;
+    let hurried = submit(&gateway, invocation("absent", json!({})).with_timeout(seconds(3))).await;
     eventually("it was tried", async || (gateway.audit().await.len() == 2).then_some(())).await;
     clock.pass(seconds(2)).await;
     eventually("and again", async || (gateway.audit().await.len() == 3).then_some(())).await;
@@ -264,7 +262,7 @@ async fn waiting_request_returns_at_the_end_or_at_its_time_limit() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[held(OPEN), count(OPEN)], |_| {}).await;
     let engine = gateway.engine();
-    let execution = submit(&gateway, wish("held", json!({}))).await;
+    let execution = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
     let until = engine.now().after(seconds(7));
     let caller = anyone();
@@ -290,8 +288,8 @@ async fn finished_execution_is_deleted_after_retention() {
         start(&clock, &[count(OPEN), tool("brief", "printf brief", more)], |limits| limits.keep_hours = 3).await;
     let engine = gateway.engine();
     let (usual, brief) = (
-        submit(&gateway, keyed(wish("count", json!({})), "k", "b")).await,
-        submit(&gateway, wish("brief", json!({}))).await,
+        submit(&gateway, invocation("count", json!({})).with_key("k", "b")).await,
+        submit(&gateway, invocation("brief", json!({}))).await,
     );
     for execution in [&usual, &brief] {
         over(&gateway, execution).await;
@@ -312,12 +310,12 @@ async fn finished_execution_is_deleted_after_retention() {
     assert!(found(&usual).await && found(&brief).await);
     clock.advance(Duration::from_millis(1));
     assert!(found(&usual).await && !found(&brief).await, "each is kept as long as its author says");
-    let again = engine.executions().submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await.unwrap();
+    let again = submit_as(engine, &anyone(), invocation("count", json!({})).with_key("k", "b")).await.unwrap();
     assert!(again.again);
     clock.advance(seconds(3600));
     assert!(!found(&usual).await);
-    // Its key went with it, whether or not anyone has cleaned up since.
-    let anew = engine.executions().submit(&anyone(), keyed(wish("count", json!({})), "k", "another")).await.unwrap();
+    // The idempotency key is free again, also before the rows are removed.
+    let anew = submit_as(engine, &anyone(), invocation("count", json!({})).with_key("k", "another")).await.unwrap();
     assert!(!anew.again && anew.execution.id != usual.id);
     over(&gateway, &anew.execution).await;
     assert_eq!(runs(&gateway), 2);
@@ -329,7 +327,7 @@ async fn deleted_executions_leave_no_rows_on_disk() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[count(OPEN)], |limits| limits.keep_hours = 1).await;
     for number in 0..5 {
-        let execution = submit(&gateway, keyed(wish("count", json!({})), &number.to_string(), "b")).await;
+        let execution = submit(&gateway, invocation("count", json!({})).with_key(&number.to_string(), "b")).await;
         over(&gateway, &execution).await;
     }
     clock.advance(seconds(3600));

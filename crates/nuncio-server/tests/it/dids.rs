@@ -1,4 +1,4 @@
-//! DIDs: those of the server and its agents, and callers who are known by theirs.
+//! DIDs of the server and its agents, and callers identified by DIDs.
 
 #[path = "dids/documents.rs"]
 mod documents;
@@ -24,7 +24,7 @@ pub(crate) fn desk_name() -> AgentName {
 }
 
 pub(crate) fn dids(gateway: &Gateway) -> &Dids {
-    gateway.server().did_auth().dids()
+    gateway.server().dids()
 }
 
 /// The DID of the agent `desk`.

@@ -20,7 +20,7 @@ use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::{Value, json};
 
 use crate::anp::nonce;
-use crate::dids::peer::{Peer, Reply, Someone};
+use crate::dids::peer::{DidHost, DidHostReply, ForeignDid};
 
 const PATH: &str = "/registry/agents";
 
@@ -45,18 +45,18 @@ async fn item(gateway: &Gateway, name: &str) -> Value {
     page["items"].as_array().unwrap().iter().find(|item| item["name"] == name).cloned().unwrap_or_default()
 }
 
-enum By<'a> {
+enum RequestSender<'a> {
     Nobody,
     Key(&'a str),
-    Did(&'a Someone),
+    Did(&'a ForeignDid),
 }
 
-async fn send(gateway: &Gateway, by: &By<'_>, method: &str, path: &str, body: &str) -> RawAnswer {
+async fn send(gateway: &Gateway, by: &RequestSender<'_>, method: &str, path: &str, body: &str) -> RawAnswer {
     let mut headers = String::new();
     match by {
-        By::Nobody => {}
-        By::Key(key) => headers = format!("Authorization: Bearer {key}\r\n"),
-        By::Did(someone) => {
+        RequestSender::Nobody => {}
+        RequestSender::Key(key) => headers = format!("Authorization: Bearer {key}\r\n"),
+        RequestSender::Did(someone) => {
             let target = format!("{}{path}", gateway.server().url());
             let none: [(&str, &str); 0] = [];
             let request = SignedRequest { method, target_uri: &target, headers: &none, body: body.as_bytes() };
@@ -75,7 +75,7 @@ async fn send(gateway: &Gateway, by: &By<'_>, method: &str, path: &str, body: &s
     gateway.raw(request).await.unwrap()
 }
 
-async fn register(gateway: &Gateway, by: &By<'_>, url: &str) -> RawAnswer {
+async fn register(gateway: &Gateway, by: &RequestSender<'_>, url: &str) -> RawAnswer {
     send(gateway, by, "POST", PATH, &json!({"url": url}).to_string()).await
 }
 
@@ -88,15 +88,15 @@ async fn entries(gateway: &Gateway) -> Vec<Value> {
     answer["agents"].as_array().unwrap().clone()
 }
 
-struct Foreign {
-    someone: Someone,
+struct ForeignAgent {
+    someone: ForeignDid,
     url: String,
     path: String,
     description: Value,
 }
 
-impl Foreign {
-    fn at(peer: &Peer, name: &str, now: Timestamp) -> Self {
+impl ForeignAgent {
+    fn at(peer: &DidHost, name: &str, now: Timestamp) -> Self {
         let someone = peer.stranger(name);
         let path = format!("/agents/{name}/ad.json");
         let url = format!("http://localhost:{}{path}", peer.port);
@@ -119,14 +119,14 @@ impl Foreign {
         foreign
     }
 
-    fn publish(&self, peer: &Peer, description: &Value) {
-        peer.publish_at(&self.path, Reply::Document(description.clone()));
+    fn publish(&self, peer: &DidHost, description: &Value) {
+        peer.publish_at(&self.path, DidHostReply::Document(description.clone()));
     }
 
-    fn publish_did(&self, peer: &Peer, description: &str, now: Timestamp) {
+    fn publish_did(&self, peer: &DidHost, description: &str, now: Timestamp) {
         let mut document = NewDocument::new(&self.someone.did, now);
         document.services = vec![Service::agent_description(&self.someone.did, description.to_owned())];
-        peer.publish(&self.someone.did, Reply::Document(document.sign(&self.someone.key)));
+        peer.publish(&self.someone.did, DidHostReply::Document(document.sign(&self.someone.key)));
     }
 
     fn signed(&self, now: Timestamp) -> Value {

@@ -1,6 +1,6 @@
-//! An engine that dies again and again, at any moment, over one file: whatever was accepted comes to
-//! one end, and no two attempts at it ever run at once. Death is the loss of everything in memory:
-//! every task stops where it waits, and what was on its way to disk may or may not get there.
+//! An engine that crashes repeatedly at random times, on one database: every accepted execution ends once, and no two
+//! attempts at it run at once. A crash loses everything in memory: every task stops at an await point, and writes in
+//! progress may or may not reach the disk.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -13,17 +13,14 @@ use nuncio_bus::LocalBus;
 use nuncio_core::agent::Agent;
 use nuncio_core::audit::{AuditOutcome, AuditRecord};
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, ExecutionState, Priority, TraceIds};
+use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::ids::{AgentName, ExecutionId};
-use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::turn::{Stop, StopReason};
-use nuncio_engine::converse::Idempotency;
-use nuncio_engine::invoke::Submission;
+use nuncio_core::turn::{StopReason, TurnOutcome};
 use nuncio_engine::ports::Meter;
-use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainStepEnd, BrainWriter, Prompt};
+use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
-use nuncio_engine::ports::store::{AuditStore as _, ExecutionStore as _};
+use nuncio_engine::ports::store::{AuditStore as _, CallStore as _, ExecutionStore as _};
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::vault::Vault;
 use nuncio_engine::{Caller, Engine, Limits, Ports};
@@ -33,6 +30,8 @@ use nuncio_testkit::ManualClock;
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::Notify;
+
+use crate::executions::{Invocation, submit_as};
 
 const AGENT: &str = r#"
 [agent]
@@ -76,23 +75,23 @@ skill = { type = "task" }
 const TOOLS: [&str; 4] = ["steady", "broken", "flaky", "human"];
 
 #[derive(Debug, Default)]
-struct World {
+struct ExecutionRecorder {
     clock: ManualClock,
     running: Mutex<BTreeSet<String>>,
-    /// The attempts that ran, by execution.
+    /// Attempts that ran, by execution.
     runs: Mutex<HashMap<String, Vec<u32>>>,
     overlaps: AtomicUsize,
     told: Mutex<BTreeMap<usize, ExecutionId>>,
     seen_over: Mutex<BTreeMap<ExecutionId, Execution>>,
 }
 
-struct Run {
-    world: Arc<World>,
+struct AttemptGuard {
+    world: Arc<ExecutionRecorder>,
     execution: String,
 }
 
-impl Run {
-    fn begin(world: &Arc<World>, execution: &str, attempt: u32) -> Self {
+impl AttemptGuard {
+    fn begin(world: &Arc<ExecutionRecorder>, execution: &str, attempt: u32) -> Self {
         if !world.running.lock().unwrap().insert(execution.to_owned()) {
             world.overlaps.fetch_add(1, Ordering::Relaxed);
         }
@@ -101,21 +100,24 @@ impl Run {
     }
 }
 
-impl Drop for Run {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         self.world.running.lock().unwrap().remove(&self.execution);
     }
 }
 
-/// Counts what it runs.
+/// Counts the attempts that it runs.
 #[derive(Debug)]
-struct Counting(Arc<World>);
+struct CountingRunner(Arc<ExecutionRecorder>);
 
 #[async_trait]
-impl Runner for Counting {
+impl Runner for CountingRunner {
     async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
+        if let Some(inbox) = &call.inbox {
+            return inbox.run_by_person(&call, "Do it.".to_owned()).await;
+        }
         let attempt: u32 = call.trace["attempt"].parse().unwrap();
-        let _run = Run::begin(&self.0, &call.trace["execution_id"], attempt);
+        let _run = AttemptGuard::begin(&self.0, &call.trace["execution_id"], attempt);
         call.program_start.report();
         for _ in 0..Digest::of_bytes(call.id.as_str().as_bytes()).to_string().len() / 2 {
             tokio::task::yield_now().await;
@@ -135,32 +137,32 @@ impl Runner for Counting {
 }
 
 #[derive(Debug)]
-struct Silent;
+struct SilentBrain;
 
 #[async_trait]
-impl Brain for Silent {
-    async fn think(&self, _prompt: Prompt, _voice: &mut BrainWriter) -> Result<BrainStepEnd, BrainError> {
-        Ok(BrainStepEnd::ended(StopReason::EndTurn))
+impl Brain for SilentBrain {
+    async fn think(&self, _prompt: BrainPrompt, _voice: &mut BrainWriter) -> Result<BrainStepStop, BrainError> {
+        Ok(BrainStepStop::ended(StopReason::EndTurn))
     }
 }
 
-impl BrainFactory for Silent {
+impl BrainFactory for SilentBrain {
     fn brain(&self, _agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
         Ok(Arc::new(Self))
     }
 }
 
-/// How a life ends.
+/// How one run of the engine ends.
 #[derive(Debug, Clone, Copy)]
-enum Death {
-    /// After so many moments.
+enum EngineStop {
+    /// After this many scheduling steps.
     Sudden(usize),
     Untold(usize),
 }
 
-/// Counts commits, and stops the store's writer at the last.
+/// Counts commits, and stops the store's writer at the last one.
 #[derive(Debug)]
-struct Reaper {
+struct WriterStopper {
     last: usize,
     commits: AtomicUsize,
     come: Notify,
@@ -168,7 +170,7 @@ struct Reaper {
     buried: Condvar,
 }
 
-impl Reaper {
+impl WriterStopper {
     fn new(last: usize) -> Arc<Self> {
         let (commits, dead) = (AtomicUsize::new(0), Mutex::new(false));
         Arc::new(Self { last, commits, come: Notify::new(), dead, buried: Condvar::new() })
@@ -180,7 +182,7 @@ impl Reaper {
     }
 }
 
-impl Meter for Reaper {
+impl Meter for WriterStopper {
     fn committed(&self, _callers: usize, _took: Duration) {
         if self.commits.fetch_add(1, Ordering::Relaxed) + 1 == self.last {
             self.come.notify_one();
@@ -189,7 +191,7 @@ impl Meter for Reaper {
     }
 
     fn turn_began(&self, _agent: &AgentName) {}
-    fn turn_ended(&self, _agent: &AgentName, _stop: &Stop, _took: Duration) {}
+    fn turn_ended(&self, _agent: &AgentName, _stop: &TurnOutcome, _took: Duration) {}
     fn call_ended(&self, _record: &AuditRecord, _declared: bool) {}
     fn execution_ended(&self, _execution: &Execution) {}
     fn stream_opened(&self) {}
@@ -200,41 +202,32 @@ fn anyone() -> Caller {
     Caller::new(Principal::Anonymous)
 }
 
-fn wish(number: usize, tool: usize) -> Submission {
-    Submission {
-        skill: format!("mortal/{}", TOOLS[tool]),
-        protocol: Protocol::Skill,
-        inputs: serde_json::Map::new(),
-        priority: Priority::Normal,
-        timeout: None,
-        trace: TraceIds::default(),
-        callback: None,
-        idempotency: Some(Idempotency { key: number.to_string(), body: Digest::ZERO }),
-    }
+fn invocation(number: usize, tool: usize) -> Invocation {
+    Invocation::new(format!("mortal/{}", TOOLS[tool]), json!({})).with_key(&number.to_string(), "")
 }
 
 #[derive(Debug, Clone)]
-struct Life {
+struct EngineRun {
     wishes: Vec<usize>,
     cancels: Vec<(usize, usize)>,
     work: usize,
-    death: Death,
+    death: EngineStop,
 }
 
-fn lives() -> impl Strategy<Value = Vec<Life>> {
+fn lives() -> impl Strategy<Value = Vec<EngineRun>> {
     let wishes = prop::collection::vec(0..TOOLS.len(), 0..6);
     let cancels = prop::collection::vec((any::<usize>(), 0_usize..400), 0..3);
     let death = prop_oneof![
-        1 => (0_usize..1500).prop_map(Death::Sudden),
-        3 => (1_usize..30).prop_map(Death::Untold),
+        1 => (0_usize..1500).prop_map(EngineStop::Sudden),
+        3 => (1_usize..30).prop_map(EngineStop::Untold),
     ];
     let life = (wishes, cancels, 0_usize..300, death);
-    let life = life.prop_map(|(wishes, cancels, work, death)| Life { wishes, cancels, work, death });
+    let life = life.prop_map(|(wishes, cancels, work, death)| EngineRun { wishes, cancels, work, death });
     prop::collection::vec(life, 1..7)
 }
 
-/// So many turns of everyone else; the clock goes on a little.
-async fn moments(world: &World, count: usize) {
+/// Yields this many times to the other tasks, and advances the clock a little.
+async fn moments(world: &ExecutionRecorder, count: usize) {
     for moment in 0..count {
         if moment % 20 == 0 {
             world.clock.advance(Duration::from_millis(1));
@@ -244,12 +237,12 @@ async fn moments(world: &World, count: usize) {
     }
 }
 
-async fn born(world: &Arc<World>, file: &Path, reaper: &Arc<Reaper>) -> Engine {
+async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterStopper>) -> Engine {
     let ports = Ports {
         store: Arc::new(SqliteStore::open_counted(file, Arc::clone(reaper) as _).unwrap()),
         bus: Arc::new(LocalBus::default()),
-        brains: Arc::new(Silent),
-        runner: Arc::new(Counting(Arc::clone(world))),
+        brains: Arc::new(SilentBrain),
+        runner: Arc::new(CountingRunner(Arc::clone(world))),
         clock: Arc::new(world.clock.clone()),
         entropy: Arc::new(SystemEntropy),
         vault: Vault::new(&[7; 32]),
@@ -264,13 +257,13 @@ async fn born(world: &Arc<World>, file: &Path, reaper: &Arc<Reaper>) -> Engine {
     engine
 }
 
-async fn ask(world: Arc<World>, engine: Engine, number: usize, tool: usize) {
-    let told = engine.executions().submit(&anyone(), wish(number, tool)).await.unwrap().execution.id;
+async fn ask(world: Arc<ExecutionRecorder>, engine: Engine, number: usize, tool: usize) {
+    let told = submit_as(&engine, &anyone(), invocation(number, tool)).await.unwrap().execution.id;
     let before = world.told.lock().unwrap().insert(number, told.clone());
     assert!(before.is_none_or(|before| before == told), "one key made two executions");
 }
 
-async fn look(world: &World, engine: &Engine) -> usize {
+async fn look(world: &ExecutionRecorder, engine: &Engine) -> usize {
     let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
     let mut open = 0;
     for id in told {
@@ -290,16 +283,16 @@ async fn work(engine: &Engine) {
     let asked_for: BTreeSet<_> = tasks.iter().map(|task| &task.execution).collect();
     assert_eq!(asked_for.len(), tasks.len(), "the same work was asked for twice");
     for task in &tasks {
-        // Somebody may have cancelled it meanwhile.
+        // The execution may have been cancelled meanwhile.
         let _ = engine.inbox().step_task(&task.id, TaskCommand::Finish(json!("done")), "ada").await;
     }
 }
 
-/// Lives, until it dies.
-async fn live(world: &Arc<World>, file: &Path, life: &Life, asked: &[usize]) {
+/// Runs an engine until it crashes.
+async fn live(world: &Arc<ExecutionRecorder>, file: &Path, life: &EngineRun, asked: &[usize]) {
     let reaper = match life.death {
-        Death::Sudden(_) => Reaper::new(usize::MAX),
-        Death::Untold(commit) => Reaper::new(commit),
+        EngineStop::Sudden(_) => WriterStopper::new(usize::MAX),
+        EngineStop::Untold(commit) => WriterStopper::new(commit),
     };
     let lived = async {
         let engine = born(world, file, &reaper).await;
@@ -326,14 +319,14 @@ async fn live(world: &Arc<World>, file: &Path, life: &Life, asked: &[usize]) {
     };
     let death = async {
         match life.death {
-            Death::Sudden(count) => moments(world, count).await,
-            // One that never comes to that commit dies in the end all the same.
-            Death::Untold(_) => tokio::select! {
+            EngineStop::Sudden(count) => moments(world, count).await,
+            // A run that never reaches that commit is ended too.
+            EngineStop::Untold(_) => tokio::select! {
                 () = reaper.come.notified() => {}
                 () = moments(world, 5000) => {}
             },
         }
-        // From here on nothing of this life runs; the store is closed when it is dropped.
+        // No task of this engine runs any more; the store is closed when it is dropped.
         reaper.bury();
     };
     tokio::select! {
@@ -342,9 +335,9 @@ async fn live(world: &Arc<World>, file: &Path, life: &Life, asked: &[usize]) {
     }
 }
 
-/// The last life, long enough for everything to come to its end.
-async fn outlive(world: &Arc<World>, file: &Path, asked: &[usize]) {
-    let engine = born(world, file, &Reaper::new(usize::MAX)).await;
+/// The last run, which lasts until every execution has ended.
+async fn outlive(world: &Arc<ExecutionRecorder>, file: &Path, asked: &[usize]) {
+    let engine = born(world, file, &WriterStopper::new(usize::MAX)).await;
     for (number, tool) in asked.iter().enumerate() {
         ask(Arc::clone(world), engine.clone(), number, *tool).await;
     }
@@ -360,7 +353,7 @@ async fn outlive(world: &Arc<World>, file: &Path, asked: &[usize]) {
     engine.shut_down(Duration::ZERO).await;
 }
 
-async fn check(world: &World, file: &Path, asked: usize) {
+async fn check(world: &ExecutionRecorder, file: &Path, asked: usize) {
     let store = SqliteStore::open(file).unwrap();
     assert_eq!(store.unfinished_executions().await.unwrap(), []);
     assert_eq!(store.started_calls().await.unwrap(), []);
@@ -409,12 +402,12 @@ fn in_one_life<F: Future<Output = ()>>(life: F) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// However often it dies, and whenever.
+    /// Crashes at random times, any number of times.
     #[test]
     fn every_accepted_execution_reaches_one_final_state(lives in lives()) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("nuncio.db");
-        let world = Arc::new(World::default());
+        let world = Arc::new(ExecutionRecorder::default());
         let mut asked = Vec::new();
         for life in &lives {
             asked.extend(&life.wishes);

@@ -11,10 +11,10 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::converse::Idempotency;
-use nuncio_engine::invoke::{QueueLimitReached, Submission, SubmitError};
-use nuncio_engine::skills::AccessDenied;
-use nuncio_engine::{Caller, Credential};
+use nuncio_engine::converse::IdempotencyKey;
+use nuncio_engine::invoke::{QueueLimitReached, Submission, SubmitError, SubmittedExecution};
+use nuncio_engine::skills::{AccessDenied, SkillPermit};
+use nuncio_engine::{Caller, Credential, Engine};
 use nuncio_testkit::{Gateway, KeyHolder, ManualClock, eventually};
 use serde_json::{Value, json};
 
@@ -31,27 +31,66 @@ pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
     Caller { credential: Credential::Key, ..holder.caller.clone() }
 }
 
-pub(crate) fn wish(tool: &str, inputs: Value) -> Submission {
-    let Value::Object(inputs) = inputs else { panic!("inputs are an object") };
-    Submission {
-        skill: format!("{DESK}/{tool}"),
-        protocol: Protocol::Skill,
-        inputs,
-        priority: Priority::Normal,
-        timeout: None,
-        trace: TraceIds::default(),
-        callback: None,
-        idempotency: None,
+/// A request to execute a skill.
+#[derive(Clone)]
+pub(crate) struct Invocation {
+    pub(crate) skill: String,
+    pub(crate) submission: Submission,
+}
+
+impl Invocation {
+    pub(crate) fn new(skill: String, inputs: Value) -> Self {
+        let Value::Object(inputs) = inputs else { panic!("inputs are an object") };
+        let submission = Submission {
+            protocol: Protocol::Skill,
+            inputs,
+            priority: Priority::Normal,
+            timeout: None,
+            trace: TraceIds::default(),
+            callback: None,
+            idempotency: None,
+        };
+        Self { skill, submission }
+    }
+
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.submission.timeout = Some(timeout);
+        self
+    }
+
+    pub(crate) fn with_priority(mut self, priority: Priority) -> Self {
+        self.submission.priority = priority;
+        self
+    }
+
+    pub(crate) fn with_key(mut self, key: &str, body: &str) -> Self {
+        let idempotency = IdempotencyKey { key: key.to_owned(), body: Digest::of_bytes(body.as_bytes()) };
+        self.submission.idempotency = Some(idempotency);
+        self
     }
 }
 
-pub(crate) fn keyed(submission: Submission, key: &str, body: &str) -> Submission {
-    let idempotency = Idempotency { key: key.to_owned(), body: Digest::of_bytes(body.as_bytes()) };
-    Submission { idempotency: Some(idempotency), ..submission }
+/// An invocation of a tool of the agent under test.
+pub(crate) fn invocation(tool: &str, inputs: Value) -> Invocation {
+    Invocation::new(format!("{DESK}/{tool}"), inputs)
 }
 
-pub(crate) async fn submit(gateway: &Gateway, submission: Submission) -> Execution {
-    gateway.engine().executions().submit(&anyone(), submission).await.unwrap().execution
+pub(crate) async fn submit_as(
+    engine: &Engine,
+    caller: &Caller,
+    Invocation { skill, submission }: Invocation,
+) -> Result<SubmittedExecution, SubmitError> {
+    let permit = permit(engine, caller, &skill).unwrap_or_else(|denied| panic!("{skill}: {denied:?}"));
+    engine.executions().submit(&permit, submission, None).await
+}
+
+pub(crate) fn permit(engine: &Engine, caller: &Caller, skill: &str) -> Result<SkillPermit, AccessDenied> {
+    let offered = engine.skills().skill(Some(caller), skill).ok_or(AccessDenied::NotFound)?;
+    engine.skills().permit(caller.clone(), offered)
+}
+
+pub(crate) async fn submit(gateway: &Gateway, invocation: Invocation) -> Execution {
+    submit_as(gateway.engine(), &anyone(), invocation).await.unwrap().execution
 }
 
 /// The current state of an execution.
@@ -95,7 +134,7 @@ async fn nothing_is_held(gateway: &Gateway) {
 #[tokio::test]
 async fn execution_moves_from_accepted_to_running_to_completed() {
     let gateway = start(&[held(OPEN)]).await;
-    let accepted = submit(&gateway, wish("held", json!({"a": 1}))).await;
+    let accepted = submit(&gateway, invocation("held", json!({"a": 1}))).await;
     assert_eq!((&accepted.state, accepted.attempt), (&ExecutionState::Accepted, 0));
     assert!(accepted.id.as_str().starts_with("exe_"));
     assert_eq!(accepted.updated_at, accepted.order.created_at);
@@ -130,10 +169,10 @@ async fn output_that_violates_its_schema_fails_the_execution() {
         tool("silent", "printf words", &more),
     ])
     .await;
-    let good = submit(&gateway, wish("good", json!({}))).await;
+    let good = submit(&gateway, invocation("good", json!({}))).await;
     assert_eq!(output(&over(&gateway, &good).await), &json!({"kg": 2.5}));
     for name in ["bad", "silent"] {
-        let bad = submit(&gateway, wish(name, json!({}))).await;
+        let bad = submit(&gateway, invocation(name, json!({}))).await;
         assert_eq!(code(&over(&gateway, &bad).await), ("failed", Code::InvalidOutput), "{name}");
     }
     assert_eq!(gateway.audit().await.len(), 3);
@@ -142,7 +181,7 @@ async fn output_that_violates_its_schema_fails_the_execution() {
 #[tokio::test]
 async fn failing_tool_fails_the_execution_without_retry() {
     let gateway = start(&[tool("broken", "echo ran >> runs; echo why >&2; exit 3", OPEN)]).await;
-    let failed = submit(&gateway, wish("broken", json!({}))).await;
+    let failed = submit(&gateway, invocation("broken", json!({}))).await;
     let failed = over(&gateway, &failed).await;
     assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
     assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::ToolFailed });
@@ -159,7 +198,7 @@ async fn omitted_inputs_get_their_defaults() {
         (json!({"room": "101"}), json!({"room": "101", "nights": 2})),
         (json!({"room": "101", "nights": 5}), json!({"room": "101", "nights": 5})),
     ] {
-        let execution = submit(&gateway, wish("book", given)).await;
+        let execution = submit(&gateway, invocation("book", given)).await;
         assert_eq!(&Value::Object(execution.order.inputs.clone()), &taken);
         assert_eq!(output(&over(&gateway, &execution).await), &taken);
     }
@@ -176,8 +215,8 @@ async fn invalid_inputs_create_no_execution() {
         (json!({"room": "101", "view": "sea"}), vec![""]),
         (json!({"room": 1, "nights": null}), vec!["/nights", "/room"]),
     ] {
-        let wished = keyed(wish("book", inputs.clone()), "k", "wrong");
-        let Err(SubmitError::Inputs(faults)) = gateway.engine().executions().submit(&anyone(), wished).await else {
+        let wished = invocation("book", inputs.clone()).with_key("k", "wrong");
+        let Err(SubmitError::Inputs(faults)) = submit_as(gateway.engine(), &anyone(), wished).await else {
             panic!("{inputs} was not refused for its inputs");
         };
         let mut found: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
@@ -187,7 +226,7 @@ async fn invalid_inputs_create_no_execution() {
     }
     assert_eq!((runs(&gateway), gateway.audit().await), (0, Vec::new()));
     let good =
-        gateway.engine().executions().submit(&anyone(), keyed(wish("book", json!({"room": "1"})), "k", "right")).await;
+        submit_as(gateway.engine(), &anyone(), invocation("book", json!({"room": "1"})).with_key("k", "right")).await;
     assert!(!good.unwrap().again, "nor was the key used up");
 }
 
@@ -197,8 +236,8 @@ async fn same_idempotency_key_returns_the_same_execution() {
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
     let ask = |by: &Caller, tool: &str, body: &str| {
-        let (by, submission) = (by.clone(), keyed(wish(tool, json!({"b": body})), "key", body));
-        async move { engine.executions().submit(&by, submission).await }
+        let (by, submission) = (by.clone(), invocation(tool, json!({"b": body})).with_key("key", body));
+        async move { submit_as(engine, &by, submission).await }
     };
     let first = ask(&ada.caller, "count", "one").await.unwrap();
     assert!(!first.again);
@@ -225,7 +264,7 @@ async fn thirty_two_concurrent_equal_requests_run_once() {
         .map(|_| {
             let engine = gateway.engine().clone();
             tokio::spawn(async move {
-                engine.executions().submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await
+                submit_as(&engine, &anyone(), invocation("count", json!({})).with_key("k", "b")).await
             })
         })
         .collect();
@@ -246,7 +285,7 @@ async fn execution_is_visible_only_to_its_caller() {
     let gateway = start(&[held(OPEN)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
-    let hers = engine.executions().submit(&ada.caller, wish("held", json!({}))).await.unwrap().execution;
+    let hers = submit_as(engine, &ada.caller, invocation("held", json!({}))).await.unwrap().execution;
     held_pid(&gateway).await;
     for other in [&eve.caller, &anyone()] {
         let id = hers.id.as_str();
@@ -270,7 +309,7 @@ async fn execution_is_visible_only_to_its_caller() {
 async fn anonymous_execution_is_readable_by_its_id() {
     let gateway = start(&[count(OPEN)]).await;
     let ada = gateway.key(&[]).await;
-    let nobodys = submit(&gateway, wish("count", json!({}))).await;
+    let nobodys = submit(&gateway, invocation("count", json!({}))).await;
     over(&gateway, &nobodys).await;
     for caller in [&anyone(), &ada.caller] {
         assert!(gateway.engine().executions().execution(caller, nobodys.id.as_str()).await.is_ok());
@@ -296,28 +335,18 @@ async fn skill_access_levels_are_enforced() {
     let engine = gateway.engine();
     let (may, other) = (gateway.key(&["desk:use"]).await, gateway.key(&["desk:other"]).await);
     let ids = |scopes: &[&str]| scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
-    let barred = |by: Caller, tool: &'static str| async move {
-        match engine.executions().submit(&by, wish(tool, json!({}))).await {
-            Err(SubmitError::AccessDenied(barred)) => Some(barred),
-            Err(other) => panic!("{other:?}"),
-            Ok(_) => None,
-        }
-    };
+    let denied = |by: Caller, tool: &str| permit(engine, &by, &format!("{DESK}/{tool}")).err();
     let lacks = AccessDenied::Ungranted { required: ids(&["desk:use"]), granted: ids(&["desk:other"]) };
-    assert_eq!(barred(anyone(), "count").await, None);
-    assert_eq!(barred(anyone(), "none").await, Some(AccessDenied::NotFound));
-    assert_eq!(barred(anyone(), "limited").await, Some(AccessDenied::Unknown));
-    assert_eq!(
-        barred(other.caller.clone(), "limited").await,
-        Some(AccessDenied::Unknown),
-        "not in the way it asks for"
-    );
-    assert_eq!(barred(with_key(&other), "limited").await, Some(lacks));
-    assert_eq!(barred(with_key(&may), "limited").await, None);
+    assert_eq!(denied(anyone(), "count"), None);
+    assert_eq!(denied(anyone(), "none"), Some(AccessDenied::NotFound));
+    assert_eq!(denied(anyone(), "limited"), Some(AccessDenied::Unknown));
+    assert_eq!(denied(other.caller.clone(), "limited"), Some(AccessDenied::Unknown), "not in the way it asks for");
+    assert_eq!(denied(with_key(&other), "limited"), Some(lacks));
+    assert_eq!(denied(with_key(&may), "limited"), None);
     for nobody in [anyone(), with_key(&other)] {
-        assert_eq!(barred(nobody, "secret").await, Some(AccessDenied::NotFound), "it does not exist for them");
+        assert_eq!(denied(nobody, "secret"), Some(AccessDenied::NotFound), "it does not exist for them");
     }
-    assert_eq!(barred(with_key(&may), "secret").await, None);
+    assert_eq!(denied(with_key(&may), "secret"), None);
 
     let seen = |by: Option<&Caller>| -> Vec<_> {
         engine.skills().visible_to(by).iter().map(|offered| offered.skill().id.to_string()).collect()
@@ -336,9 +365,9 @@ async fn queued_execution_fails_if_its_grant_is_revoked() {
     let gateway = start(&[scope("desk:use", "low"), held(more)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
     let engine = gateway.engine();
-    let first = engine.executions().submit(&with_key(&eve), wish("held", json!({}))).await.unwrap().execution;
+    let first = submit_as(engine, &with_key(&eve), invocation("held", json!({}))).await.unwrap().execution;
     held_pid(&gateway).await;
-    let hers = engine.executions().submit(&with_key(&ada), wish("held", json!({}))).await.unwrap().execution;
+    let hers = submit_as(engine, &with_key(&ada), invocation("held", json!({}))).await.unwrap().execution;
     let Principal::Key(id) = &ada.caller.principal else { panic!("she has a key") };
     engine.access().revoke_key(id.as_str()).await.unwrap();
     release(&gateway, "held.gate", "done").await;
@@ -353,11 +382,10 @@ async fn full_queue_refuses_executions_before_acceptance() {
     let settings = |limits: &mut nuncio_server::settings::LimitSettings| limits.executions_per_caller = 1;
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[held(OPEN)])).settings(|all| settings(&mut all.limits)).start().await;
-    let first = submit(&gateway, keyed(wish("held", json!({})), "k", "b")).await;
-    let full = gateway.engine().executions().submit(&anyone(), wish("held", json!({}))).await;
+    let first = submit(&gateway, invocation("held", json!({})).with_key("k", "b")).await;
+    let full = submit_as(gateway.engine(), &anyone(), invocation("held", json!({}))).await;
     assert_eq!(full, Err(SubmitError::Full(QueueLimitReached::Caller)));
-    let again =
-        gateway.engine().executions().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
+    let again = submit_as(gateway.engine(), &anyone(), invocation("held", json!({})).with_key("k", "b")).await.unwrap();
     assert!(again.again, "what is there already needs no room");
     release(&gateway, "held.gate", "done").await;
     over(&gateway, &first).await;
@@ -365,7 +393,7 @@ async fn full_queue_refuses_executions_before_acceptance() {
     assert_eq!(gateway.audit().await.len(), 1, "what was refused is not recorded as run");
     std::fs::remove_file(gateway.file(DESK, "held.pid")).unwrap();
     std::fs::remove_file(gateway.file(DESK, "held.gate")).unwrap();
-    let second = submit(&gateway, wish("held", json!({}))).await;
+    let second = submit(&gateway, invocation("held", json!({}))).await;
     release(&gateway, "held.gate", "too").await;
     assert_eq!(output(&over(&gateway, &second).await), "too");
 }
@@ -379,7 +407,7 @@ async fn execution_waits_for_operator_approval() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[sign()])).clock(&clock).start().await;
     let operator = Principal::Operator;
-    let yes = submit(&gateway, wish("sign", json!({"page": 1}))).await;
+    let yes = submit(&gateway, invocation("sign", json!({"page": 1}))).await;
     let question = gateway.question().await;
     assert_eq!(question.question.arguments, json!({"page": 1}));
     assert_eq!(look(&gateway, &yes).await.state, ExecutionState::Accepted, "it has not begun");
@@ -388,7 +416,7 @@ async fn execution_waits_for_operator_approval() {
     let yes = over(&gateway, &yes).await;
     assert_eq!((output(&yes), yes.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
 
-    let no = submit(&gateway, wish("sign", json!({"page": 2}))).await;
+    let no = submit(&gateway, invocation("sign", json!({"page": 2}))).await;
     let question = gateway.question().await;
     let deny = ApprovalAnswer::Deny { reason: Some("too dear".into()) };
     gateway.engine().approvals().decide_approval(&question.id, deny, operator).await.unwrap();
@@ -404,17 +432,17 @@ async fn execution_waits_for_operator_approval() {
 #[tokio::test]
 async fn unanswered_approval_fails_the_execution_or_times_it_out() {
     let clock = ManualClock::new();
-    // The time of whoever is asked is not the tool's.
+    // The time that an approval waits does not count towards the tool's timeout.
     let more = format!("human_authorization = true\ntimeout_ms = 5000\n{OPEN}");
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[tool("sign", "printf signed", &more)])).clock(&clock).start().await;
     let offered = gateway.engine().skills().any_skill("desk/sign").unwrap();
     assert_eq!(gateway.engine().skills().execution_timeout(&offered), Duration::from_secs(305));
-    let unanswered = submit(&gateway, wish("sign", json!({}))).await;
+    let unanswered = submit(&gateway, invocation("sign", json!({}))).await;
     gateway.question().await;
     clock.pass(Duration::from_secs(300)).await;
     assert_eq!(code(&over(&gateway, &unanswered).await), ("failed", Code::ApprovalExpired));
-    let hurried = Submission { timeout: Some(Duration::from_secs(20)), ..wish("sign", json!({})) };
+    let hurried = invocation("sign", json!({})).with_timeout(Duration::from_secs(20));
     let hurried = submit(&gateway, hurried).await;
     gateway.question().await;
     clock.pass(Duration::from_secs(20)).await;
@@ -436,8 +464,8 @@ async fn agent_skill_answers_and_leaves_no_session() {
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[count("")])).start().await;
     let ada = gateway.key(&[]).await;
     let engine = gateway.engine();
-    let asked = wish("ask", script(&call_once("c1", "count", json!({}))));
-    let execution = engine.executions().submit(&ada.caller, asked).await.unwrap().execution;
+    let asked = invocation("ask", script(&call_once("c1", "count", json!({}))));
+    let execution = submit_as(engine, &ada.caller, asked).await.unwrap().execution;
     let answered = over(&gateway, &execution).await;
     assert_eq!((output(&answered), answered.attempt), (&json!({"text": "done"}), 1));
     assert_eq!(runs(&gateway), 1, "its tools run");
@@ -447,7 +475,7 @@ async fn agent_skill_answers_and_leaves_no_session() {
     assert_eq!((audit[0].protocol, &audit[0].caller), (Protocol::Skill, &ada.caller.principal));
 
     for wrong in [json!({}), json!({"text": ""}), json!({"text": 1}), json!({"text": "hi", "x": 1})] {
-        let refusal = engine.executions().submit(&ada.caller, wish("ask", wrong.clone())).await;
+        let refusal = submit_as(engine, &ada.caller, invocation("ask", wrong.clone())).await;
         assert!(matches!(refusal, Err(SubmitError::Inputs(_))), "{wrong}");
     }
     nothing_is_held(&gateway).await;
@@ -457,7 +485,7 @@ async fn agent_skill_answers_and_leaves_no_session() {
 async fn failing_agent_fails_its_skill_execution() {
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).start().await;
     let wrong = json!({"text": json!({"script": [[{"error": "no"}]]}).to_string()});
-    let failed = submit(&gateway, wish("ask", wrong)).await;
+    let failed = submit(&gateway, invocation("ask", wrong)).await;
     let failed = over(&gateway, &failed).await;
     assert_eq!(failed.state.as_str(), "failed", "{failed:?}");
     assert_eq!(gateway.engine().load().running_turns, 0);
@@ -470,10 +498,10 @@ async fn queue_runs_by_priority_then_acceptance_order() {
     let program = "[ \"$N\" = gate ] && { mkfifo gate; cat gate; }; echo \"$N\" >> order";
     let tool = tool("log", program, log).replace("'''] }", "'''], env = { N = \"{{ args.n }}\" } }");
     let gateway = start(&[tool]).await;
-    let first = submit(&gateway, wish("log", json!({"n": "gate"}))).await;
+    let first = submit(&gateway, invocation("log", json!({"n": "gate"}))).await;
     let mut all = vec![first];
     for (name, priority) in [("low", Priority::Low), ("normal", Priority::Normal), ("high", Priority::High)] {
-        all.push(submit(&gateway, Submission { priority, ..wish("log", json!({"n": name})) }).await);
+        all.push(submit(&gateway, invocation("log", json!({"n": name})).with_priority(priority)).await);
     }
     assert_eq!(look(&gateway, &all[3]).await.state, ExecutionState::Accepted);
     release(&gateway, "gate", "go").await;

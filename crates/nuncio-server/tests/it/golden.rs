@@ -1,4 +1,4 @@
-//! Every example agent as each protocol shows it, and what the protocol has no words for.
+//! Snapshots of every example agent in each protocol, and of what the protocol cannot express.
 //!
 //! `INSTA_UPDATE=always cargo test -p nuncio-server golden` rewrites the snapshots.
 

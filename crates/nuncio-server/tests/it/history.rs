@@ -179,7 +179,7 @@ async fn turn_overrides_persist_across_a_restart() {
     let next = Gateway::builder().agent(DESK, &agent()).data(data).start().await;
     let aap = next.aap();
     assert_eq!(show(&aap, &session).await, expected);
-    // An empty list is a value, not an absence.
+    // An empty list differs from an absent one.
     assert_eq!(change(&aap, &session, json!({"agent": {"tools": []}, "tools": []})).await.0, 200);
     let shown = show(&aap, &session).await;
     assert_eq!((&shown["agent"]["tools"], shown.get("tools")), (&json!([]), None));
@@ -217,7 +217,7 @@ async fn sessions_are_listed_newest_first_page_by_page_across_a_restart() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).start().await;
     let aap = gateway.aap();
-    // Thirty at each of four moments: pages begin and end among equals.
+    // Thirty sessions at each of four times, so that pages break between sessions of the same time.
     let mut made = Vec::new();
     for _ in 0..4 {
         let mut together = HashSet::new();
@@ -234,7 +234,7 @@ async fn sessions_are_listed_newest_first_page_by_page_across_a_restart() {
     let data = gateway.stop().await;
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
     let aap = gateway.aap();
-    // One made meanwhile does not shift what follows, nor does one that is gone.
+    // Sessions that are created or deleted meanwhile do not shift the next page.
     let newest = aap.session(DESK, &[]).await;
     assert_eq!(aap.delete(&format!("/sessions/{}", first[49])).await.0, 204);
     let (second, next) = page(&aap, Some(&next)).await;
@@ -263,7 +263,7 @@ async fn session_list_of_exactly_one_page_has_no_next_cursor() {
 }
 
 #[tokio::test]
-async fn foreign_cursor_is_refused() {
+async fn malformed_session_cursor_is_refused() {
     let gateway = start().await;
     for wrong in ["x", "MTIz", "%00", "bm90LWEtbnVtYmVyL3Nlc18x", "0"] {
         let (status, body) = gateway.aap().get(&format!("/sessions?after={wrong}")).await;

@@ -7,12 +7,12 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-type Asked = Arc<Mutex<Vec<Value>>>;
+type ModelRequests = Arc<Mutex<Vec<Value>>>;
 
-async fn model() -> (String, Asked) {
+async fn model() -> (String, ModelRequests) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let asked = Asked::default();
+    let asked = ModelRequests::default();
     let seen = Arc::clone(&asked);
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -67,7 +67,7 @@ async fn history_over_the_window_is_summarised_and_the_summary_reused() {
     let last = asked.last().unwrap()["messages"].to_string();
     assert!(last.contains("Ada wants a room by the river.") && !last.contains("Remark number 0"), "{last}");
 
-    // The summary is on disk: after a restart it still stands for what it summed up.
+    // The summary is stored, so it replaces the same messages after a restart.
     let data = gateway.stop().await;
     let gateway = Gateway::builder().agent("talker", &agent).data(data).start().await;
     let (_, again) = gateway.aap().get(&format!("/sessions/{session}/history?type=compacted")).await;

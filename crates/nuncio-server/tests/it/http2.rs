@@ -10,7 +10,7 @@ use crate::agents::{desk, echo};
 /// Connections to try: the requests meet in the moment in which their connection becomes that of a known caller.
 const CONNECTIONS: usize = 20;
 const REQUESTS: usize = 32;
-/// Never reached unless a request hangs.
+/// Reached only if a request hangs.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, call_once, desk, messages, result_of};
-use crate::executions::{anyone, code, look, output, over, submit, wish};
+use crate::executions::{anyone, code, invocation, look, output, over, submit};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -49,7 +49,7 @@ async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
 
 async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, Task) {
     let before = gateway.engine().inbox().open_tasks().await.unwrap().len();
-    let execution = submit(gateway, wish("pickup", json!({"shelf": shelf}))).await;
+    let execution = submit(gateway, invocation("pickup", json!({"shelf": shelf}))).await;
     let task = inbox(gateway, before + 1).await.into_iter().find(|task| task.execution.as_ref() == Some(&execution.id));
     (execution, task.unwrap())
 }
@@ -250,7 +250,7 @@ async fn task_survives_a_restart() {
         let completed = over(&gateway, &first).await;
         assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 2.5}), 2));
 
-        // Any number of restarts is nobody's fault.
+        // Restarts do not count as failed attempts.
         let mut data = gateway.stop().await;
         for _ in 0..4 {
             let gateway = stopping(builder(&clock)).data(data).start().await;
@@ -288,7 +288,7 @@ async fn task_finished_before_a_crash_is_not_asked_again() {
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
     let data = gateway.data_as_after_a_crash();
-    // As if the result had got to disk and the end of the execution had not.
+    // The state after a crash between storing the result and the end of the execution.
     let finished = task.clone().finish("ada", json!({"kg": 7.0}), gateway.engine().now()).unwrap();
     finish_on_disk(&data, &task, &finished).await;
     let gateway = builder(&clock).data(data).start().await;
@@ -298,10 +298,10 @@ async fn task_finished_before_a_crash_is_not_asked_again() {
 }
 
 async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
-    use nuncio_engine::ports::store::{Change, Store as _};
+    use nuncio_engine::ports::store::{Store as _, TaskChange};
     let store = nuncio_store::SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
-    let change = Change::MoveTask { from: Box::new(from.clone()), to: Box::new(to.clone()) };
-    store.commit(vec![change]).await.unwrap();
+    let change = TaskChange::Move { from: Box::new(from.clone()), to: Box::new(to.clone()) };
+    store.commit(vec![change.into()]).await.unwrap();
 }
 
 /// Two conversations may use the same call id; their tasks are different.

@@ -104,7 +104,7 @@ async fn expired_key_is_refused_and_the_server_stays_closed() {
     let listed = gateway.order(AdminCommand::KeyList).await.unwrap();
     assert_eq!((&listed["keys"][0]["expires_at"], &listed["keys"][0]["revoked_at"]), (&json!(end), &Value::Null));
 
-    // Nor does a restart open it.
+    // A restart does not open the server either.
     let data = gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &agent()).data(data).clock(&clock).start().await;
     assert_eq!(asked(&next, &key).await, refused("key_expired"));
@@ -201,10 +201,10 @@ async fn rotation_is_recorded_with_who_ordered_it() {
     let key = create(&gateway, "app", &[], None).await;
     gateway.order(rotate("app")).await.unwrap();
     gateway.order(rotate("nobody")).await.unwrap_err();
-    let records = gateway.happened().await;
+    let records = gateway.audit_events().await;
     let rotations: Vec<_> = records.iter().filter(|record| record.action.as_deref() == Some("key_rotate")).collect();
     let states: Vec<_> =
-        rotations.iter().map(|record| (record.happened, record.subject.as_deref().unwrap_or_default())).collect();
+        rotations.iter().map(|record| (record.event, record.subject.as_deref().unwrap_or_default())).collect();
     let id = key["id"].as_str().unwrap();
     assert_eq!(
         states,
@@ -229,7 +229,7 @@ async fn old_secret_is_valid_during_the_overlap_only() {
     assert_eq!(second["previous"], json!({"until": clock.now().after(HOUR)}));
     assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()));
 
-    // Only one secret counts beside the newest.
+    // At most one older secret is valid beside the newest.
     let third = gateway.order(overlapping()).await.unwrap();
     assert_eq!(asked(&gateway, &first).await, refused("unauthorized"));
     assert_eq!((asked(&gateway, &second).await, asked(&gateway, &third).await), (ok(), ok()));
@@ -237,7 +237,7 @@ async fn old_secret_is_valid_during_the_overlap_only() {
     assert_eq!(asked(&gateway, &second).await, refused("unauthorized"));
     assert_eq!(asked(&gateway, &third).await, ok());
 
-    // A revoked key takes both secrets with it.
+    // Revoking a key invalidates both secrets.
     let fourth = gateway.order(overlapping()).await.unwrap();
     gateway.order(AdminCommand::KeyRevoke { which: "app".to_owned() }).await.unwrap();
     for key in [&third, &fourth] {

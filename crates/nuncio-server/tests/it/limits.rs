@@ -102,7 +102,7 @@ async fn body_that_is_too_large_is_refused_in_json_and_changes_nothing() {
         let answer = gateway.raw(post("/sessions", JSON, &too_large)).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (413, "body_too_large"), "{size}");
     }
-    // Also when the length is not told beforehand.
+    // Also without a Content-Length.
     let chunks = format!("3e8\r\n{}\r\n", "x".repeat(1000)).repeat(2) + "0\r\n\r\n";
     let chunked = head("POST /aap/sessions", &format!("{JSON}Transfer-Encoding: chunked\r\n")) + &chunks;
     let answer = gateway.raw(chunked).await.unwrap();
@@ -141,7 +141,7 @@ async fn truncated_request_body_changes_nothing() {
 }
 
 #[tokio::test]
-async fn hostile_json_is_refused() {
+async fn malformed_too_deep_or_too_large_json_is_refused() {
     let gateway = gateway(&[], |_| {}).start().await;
     let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(10_000), close.repeat(10_000));
     for (name, body) in [
@@ -234,7 +234,7 @@ async fn body_without_json_content_type_is_refused() {
 
 #[tokio::test]
 async fn calls_over_the_concurrency_limit_of_a_tool_are_queued() {
-    // A second one that ran at the same time would find the folder there and fail.
+    // A second concurrent call would find the folder and fail.
     let alone = tool(
         "alone",
         "mkdir busy || exit 9; mkfifo \"$NAME\".gate; cat \"$NAME\".gate; rmdir busy",
@@ -252,7 +252,7 @@ async fn calls_over_the_concurrency_limit_of_a_tool_are_queued() {
         let (aap, session) = (aap.clone(), session.clone());
         async move { aap.play(&session, script).await }
     });
-    // The second begins only when the first, which waits for us, is over.
+    // The second call begins only after the first, which waits for the test, has ended.
     let running = eventually("one of them runs", async || {
         ["a", "b"].into_iter().find(|name| gateway.file(DESK, &format!("{name}.gate")).exists())
     })
@@ -276,17 +276,17 @@ async fn queued_call_past_its_deadline_is_never_started() {
     let call = |id: &str, seconds: u64| ToolCallRequest {
         caller: &caller,
         protocol: Protocol::Skill,
-        served: &served,
+        published: &served,
         id: CallId::parse(id).unwrap(),
         tool: ToolName::parse("held").unwrap(),
         arguments: Map::new(),
         offered: true,
         client: ClientDecision::NotAsked,
         turn: None,
-        place: None,
-        entry: None,
+        target: None,
+        pending_insert: None,
         trace: &trace,
-        began: None,
+        on_start: None,
         deadline: engine.now().after(Duration::from_secs(seconds)),
         cancel: &cancel,
     };

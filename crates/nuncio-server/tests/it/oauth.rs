@@ -1,5 +1,5 @@
-//! Access tokens of a real OpenID provider: those it gives, those it would never give, and what
-//! happens when it changes its keys, takes a token back, or does not answer.
+//! Access tokens of a real OpenID provider: valid and forged ones, and what happens when it rotates its keys, revokes a
+//! token or does not answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_auth::settings::IssuerSetting;
+use nuncio_auth::{Issuers, TokenCheckResult};
 use nuncio_core::Code;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
-use nuncio_server::auth::{Issuers, TokenCheck};
-use nuncio_server::fetch::{Allow, GuardedFetch};
-use nuncio_server::settings::IssuerSetting;
+use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -77,19 +77,19 @@ impl Issuer {
         serde_json::from_str(&answer.body).unwrap_or_default()
     }
 
-    /// A token that it gives, for that audience.
+    /// A token that the provider issues for this audience.
     async fn token(&self, audience: &str, scope: &str) -> String {
         let form = format!("grant_type=client_credentials&scope={scope}&resource={audience}");
         self.form("/token", &form).await["access_token"].as_str().unwrap().to_owned()
     }
 
-    /// A token that it would not give, with a signature by this kind of key.
+    /// A token that the provider would not issue, signed with this kind of key.
     async fn forge(&self, key: &str, header: Value, claims: Value) -> String {
         let body = json!({"key": key, "header": header, "claims": self.claims(claims)}).to_string();
         self.send("POST", "/test/forge", "", &body).await.body
     }
 
-    /// Good claims with some changed; `null` takes one away.
+    /// Valid claims with some changed; `null` removes a claim.
     fn claims(&self, changes: Value) -> Value {
         let now = SystemClock.now().as_millis() / 1000;
         let mut claims = json!({
@@ -108,7 +108,7 @@ impl Issuer {
         assert_eq!(self.send("POST", &format!("/test/{what}"), "", "").await.status, 200);
     }
 
-    /// How often an address of it was asked for.
+    /// Number of requests to a path of the provider.
     async fn asked(&self, path: &str) -> u64 {
         let answer = self.send("GET", "/test/asked", "", "").await;
         let asked: BTreeMap<String, u64> = serde_json::from_str(&answer.body).unwrap();
@@ -182,7 +182,7 @@ async fn token_acts_for_its_subject_with_its_scopes() {
     assert_eq!(counted(&gateway, &reader).await, NOT_GRANTED);
     assert_eq!(runs(&gateway), 1);
 
-    // Both are the same subject: what one made the other sees, and an operator's grant is for both.
+    // Both tokens have the same subject, so they share sessions and grants.
     let made = gateway.aap_with_key(&writer).get("/sessions").await.1;
     assert_eq!(gateway.aap_with_key(&reader).get("/sessions").await.1, made);
     let (agent, scopes) = (AgentName::parse(DESK).unwrap(), vec![ScopeId::parse("notes:write").unwrap()]);
@@ -218,7 +218,7 @@ async fn each_algorithm_is_accepted_only_where_allowed() {
 #[tokio::test]
 async fn invalid_token_is_refused_and_never_treated_as_anonymous() {
     let issuer = Issuer::start().await;
-    // Open to anyone, so that only the token keeps it out.
+    // The server is open to everyone, so only the invalid token causes the refusal.
     let gateway = builder(issuer.setting("")).clock(&clock()).open_to_anyone().start().await;
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
     let now = SystemClock.now().as_millis() / 1000;
@@ -311,7 +311,7 @@ async fn unknown_key_id_triggers_a_key_fetch_that_drops_old_keys() {
     assert_eq!(status(&gateway, &old).await, welcome());
     issuer.tell("rotate").await;
     let new = issuer.token(JWT, "notes:read").await;
-    // Keys were fetched a moment ago: strangers may not have them fetched again and again.
+    // The keys were just fetched, so an unknown key id causes no further fetch.
     for _ in 0..20 {
         assert_eq!(status(&gateway, &new).await, unauthorized());
     }
@@ -319,7 +319,7 @@ async fn unknown_key_id_triggers_a_key_fetch_that_drops_old_keys() {
     assert_eq!(status(&gateway, &old).await, welcome(), "nobody knows yet that its key was withdrawn");
 
     clock.advance(Duration::from_secs(30));
-    // All who wait share one request.
+    // All waiting checks share one request.
     let waiting = (0..20).map(|_| status(&gateway, &new));
     for answer in futures_util::future::join_all(waiting).await {
         assert_eq!(answer, welcome());
@@ -364,7 +364,7 @@ async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
     clock.advance(Duration::from_secs(5));
     assert_eq!(status(&gateway, &one).await, welcome());
 
-    // Keys that were known are used for a while.
+    // Cached keys are used while the issuer is unreachable.
     issuer.tell("down").await;
     clock.advance(Duration::from_secs(1800));
     assert_eq!(status(&gateway, &one).await, welcome());
@@ -398,7 +398,7 @@ async fn disconnecting_clients_do_not_repeat_issuer_requests() {
 
 #[tokio::test]
 async fn unknown_tokens_do_not_multiply_issuer_requests() {
-    // Someone who listens and never answers.
+    // A server that accepts connections and never responds.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
@@ -407,7 +407,7 @@ async fn unknown_tokens_do_not_multiply_issuer_requests() {
     let text = format!(
         "url = \"{url}\"\naudience = \"x\"\nintrospection = {{ url = \"{url}/ask\", client_id = \"x\", client_secret_file = {file:?} }}"
     );
-    let fetch = GuardedFetch::new(Allow::parse([]).unwrap(), false, None).unwrap();
+    let fetch = GuardedFetch::new(AllowedAddresses::parse([]).unwrap(), false, None).unwrap();
     let setting = toml::from_str(&text).unwrap();
     let issuers = Arc::new(Issuers::open(&[setting], Arc::new(fetch), Arc::new(SystemClock)).unwrap());
     let ask = |number: usize| {
@@ -418,11 +418,11 @@ async fn unknown_tokens_do_not_multiply_issuer_requests() {
     for number in 0..32 {
         let asking = ask(number);
         waiting.push(silent.accept().await.unwrap());
-        // That its asker goes away does not make room for the next.
+        // A client that disconnects does not free its slot.
         asking.abort();
     }
     let one_more = ask(32).await.unwrap();
-    assert!(matches!(&one_more, TokenCheck::Unverifiable(why) if why.contains("too many")), "{one_more:?}");
+    assert!(matches!(&one_more, TokenCheckResult::Unverifiable(why) if why.contains("too many")), "{one_more:?}");
 }
 
 #[tokio::test]
@@ -466,7 +466,7 @@ async fn opaque_token_is_introspected() {
 
     let elsewhere = start(
         IssuerSetting {
-            audience: toml::from_str::<Audience>("audience = \"x\"").unwrap().audience,
+            audience: toml::from_str::<AudienceSetting>("audience = \"x\"").unwrap().audience,
             ..asking(&issuer, &folder, "asks +/= much")
         },
         &clock,
@@ -476,8 +476,8 @@ async fn opaque_token_is_introspected() {
 }
 
 #[derive(serde::Deserialize)]
-struct Audience {
-    audience: nuncio_server::settings::Audiences,
+struct AudienceSetting {
+    audience: nuncio_auth::settings::Audiences,
 }
 
 #[tokio::test]

@@ -11,9 +11,9 @@ use crate::agents::{DESK, call, desk, echo, tool};
 /// <https://spec.openapis.org/oas/3.1/schema/2022-10-07>
 const OPENAPI: &str = include_str!("oas-3.1.json");
 
-struct Document(Value);
+struct OpenApiDocument(Value);
 
-impl Document {
+impl OpenApiDocument {
     async fn of(gateway: &Gateway) -> Self {
         let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         Self(gateway.raw(request).await.unwrap().json())
@@ -36,7 +36,7 @@ impl Document {
 #[tokio::test]
 async fn openapi_document_is_valid() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
-    let document = Document::of(&gateway).await.0;
+    let document = OpenApiDocument::of(&gateway).await.0;
     let schema: Value = serde_json::from_str(OPENAPI).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let faults: Vec<_> =
@@ -55,7 +55,7 @@ async fn openapi_document_is_valid() {
         let place = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(place).is_some(), "{reference} leads nowhere");
     });
-    // Each shape is a schema by itself.
+    // Each component is a schema of its own.
     for (name, shape) in document["components"]["schemas"].as_object().unwrap() {
         assert!(jsonschema::meta::is_valid(shape), "{name}");
     }
@@ -76,13 +76,13 @@ fn references(value: &Value, seen: &mut impl FnMut(&str)) {
 
 #[tokio::test]
 async fn openapi_document_lists_the_methods_of_every_path() {
-    // What is invoked takes the method it declares, so there is one of each.
+    // A skill is invoked with its declared method, so there is one skill per method.
     let skill = |method: &str| {
         let declared = format!("skill = {{ type = \"api\", method = \"{method}\" }}");
         tool(&method.to_lowercase(), "printf ok", &declared)
     };
     let gateway = Gateway::builder().agent(DESK, &desk(&["GET", "PUT", "DELETE"].map(skill))).start().await;
-    let document = Document::of(&gateway).await.0;
+    let document = OpenApiDocument::of(&gateway).await.0;
     for (path, item) in document["paths"].as_object().unwrap() {
         let mut written: BTreeSet<String> =
             item.as_object().unwrap().keys().filter(|key| *key != "parameters").map(|key| key.to_uppercase()).collect();
@@ -122,7 +122,7 @@ async fn streamed(aap: &AapClient, session: &str, mode: &str, script: Value) -> 
 async fn openapi_document_matches_actual_responses() {
     let options = "[[option]]\nname = \"pin\"\ntype = \"secret\"\n[[option]]\nname = \"size\"\ntype = \"select\"\noptions = [\"s\", \"l\"]\ndefault = \"s\"\n";
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo(), options.to_owned()])).start().await;
-    let (document, aap) = (Document::of(&gateway).await, gateway.aap());
+    let (document, aap) = (OpenApiDocument::of(&gateway).await, gateway.aap());
     document.check("Meta", &aap.get("/meta").await.1);
     document.check("NewSession", &everything());
     let (_, created) = aap.post("/sessions", everything()).await;

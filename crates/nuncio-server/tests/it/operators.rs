@@ -1,4 +1,4 @@
-//! What operators and their machines ask: numbers, and who may have them.
+//! Probes and metrics, and who may read the metrics.
 
 use nuncio_testkit::{Gateway, RawAnswer, eventually};
 use serde_json::json;

@@ -13,7 +13,7 @@ use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk, tool};
-use stub::Stub;
+use stub::StubRegistryHost;
 
 fn domain(text: &str) -> Domain {
     Domain::parse(text).unwrap()
@@ -99,7 +99,7 @@ async fn two_hosts_that_follow_each_other_list_each_others_skills() {
         assert_eq!(listed, wanted, "{query}");
     }
 
-    // An entry leads to the skill itself.
+    // An entry links to the skill.
     let page = get(&here, "/registry/skills?q=villa/search", "").await.json();
     let skill = &page["skills"][0];
     assert_eq!(skill["origin"], json!(there.url()));
@@ -109,7 +109,7 @@ async fn two_hosts_that_follow_each_other_list_each_others_skills() {
     let path = skill["descriptor_url"].as_str().unwrap().split_once("/skills/").unwrap().1.to_owned();
     assert_eq!(get(&there, &format!("/skills/{path}"), "").await.json()["id"], "villa/search");
 
-    // What is not there any more is dropped at the next visit.
+    // Removed skills are dropped at the next visit.
     there.rewrite_agent("villa", &agent_with("villa", &[("search", SEARCH)]));
     nuncio_testkit::eventually("the skill is gone there", async || {
         (get(&there, "/skills/villa/book.json", "").await.status == 404).then_some(())
@@ -125,7 +125,7 @@ async fn two_hosts_that_follow_each_other_list_each_others_skills() {
 #[tokio::test]
 async fn registry_pages_are_linked_by_cursor_and_link_header() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
-    let stub = Stub::start().await;
+    let stub = StubRegistryHost::start().await;
     stub.offer(&["a", "b", "c"]);
     follow(&here, &stub.url()).await;
     let whole = found(&here, "").await;
@@ -193,7 +193,7 @@ async fn skill_registry_page_matches_the_openapi_document() {
 #[tokio::test]
 async fn unfollowed_host_is_removed_and_unknown_host_is_reported() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
-    let stub = Stub::start().await;
+    let stub = StubRegistryHost::start().await;
     stub.offer(&["a"]);
     follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "q=a&tag=stub").await, ["a"]);

@@ -1,4 +1,4 @@
-//! What becomes of executions when the server stops, or dies, and is started again.
+//! Executions across stops and crashes of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::audit::AuditOutcome;
 use nuncio_core::execution::{Execution, ExecutionState};
-use nuncio_engine::invoke::{Submission, SubmitError};
-use nuncio_engine::ports::store::ExecutionStore as _;
+use nuncio_engine::invoke::SubmitError;
+use nuncio_engine::ports::store::CallStore as _;
 use nuncio_store::SqliteStore;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::agents::{DESK, count, desk, gone, held, held_pid, release, runs, tool};
-use crate::executions::{OPEN, anyone, code, keyed, look, output, over, script, submit, whole_desk, wish};
+use crate::executions::{OPEN, anyone, code, invocation, look, output, over, script, submit, submit_as, whole_desk};
 
 const ALONE: &str = "skill = { type = \"task\", concurrency = 1 }";
 
@@ -22,7 +22,7 @@ fn builder(clock: &ManualClock, tools: &[String]) -> GatewayBuilder {
     Gateway::builder().agent(DESK, &desk(tools)).clock(clock)
 }
 
-/// Stops a gateway that is given no time.
+/// Stops a gateway without time for running work.
 fn at_once(builder: GatewayBuilder) -> GatewayBuilder {
     builder.settings(|settings| settings.limits.shutdown_seconds = 0)
 }
@@ -34,7 +34,7 @@ async fn outcomes(gateway: &Gateway, execution: &Execution) -> Vec<AuditOutcome>
     audit.map(|record| record.outcome).collect()
 }
 
-/// A tool that makes the pipe `gate` and answers with what comes through it, one at a time.
+/// A tool that creates the pipe `gate` and returns the line that it reads from it, one call at a time.
 fn gated() -> [String; 1] {
     [tool(
         "held",
@@ -48,17 +48,16 @@ async fn stopped_server_leaves_queued_and_running_executions_to_the_next_process
     let clock = ManualClock::new();
     let tools = gated();
     let gateway = at_once(builder(&clock, &tools)).start().await;
-    let running = submit(&gateway, keyed(wish("held", json!({})), "k", "b")).await;
+    let running = submit(&gateway, invocation("held", json!({})).with_key("k", "b")).await;
     let pid = held_pid(&gateway).await;
     clock.advance(Duration::from_millis(1));
-    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let queued = submit(&gateway, invocation("held", json!({}))).await;
     let data = gateway.stop().await;
     gone(pid).await;
 
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
     assert_eq!(look(&gateway, &running).await.state, ExecutionState::Running, "it never goes back to accepted");
-    let again =
-        gateway.engine().executions().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
+    let again = submit_as(gateway.engine(), &anyone(), invocation("held", json!({})).with_key("k", "b")).await.unwrap();
     assert_eq!((&again.execution.id, again.again), (&running.id, true), "its key is known");
     release(&gateway, "gate", "first").await;
     let first = over(&gateway, &running).await;
@@ -74,23 +73,23 @@ async fn stopped_server_leaves_queued_and_running_executions_to_the_next_process
     assert_eq!(outcomes(&gateway, &queued).await, [AuditOutcome::Completed]);
 }
 
-/// What runs may come to its end; nothing new begins meanwhile.
+/// Running executions may finish; no new ones start meanwhile.
 #[tokio::test]
 async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     let clock = ManualClock::new();
     let tools = gated();
     let gateway = builder(&clock, &tools).start().await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let queued = submit(&gateway, invocation("held", json!({}))).await;
     let (engine, gate, ran) = (gateway.engine().clone(), gateway.file(DESK, "gate"), gateway.file(DESK, "runs"));
     let stopping = tokio::spawn(gateway.stop());
     nuncio_testkit::eventually("it stops", async || engine.is_closing().then_some(())).await;
-    let refused = engine.executions().submit(&anyone(), wish("held", json!({}))).await;
+    let refused = submit_as(&engine, &anyone(), invocation("held", json!({}))).await;
     assert!(matches!(refused, Err(SubmitError::Engine(error)) if error.code == Code::ShuttingDown));
-    // The folder goes with the gateway, so what ran is seen at the moment the first ends.
+    // The folder is deleted with the gateway, so the runs are counted when the first one ends.
     std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
-    // The gateway waits until nothing holds its engine.
+    // The gateway waits until all references to its engine are dropped.
     drop(engine);
     let data = stopping.await.unwrap();
     assert!(!ran.exists() || std::fs::read_to_string(ran).unwrap().lines().count() == 1);
@@ -112,9 +111,9 @@ async fn running_execution_is_restarted_after_a_crash() {
     let clock = ManualClock::new();
     let tools = [held(OPEN), count(OPEN)];
     let gateway = builder(&clock, &tools).start().await;
-    let done = submit(&gateway, wish("count", json!({}))).await;
+    let done = submit(&gateway, invocation("count", json!({}))).await;
     let done = over(&gateway, &done).await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
     program_start_recorded(&gateway, &running).await;
     let gateway = crash(&gateway, &clock, &tools).await;
@@ -145,7 +144,7 @@ async fn attempts_interrupted_before_the_tool_starts_do_not_count_as_attempts() 
     let late = tool("late", "", OPEN).replace("command = [\"sh\", \"-c\", '''''']", "mcp = \"silent\"");
     let tools = [late, "[[mcp]]\nname = \"silent\"\ncommand = [\"sleep\", \"600\"]\n".to_owned()];
     let mut gateway = builder(&clock, &tools).start().await;
-    let execution = submit(&gateway, wish("late", json!({}))).await;
+    let execution = submit(&gateway, invocation("late", json!({}))).await;
     for attempt in 1..=5 {
         nuncio_testkit::eventually("it is begun", async || {
             (look(&gateway, &execution).await.attempt == attempt).then_some(())
@@ -162,13 +161,13 @@ async fn attempts_interrupted_before_the_tool_starts_do_not_count_as_attempts() 
     assert_eq!(outcomes(&gateway, &execution).await, vec![AuditOutcome::NotRun; 5]);
 }
 
-/// Something that takes the server down with it each time is not tried for ever.
+/// An execution during which the server crashes every time is given up.
 #[tokio::test]
 async fn execution_interrupted_too_often_fails() {
     let clock = ManualClock::new();
     let tools = [held(OPEN)];
     let mut gateway = builder(&clock, &tools).start().await;
-    let poison = submit(&gateway, wish("held", json!({}))).await;
+    let poison = submit(&gateway, invocation("held", json!({}))).await;
     for attempt in 1..=3 {
         held_pid(&gateway).await;
         assert_eq!(look(&gateway, &poison).await.attempt, attempt);
@@ -189,7 +188,7 @@ async fn retries_by_policy_do_not_count_as_interruptions() {
     let absent = tool("absent", "", more).replace("[\"sh\", \"-c\", '''''']", "[\"./absent.sh\"]");
     let tools = [absent];
     let gateway = builder(&clock, &tools).start().await;
-    let execution = submit(&gateway, wish("absent", json!({}))).await;
+    let execution = submit(&gateway, invocation("absent", json!({}))).await;
     for (attempt, pause) in [(1, 1), (2, 2), (3, 4)] {
         nuncio_testkit::eventually("it was tried", async || {
             (outcomes(&gateway, &execution).await.len() == attempt).then_some(())
@@ -208,9 +207,9 @@ async fn retries_by_policy_do_not_count_as_interruptions() {
 async fn execution_of_a_removed_skill_fails_after_restart() {
     let clock = ManualClock::new();
     let gateway = builder(&clock, &[held(ALONE)]).start().await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let queued = submit(&gateway, invocation("held", json!({}))).await;
     let gateway = crash(&gateway, &clock, &[held("")]).await;
     for (execution, attempt) in [(running, 1), (queued, 0)] {
         let failed = over(&gateway, &execution).await;
@@ -223,9 +222,9 @@ async fn deadline_of_an_execution_runs_while_the_server_is_down() {
     let clock = ManualClock::new();
     let tools = [held("timeout_ms = 60000\nskill = { type = \"task\", concurrency = 1 }")];
     let gateway = at_once(builder(&clock, &tools)).start().await;
-    let running = submit(&gateway, wish("held", json!({}))).await;
+    let running = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let queued = submit(&gateway, invocation("held", json!({}))).await;
     let data = gateway.stop().await;
     clock.advance(Duration::from_secs(60));
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
@@ -241,9 +240,9 @@ async fn execution_requeued_after_a_crash_can_be_cancelled() {
     let clock = ManualClock::new();
     let tools = [held(ALONE)];
     let gateway = builder(&clock, &tools).start().await;
-    let first = submit(&gateway, wish("held", json!({}))).await;
+    let first = submit(&gateway, invocation("held", json!({}))).await;
     held_pid(&gateway).await;
-    let second = submit(&gateway, wish("held", json!({}))).await;
+    let second = submit(&gateway, invocation("held", json!({}))).await;
     let gateway = crash(&gateway, &clock, &tools).await;
     held_pid(&gateway).await;
     for execution in [&first, &second] {
@@ -258,7 +257,7 @@ async fn approval_question_is_asked_again_after_a_restart() {
     let sign = tool("sign", "echo ran >> runs; printf signed", &format!("human_authorization = true\n{OPEN}"));
     let tools = [sign];
     let gateway = at_once(builder(&clock, &tools)).start().await;
-    let execution = submit(&gateway, wish("sign", json!({}))).await;
+    let execution = submit(&gateway, invocation("sign", json!({}))).await;
     let before = gateway.question().await;
     let data = gateway.stop().await;
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
@@ -285,8 +284,8 @@ async fn agent_skill_is_run_again_after_a_restart_and_leaves_no_session() {
     };
     let gateway = start(None).start().await;
     let ada = gateway.key(&[]).await;
-    let slow = wish("ask", script(&json!([[{"text": "well "}, {"sleep": 4711}, {"text": "yes"}]])));
-    let execution = gateway.engine().executions().submit(&ada.caller, slow).await.unwrap().execution;
+    let slow = invocation("ask", script(&json!([[{"text": "well "}, {"sleep": 4711}, {"text": "yes"}]])));
+    let execution = submit_as(gateway.engine(), &ada.caller, slow).await.unwrap().execution;
     clock.someone_waits_for(THINKS).await;
     let crashed = gateway.data_as_after_a_crash();
     let stopped = gateway.stop().await;
@@ -300,23 +299,23 @@ async fn agent_skill_is_run_again_after_a_restart_and_leaves_no_session() {
     }
 }
 
-/// A caller who hangs up has been accepted all the same, or not at all.
+/// After a disconnect the execution either was accepted or does not exist.
 #[tokio::test]
-async fn client_disconnect_does_not_affect_the_execution() {
+async fn submission_aborted_at_any_point_and_repeated_runs_once() {
     let clock = ManualClock::new();
     let gateway = builder(&clock, &[count(OPEN)]).start().await;
     let engine = gateway.engine().clone();
     for number in 0..20 {
-        let wished: Submission = keyed(wish("count", json!({})), &number.to_string(), "b");
+        let wished = invocation("count", json!({})).with_key(&number.to_string(), "b");
         let asking = tokio::spawn({
             let (engine, wished) = (engine.clone(), wished.clone());
-            async move { engine.executions().submit(&anyone(), wished).await }
+            async move { submit_as(&engine, &anyone(), wished).await }
         });
         for _ in 0..number {
             tokio::task::yield_now().await;
         }
         asking.abort();
-        let asked = engine.executions().submit(&anyone(), wished).await.unwrap();
+        let asked = submit_as(&engine, &anyone(), wished).await.unwrap();
         over(&gateway, &asked.execution).await;
     }
     assert_eq!((runs(&gateway), gateway.audit().await.len()), (20, 20));

@@ -52,7 +52,7 @@ async fn taken_up_everywhere(mode: &str) {
         clock.someone_waits_for(PAUSE).await;
         let turn = gateway.engine().conversations().turn(&local, &session, None).await.unwrap();
         let written = turn.read(EventLog::len);
-        // All of the latest events, and a few of those that earlier pauses have seen.
+        // All of the latest events, and a few of those before earlier pauses.
         for event in (0..written).filter(|event| event % 5 == 0 || written - event < 12) {
             let id = format!("1.{event}");
             for mode in ["delta", "message"] {
@@ -70,7 +70,7 @@ async fn taken_up_everywhere(mode: &str) {
     for (mode, id, rest) in taken_up {
         assert_eq!(rest.await.unwrap(), behind(whole(mode), &id), "{mode} behind {id}");
     }
-    // And so it stays, after the turn and after the server.
+    // The same holds after the turn and after a restart.
     let data = gateway.stop().await;
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).data(data).start().await;
     let aap = gateway.aap();
@@ -125,7 +125,7 @@ async fn event_ids_resume_only_their_own_turn() {
 }
 
 #[tokio::test]
-async fn foreign_event_id_is_refused_and_id_past_the_end_gets_the_end() {
+async fn malformed_or_unknown_event_id_is_refused_and_id_past_the_end_gets_turn_stop() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

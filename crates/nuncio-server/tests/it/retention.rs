@@ -27,16 +27,16 @@ async fn exists(gateway: &Gateway, session: &str) -> bool {
 }
 
 /// Advances the clock minute by minute for an hour, because the pruning task may not be asleep yet.
-async fn wait_for(gateway: &Gateway, clock: &ManualClock, happened: AuditEvent) {
+async fn wait_for(gateway: &Gateway, clock: &ManualClock, event: AuditEvent) {
     for _ in 0..60 {
-        if gateway.happened().await.iter().any(|record| record.happened == happened) {
+        if gateway.audit_events().await.iter().any(|record| record.event == event) {
             return;
         }
         clock.advance(Duration::from_secs(61));
         tokio::task::yield_now().await;
     }
     nuncio_testkit::eventually("it is recorded", async || {
-        gateway.happened().await.iter().any(|record| record.happened == happened).then_some(())
+        gateway.audit_events().await.iter().any(|record| record.event == event).then_some(())
     })
     .await;
 }
@@ -66,7 +66,7 @@ async fn sessions_and_audit_records_older_than_the_setting_are_deleted() {
     let proved = async || (verify(&gateway).await["pruned"] == 1).then_some(());
     nuncio_testkit::eventually("one record is pruned and the rest is proved", proved).await;
     let pruned =
-        gateway.happened().await.into_iter().find(|record| record.happened == AuditEvent::AuditPruned).unwrap();
+        gateway.audit_events().await.into_iter().find(|record| record.event == AuditEvent::AuditPruned).unwrap();
     assert_eq!(pruned.count, Some(1));
     session_with_a_call(&gateway).await;
     assert_eq!(verify(&gateway).await["intact"], json!(true));
@@ -81,5 +81,5 @@ async fn without_retention_setting_no_session_or_audit_record_is_deleted() {
     session_with_a_call(&gateway).await;
     assert!(exists(&gateway, &old).await);
     assert_eq!(verify(&gateway).await["records"], json!(2));
-    assert!(gateway.happened().await.is_empty());
+    assert!(gateway.audit_events().await.is_empty());
 }

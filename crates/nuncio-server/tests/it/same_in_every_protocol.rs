@@ -1,5 +1,4 @@
-//! One chain for every protocol: the same calls through AAP over HTTP and, without HTTP, as the next
-//! protocols will make them, get the same decisions and leave the same records.
+//! Every protocol uses one call chain: the same calls get the same decisions and leave the same audit records.
 
 use std::time::Duration;
 
@@ -21,18 +20,18 @@ use crate::agents::{DESK, call_once, desk, echo, held, held_pid, messages, resul
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
-enum Meanwhile {
+enum EventDuringCall {
     Nothing,
     Operators(fn() -> ApprovalAnswer),
     TimeRunsOut(Duration),
 }
 
-struct Case {
+struct CallCase {
     name: &'static str,
     tool: &'static str,
     input: Value,
     offered: bool,
-    meanwhile: Meanwhile,
+    meanwhile: EventDuringCall,
     says: &'static str,
     decision: AuditDecision,
     outcome: AuditOutcome,
@@ -46,14 +45,14 @@ fn refused(by: &str, code: nuncio_core::Code) -> AuditDecision {
     AuditDecision::Refused { by: by.to_owned(), code }
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<CallCase> {
     use nuncio_core::Code;
-    let case = |name, tool, says, decision, outcome| Case {
+    let case = |name, tool, says, decision, outcome| CallCase {
         name,
         tool,
         input: json!({"note": "ü"}),
         offered: true,
-        meanwhile: Meanwhile::Nothing,
+        meanwhile: EventDuringCall::Nothing,
         says,
         decision,
         outcome,
@@ -69,7 +68,7 @@ fn cases() -> Vec<Case> {
             refused("policy", Code::ToolNotFound),
             AuditOutcome::NotRun,
         ),
-        Case {
+        CallCase {
             offered: false,
             ..case(
                 "out of reach",
@@ -86,7 +85,7 @@ fn cases() -> Vec<Case> {
             refused("policy", Code::ScopeNotGranted),
             AuditOutcome::NotRun,
         ),
-        Case {
+        CallCase {
             input: json!({"a": "one"}),
             ..case(
                 "invalid arguments",
@@ -96,12 +95,12 @@ fn cases() -> Vec<Case> {
                 AuditOutcome::NotRun,
             )
         },
-        Case {
-            meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Allow),
+        CallCase {
+            meanwhile: EventDuringCall::Operators(|| ApprovalAnswer::Allow),
             ..case("allowed by operator", "sign", "signed", allowed(&["operator"]), AuditOutcome::Completed)
         },
-        Case {
-            meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Deny { reason: Some("not today".to_owned()) }),
+        CallCase {
+            meanwhile: EventDuringCall::Operators(|| ApprovalAnswer::Deny { reason: Some("not today".to_owned()) }),
             ..case(
                 "denied by operator",
                 "sign",
@@ -110,8 +109,8 @@ fn cases() -> Vec<Case> {
                 AuditOutcome::NotRun,
             )
         },
-        Case {
-            meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Deny { reason: None }),
+        CallCase {
+            meanwhile: EventDuringCall::Operators(|| ApprovalAnswer::Deny { reason: None }),
             ..case(
                 "denied by operator without a word",
                 "sign",
@@ -127,8 +126,8 @@ fn cases() -> Vec<Case> {
             policy(),
             AuditOutcome::Failed { code: Code::ToolFailed },
         ),
-        Case {
-            meanwhile: Meanwhile::TimeRunsOut(Duration::from_secs(5)),
+        CallCase {
+            meanwhile: EventDuringCall::TimeRunsOut(Duration::from_secs(5)),
             ..case(
                 "tool timeout",
                 "held",
@@ -155,13 +154,13 @@ fn cases() -> Vec<Case> {
 }
 
 /// A gateway, its clock, and a caller who may read and erase but not write.
-struct World {
+struct ProtocolTestGateway {
     gateway: Gateway,
     clock: ManualClock,
     guest: KeyHolder,
 }
 
-impl World {
+impl ProtocolTestGateway {
     async fn new() -> Self {
         let output = "output = { type = \"object\", properties = { sum = { type = \"number\" } } }";
         let agent = desk(&[
@@ -185,10 +184,10 @@ impl World {
         Self { gateway, clock, guest }
     }
 
-    async fn meanwhile(&self, what: Meanwhile) {
+    async fn meanwhile(&self, what: EventDuringCall) {
         match what {
-            Meanwhile::Nothing => {}
-            Meanwhile::Operators(answer) => {
+            EventDuringCall::Nothing => {}
+            EventDuringCall::Operators(answer) => {
                 let question = self.gateway.question().await;
                 self.gateway
                     .engine()
@@ -197,7 +196,7 @@ impl World {
                     .await
                     .unwrap();
             }
-            Meanwhile::TimeRunsOut(span) => {
+            EventDuringCall::TimeRunsOut(span) => {
                 held_pid(&self.gateway).await;
                 self.clock.pass(span).await;
                 std::fs::remove_file(self.gateway.file(DESK, "held.pid")).unwrap();
@@ -205,7 +204,7 @@ impl World {
         }
     }
 
-    /// The record that was added by `doing`, which must be exactly one, and what it came to.
+    /// The only record that `doing` added, and the outcome.
     async fn recorded<T>(&self, doing: impl Future<Output = T>) -> (T, AuditRecord) {
         let before = self.gateway.audit().await.len();
         let done = doing.await;
@@ -215,7 +214,7 @@ impl World {
     }
 
     /// A call as an app's brain makes it. The app trusts every tool it has switched on.
-    async fn by_aap(&self, case: &Case) -> (Value, AuditRecord) {
+    async fn by_aap(&self, case: &CallCase) -> (Value, AuditRecord) {
         self.recorded(async {
             let tools: &[(&str, bool)] =
                 if case.offered && case.tool != "nothing" { &[(case.tool, true)] } else { &[] };
@@ -228,7 +227,7 @@ impl World {
         .await
     }
 
-    async fn by(&self, protocol: Protocol, case: &Case) -> (Value, AuditRecord) {
+    async fn by(&self, protocol: Protocol, case: &CallCase) -> (Value, AuditRecord) {
         self.recorded(async {
             let called = self.call(protocol, case.tool, &case.input, case.offered, ClientDecision::NotAsked);
             match tokio::join!(called, self.meanwhile(case.meanwhile)).0 {
@@ -251,17 +250,17 @@ impl World {
         let call = ToolCallRequest {
             caller: &self.guest.caller,
             protocol,
-            served: &engine.agents().agent(DESK).unwrap(),
+            published: &engine.agents().agent(DESK).unwrap(),
             id: CallId::parse("direct").unwrap(),
             tool: ToolName::parse(tool).unwrap(),
             arguments: input.as_object().unwrap().clone(),
             offered,
             client,
             turn: None,
-            place: None,
-            entry: None,
+            target: None,
+            pending_insert: None,
             trace: &TraceIds::default(),
-            began: None,
+            on_start: None,
             deadline: engine.now().after(10 * MINUTE),
             cancel: &CancellationToken::new(),
         };
@@ -280,18 +279,18 @@ fn comparable(record: &AuditRecord) -> Value {
     for own in ["call", "session", "turn", "request", "protocol", "asked_at", "ended_at"] {
         fields.remove(own);
     }
-    // Each call has an approval of its own; that it has one is the same.
+    // The approval ids differ; whether there is one is compared.
     if let Some(approval) = fields.get_mut("references").and_then(|references| references.get_mut("approval")) {
         *approval = "one".into();
     }
-    // When it began is its own; whether it began is not.
+    // The start times differ; whether there is one is compared.
     fields.entry("started_at").and_modify(|at| *at = "began".into());
     record
 }
 
 #[tokio::test]
 async fn every_protocol_gets_the_same_decision_and_audit_record() {
-    let world = World::new().await;
+    let world = ProtocolTestGateway::new().await;
     let mut records = 0;
     for case in cases() {
         let (said, aap) = world.by_aap(&case).await;
@@ -313,13 +312,13 @@ async fn every_protocol_gets_the_same_decision_and_audit_record() {
 
 #[tokio::test]
 async fn high_sensitivity_call_needs_an_operator_in_every_protocol_except_aap() {
-    let world = World::new().await;
-    let erase = Case {
+    let world = ProtocolTestGateway::new().await;
+    let erase = CallCase {
         name: "erase",
         tool: "erase",
         input: json!({}),
         offered: true,
-        meanwhile: Meanwhile::Nothing,
+        meanwhile: EventDuringCall::Nothing,
         says: "erased",
         decision: allowed(&["policy"]),
         outcome: AuditOutcome::Completed,
@@ -327,11 +326,13 @@ async fn high_sensitivity_call_needs_an_operator_in_every_protocol_except_aap() 
     let (said, record) = world.by_aap(&erase).await;
     assert_eq!((said, record.decision), (json!("erased"), allowed(&["policy"])));
     for protocol in [Protocol::Skill, Protocol::Anp, Protocol::A2h] {
-        let asked = Case { meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Allow), ..erase_again(&erase) };
+        let asked = CallCase { meanwhile: EventDuringCall::Operators(|| ApprovalAnswer::Allow), ..erase_again(&erase) };
         let (said, record) = world.by(protocol, &asked).await;
         assert_eq!((said, record.decision), (json!("erased"), allowed(&["operator"])), "{}", protocol.as_str());
-        let denied =
-            Case { meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Deny { reason: None }), ..erase_again(&erase) };
+        let denied = CallCase {
+            meanwhile: EventDuringCall::Operators(|| ApprovalAnswer::Deny { reason: None }),
+            ..erase_again(&erase)
+        };
         let (_, record) = world.by(protocol, &denied).await;
         assert_eq!(record.decision, refused("operator", nuncio_core::Code::Denied), "{}", protocol.as_str());
     }
@@ -340,7 +341,7 @@ async fn high_sensitivity_call_needs_an_operator_in_every_protocol_except_aap() 
 
 #[tokio::test]
 async fn high_sensitivity_call_in_a_conversation_without_an_app_needs_an_operator() {
-    let world = World::new().await;
+    let world = ProtocolTestGateway::new().await;
     let (engine, caller) = (world.gateway.engine(), &world.guest.caller);
     let conversations = engine.conversations();
     let served = engine.agents().agent(DESK).unwrap();
@@ -353,7 +354,7 @@ async fn high_sensitivity_call_in_a_conversation_without_an_app_needs_an_operato
                     conversations.begin_unattended_turn(caller, session.as_str(), text, protocol, None).await.unwrap();
                 tokio::select! {
                     () = turn.finished() => {}
-                    () = world.meanwhile(Meanwhile::Operators(|| ApprovalAnswer::Allow)) => turn.finished().await,
+                    () = world.meanwhile(EventDuringCall::Operators(|| ApprovalAnswer::Allow)) => turn.finished().await,
                 }
             })
             .await;
@@ -361,19 +362,19 @@ async fn high_sensitivity_call_in_a_conversation_without_an_app_needs_an_operato
     }
 }
 
-fn erase_again(case: &Case) -> Case {
-    Case { input: case.input.clone(), decision: case.decision.clone(), outcome: case.outcome.clone(), ..*case }
+fn erase_again(case: &CallCase) -> CallCase {
+    CallCase { input: case.input.clone(), decision: case.decision.clone(), outcome: case.outcome.clone(), ..*case }
 }
 
 #[tokio::test]
 async fn permission_by_the_app_is_recorded_as_decided_by_the_client() {
-    let world = World::new().await;
+    let world = ProtocolTestGateway::new().await;
     let aap = &world.guest.aap;
     for (granted, tool, says, decision) in [
         (true, "echo", "{}", allowed(&["client"])),
         (true, "sign", "signed", allowed(&["client", "operator"])),
         (false, "echo", "Tool call denied: no thanks", refused("client", nuncio_core::Code::Denied)),
-        // Nobody else is asked about what the app has refused.
+        // A call that the app refused causes no question to operators.
         (false, "sign", "Tool call denied: no thanks", refused("client", nuncio_core::Code::Denied)),
     ] {
         let (said, record) = world
@@ -386,7 +387,7 @@ async fn permission_by_the_app_is_recorded_as_decided_by_the_client() {
                 ]);
                 let operators = async {
                     if granted && tool == "sign" {
-                        world.meanwhile(Meanwhile::Operators(|| ApprovalAnswer::Allow)).await;
+                        world.meanwhile(EventDuringCall::Operators(|| ApprovalAnswer::Allow)).await;
                     }
                 };
                 let ((status, answer), ()) = tokio::join!(aap.turn(&session, permission), operators);
@@ -401,11 +402,11 @@ async fn permission_by_the_app_is_recorded_as_decided_by_the_client() {
 
 #[tokio::test]
 async fn call_waiting_for_app_permission_leaves_no_record() {
-    let world = World::new().await;
+    let world = ProtocolTestGateway::new().await;
     let called = world.call(Protocol::Aap, "echo", &json!({}), true, ClientDecision::AskFirst).await;
     assert_eq!(called, CallOutcome::AskClient);
     assert_eq!(world.gateway.audit().await, []);
-    // What can be refused without asking is refused without asking.
+    // A call that is refused anyway causes no question.
     let called = world.call(Protocol::Aap, "write", &json!({}), true, ClientDecision::AskFirst).await;
     assert!(matches!(called, CallOutcome::Ended(_)), "{called:?}");
     world.assert_chain_holds(1).await;

@@ -26,7 +26,7 @@ async fn seen(aap: &AapClient, session: &str) -> Vec<String> {
 async fn assert_alike(aap: &AapClient, session: &str, after: &str) {
     let stored = stored(aap, session).await;
     assert_eq!(seen(aap, session).await, stored, "after {after}");
-    // Once more: that turn itself has left something behind.
+    // Once more, since that turn added messages itself.
     assert_eq!(seen(aap, session).await.len(), stored.len() + 2, "after {after}, and a turn");
 }
 

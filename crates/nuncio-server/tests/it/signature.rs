@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use nuncio_auth::settings::SignatureSettings;
+use nuncio_auth::{RequestHead, SignatureCheckResult, SignatureVerifier};
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
 use nuncio_engine::{Caller, Credential};
 use nuncio_server::admin::AdminCommand;
-use nuncio_server::auth::did::RequestHead;
-use nuncio_server::auth::{SignatureCheck, Signatures};
-use nuncio_server::settings::SignatureSettings;
 use nuncio_testkit::{Gateway, ManualClock};
 use ring::hmac;
 
@@ -19,18 +18,18 @@ use crate::agents::{DESK, desk, echo};
 
 const BODY: &[u8] = br#"{"skill_id":"desk/echo","inputs":{}}"#;
 
-/// A server that checks, and one key that signs.
-struct Fixture {
+/// A server, and a signing key of it.
+struct SigningKeySetup {
     gateway: Gateway,
     clock: ManualClock,
-    signatures: Signatures,
+    signatures: SignatureVerifier,
     secret: String,
     id: KeyId,
 }
 
 /// A signed request, before it is sent.
 #[derive(Clone)]
-struct Request {
+struct UnsentSignedRequest {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -42,9 +41,9 @@ fn mac(secret: &str, message: &[u8]) -> String {
     tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn sign(secret: &str, timestamp: &str, nonce: &str, body: &[u8]) -> Request {
+fn sign(secret: &str, timestamp: &str, nonce: &str, body: &[u8]) -> UnsentSignedRequest {
     let message = [timestamp.as_bytes(), b".", nonce.as_bytes(), b".", body].concat();
-    let mut request = Request::unsigned(body);
+    let mut request = UnsentSignedRequest::unsigned(body);
     request.set("x-signature", &format!("v1={}", mac(secret, &message)));
     request.set("x-signature-timestamp", timestamp);
     request.set("x-signature-nonce", nonce);
@@ -52,22 +51,23 @@ fn sign(secret: &str, timestamp: &str, nonce: &str, body: &[u8]) -> Request {
 }
 
 /// A request signed with version 2, which covers method and target.
-fn sign_v2(secret: &str, timestamp: &str, nonce: &str, method: Method, target: &'static str) -> Request {
+fn sign_v2(secret: &str, timestamp: &str, nonce: &str, method: Method, target: &'static str) -> UnsentSignedRequest {
     let message = format!("{timestamp}\n{nonce}\n{method}\n{target}\n");
-    let mut request = Request { method, uri: Uri::from_static(target), ..Request::unsigned(b"") };
+    let mut request =
+        UnsentSignedRequest { method, uri: Uri::from_static(target), ..UnsentSignedRequest::unsigned(b"") };
     request.set("x-signature", &format!("v2={}", mac(secret, message.as_bytes())));
     request.set("x-signature-timestamp", timestamp);
     request.set("x-signature-nonce", nonce);
     request
 }
 
-impl Request {
+impl UnsentSignedRequest {
     fn unsigned(body: &[u8]) -> Self {
         let uri = Uri::from_static("/skills/desk/echo/invoke");
         Self { method: Method::POST, uri, headers: HeaderMap::new(), body: body.to_vec() }
     }
 
-    async fn check_by(&self, signatures: &Signatures) -> SignatureCheck {
+    async fn check_by(&self, signatures: &SignatureVerifier) -> SignatureCheckResult {
         let head = RequestHead { method: &self.method, uri: &self.uri, headers: &self.headers };
         signatures.check(head, &self.body).await
     }
@@ -102,12 +102,12 @@ async fn signing_key(gateway: &Gateway) -> (KeyId, String) {
     (serde_json::from_value(made["id"].clone()).unwrap(), made["key"].as_str().unwrap().to_owned())
 }
 
-impl Fixture {
+impl SigningKeySetup {
     async fn start(allow_bare: bool) -> Self {
         let clock = ManualClock::new();
         let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
         let (id, secret) = signing_key(&gateway).await;
-        let signatures = Signatures::new(gateway.engine().clone(), &SignatureSettings { allow_bare });
+        let signatures = SignatureVerifier::new(gateway.engine().clone(), &SignatureSettings { allow_bare });
         Self { gateway, clock, signatures, secret, id }
     }
 
@@ -115,55 +115,55 @@ impl Fixture {
         self.clock.now().as_millis() / 1000
     }
 
-    fn signed(&self, nonce: &str) -> Request {
+    fn signed(&self, nonce: &str) -> UnsentSignedRequest {
         sign(&self.secret, &self.now().to_string(), nonce, BODY)
     }
 
-    async fn check(&self, request: &Request) -> SignatureCheck {
+    async fn check(&self, request: &UnsentSignedRequest) -> SignatureCheckResult {
         request.check_by(&self.signatures).await
     }
 
-    async fn refusal(&self, request: &Request) -> String {
+    async fn refusal(&self, request: &UnsentSignedRequest) -> String {
         match self.check(request).await {
-            SignatureCheck::Invalid(why) => why,
+            SignatureCheckResult::Invalid(why) => why,
             other => panic!("{:?} came to {other:?}", request.headers),
         }
     }
 
-    fn caller(&self) -> SignatureCheck {
+    fn caller(&self) -> SignatureCheckResult {
         let principal = Principal::Key(self.id.clone());
-        SignatureCheck::Known(Caller { credential: Credential::Signature, ..Caller::new(principal) })
+        SignatureCheckResult::Known(Caller { credential: Credential::Signature, ..Caller::new(principal) })
     }
 }
 
 #[tokio::test]
 async fn valid_signature_identifies_the_signing_key() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     assert!(it.secret.starts_with("nsk_"), "{}", it.secret);
     assert_eq!(it.check(&it.signed("nonce-01")).await, it.caller());
-    let nothing = Request::unsigned(BODY);
-    assert_eq!(it.check(&nothing).await, SignatureCheck::Absent);
-    assert_eq!(it.check(&nothing.with("x-signature-nonce", "nonce-02")).await, SignatureCheck::Absent);
+    let nothing = UnsentSignedRequest::unsigned(BODY);
+    assert_eq!(it.check(&nothing).await, SignatureCheckResult::Absent);
+    assert_eq!(it.check(&nothing.with("x-signature-nonce", "nonce-02")).await, SignatureCheckResult::Absent);
     let upper = it.signed("nonce-03").headers["x-signature"].to_str().unwrap().to_uppercase().replace("V1=", "v1=");
     assert_eq!(it.check(&it.signed("nonce-03").with("x-signature", &upper)).await, it.caller());
     // While a secret is being replaced, a client signs with both.
     let (_, other) = signing_key(&it.gateway).await;
     let [old, new] = [&it.secret, &other].map(|secret| sign(secret, &it.now().to_string(), "nonce-04", BODY));
     let both = [&old, &new].map(|request| request.headers["x-signature"].to_str().unwrap()).join(", ");
-    assert!(matches!(it.check(&old.with("x-signature", &both)).await, SignatureCheck::Known(_)));
+    assert!(matches!(it.check(&old.with("x-signature", &both)).await, SignatureCheckResult::Known(_)));
 }
 
 #[tokio::test]
 async fn altered_signed_request_is_refused() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let request = it.signed("nonce-01");
-    let altered = Request { body: BODY.to_ascii_uppercase(), ..request.clone() };
-    let longer = Request { body: [BODY, b" "].concat(), ..request.clone() };
+    let altered = UnsentSignedRequest { body: BODY.to_ascii_uppercase(), ..request.clone() };
+    let longer = UnsentSignedRequest { body: [BODY, b" "].concat(), ..request.clone() };
     let later = (it.now() + 1).to_string();
     for changed in [
         altered,
         longer,
-        Request { body: Vec::new(), ..request.clone() },
+        UnsentSignedRequest { body: Vec::new(), ..request.clone() },
         request.with("x-signature-timestamp", &later),
         request.with("x-signature-nonce", "nonce-02"),
         request.with("x-signature", &format!("v1={}", "0".repeat(64))),
@@ -175,10 +175,10 @@ async fn altered_signed_request_is_refused() {
 
 #[tokio::test]
 async fn nonce_and_body_boundary_cannot_be_shifted() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let timestamp = it.now().to_string();
     let request = sign(&it.secret, &timestamp, "nonce-01", b"first.second");
-    let moved = Request { body: b"second".to_vec(), ..request.with("x-signature-nonce", "nonce-01.first") };
+    let moved = UnsentSignedRequest { body: b"second".to_vec(), ..request.with("x-signature-nonce", "nonce-01.first") };
     assert!(it.refusal(&moved).await.contains("full stop"));
     let own = sign(&it.secret, &timestamp, "nonce.01", b"second");
     assert!(it.refusal(&own).await.contains("full stop"), "nor by whoever signs");
@@ -186,37 +186,37 @@ async fn nonce_and_body_boundary_cannot_be_shifted() {
 
 #[tokio::test]
 async fn signed_request_is_accepted_once() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let request = it.signed("nonce-01");
     assert_eq!(it.check(&request).await, it.caller());
     assert!(it.refusal(&request).await.contains("used before"));
     let other = sign(&it.secret, &it.now().to_string(), "nonce-01", b"another body");
     assert!(it.refusal(&other).await.contains("used before"));
-    // As long as its timestamp counts, and then not by its timestamp.
+    // The replay is refused by its nonce within the time window, and by its timestamp afterwards.
     it.clock.advance(Duration::from_secs(300));
     assert!(it.refusal(&request).await.contains("used before"));
     it.clock.advance(Duration::from_secs(1));
     assert!(it.refusal(&request).await.contains("may differ by 300 seconds"));
-    // Another key's nonces are its own.
+    // Nonces are unique per key.
     let (_, secret) = signing_key(&it.gateway).await;
     assert!(matches!(
         it.check(&sign(&secret, &it.now().to_string(), "nonce-01", BODY)).await,
-        SignatureCheck::Known(_)
+        SignatureCheckResult::Known(_)
     ));
 }
 
 #[tokio::test]
 async fn one_of_concurrent_identical_signed_requests_is_accepted() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let request = it.signed("nonce-01");
-    let attempts = (0..16).map(|_| async { matches!(it.check(&request).await, SignatureCheck::Known(_)) });
+    let attempts = (0..16).map(|_| async { matches!(it.check(&request).await, SignatureCheckResult::Known(_)) });
     let let_in = futures_util::future::join_all(attempts).await;
     assert_eq!(let_in.into_iter().filter(|let_in| *let_in).count(), 1);
 }
 
 #[tokio::test]
 async fn signature_timestamp_is_valid_for_five_minutes() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     it.clock.advance(Duration::from_secs(1000));
     let at = |seconds: i64, nonce: &str| sign(&it.secret, &(it.now() + seconds).to_string(), nonce, BODY);
     assert_eq!(it.check(&at(-300, "nonce-01")).await, it.caller());
@@ -232,7 +232,7 @@ async fn signature_timestamp_is_valid_for_five_minutes() {
 
 #[tokio::test]
 async fn request_used_before_a_restart_is_refused_after_it() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     // The signer's clock may run ahead: its time may be later than the restart.
     let ahead = sign(&it.secret, &(it.now() + 200).to_string(), "nonce-02", BODY);
     let (used, unused) = (it.signed("nonce-01"), it.signed("nonce-03"));
@@ -243,25 +243,25 @@ async fn request_used_before_a_restart_is_refused_after_it() {
     drop(it.signatures);
     let data = it.gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).data(data).start().await;
-    let restarted = Signatures::new(next.engine().clone(), &SignatureSettings::default());
+    let restarted = SignatureVerifier::new(next.engine().clone(), &SignatureSettings::default());
     for request in [&used, &ahead] {
         let again = request.check_by(&restarted).await;
-        assert!(matches!(&again, SignatureCheck::Invalid(why) if why.contains("used before")), "{again:?}");
+        assert!(matches!(&again, SignatureCheckResult::Invalid(why) if why.contains("used before")), "{again:?}");
     }
-    assert!(matches!(unused.check_by(&restarted).await, SignatureCheck::Known(_)), "{secret}");
+    assert!(matches!(unused.check_by(&restarted).await, SignatureCheckResult::Known(_)), "{secret}");
 }
 
 #[tokio::test]
 async fn version_2_signature_covers_method_and_target() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let now = it.now().to_string();
     let target = "/skills/desk/echo/invoke?a=%201&b=2";
     let request = sign_v2(&it.secret, &now, "nonce-01", Method::GET, target);
     for changed in [
-        Request { method: Method::DELETE, ..request.clone() },
-        Request { uri: Uri::from_static("/skills/desk/echo/invoke?a=%201&b=3"), ..request.clone() },
-        Request { uri: Uri::from_static("/skills/desk/other/invoke?a=%201&b=2"), ..request.clone() },
-        Request { body: b" ".to_vec(), ..request.clone() },
+        UnsentSignedRequest { method: Method::DELETE, ..request.clone() },
+        UnsentSignedRequest { uri: Uri::from_static("/skills/desk/echo/invoke?a=%201&b=3"), ..request.clone() },
+        UnsentSignedRequest { uri: Uri::from_static("/skills/desk/other/invoke?a=%201&b=2"), ..request.clone() },
+        UnsentSignedRequest { body: b" ".to_vec(), ..request.clone() },
         request.with("x-signature-nonce", "nonce-02"),
     ] {
         assert!(it.refusal(&changed).await.contains("no valid signing key"));
@@ -274,13 +274,14 @@ async fn version_2_signature_covers_method_and_target() {
 
 #[tokio::test]
 async fn version_1_signature_is_refused_for_get_and_delete_naming_version_2() {
-    let it = Fixture::start(true).await;
+    let it = SigningKeySetup::start(true).await;
     for method in [Method::GET, Method::DELETE] {
-        let v1 = Request { method: method.clone(), ..sign(&it.secret, &it.now().to_string(), "nonce-01", b"") };
+        let v1 =
+            UnsentSignedRequest { method: method.clone(), ..sign(&it.secret, &it.now().to_string(), "nonce-01", b"") };
         assert!(it.refusal(&v1).await.contains("v2="));
-        let old = Request { method: method.clone(), ..sign(&it.secret, "1", "nonce-02", b"") };
+        let old = UnsentSignedRequest { method: method.clone(), ..sign(&it.secret, "1", "nonce-02", b"") };
         assert!(it.refusal(&old).await.contains("v2="));
-        let mut bare = Request { method: method.clone(), ..Request::unsigned(b"") };
+        let mut bare = UnsentSignedRequest { method: method.clone(), ..UnsentSignedRequest::unsigned(b"") };
         bare.set("x-signature", &mac(&it.secret, b""));
         assert!(it.refusal(&bare).await.contains("v2="));
     }
@@ -288,7 +289,7 @@ async fn version_1_signature_is_refused_for_get_and_delete_naming_version_2() {
 
 #[tokio::test]
 async fn signing_keys_cannot_be_sent_and_bearer_keys_cannot_sign() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let sent = it.gateway.key(&[]).await;
     for secret in [sent.secret.as_str(), "nsk_guessed", "", &it.secret[1..]] {
         let request = sign(secret, &it.now().to_string(), "nonce-01", BODY);
@@ -301,7 +302,7 @@ async fn signing_keys_cannot_be_sent_and_bearer_keys_cannot_sign() {
 
 #[tokio::test]
 async fn revoked_signing_key_is_refused_and_list_shows_key_kinds() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     it.gateway.key(&[]).await;
     let listed = it.gateway.order(AdminCommand::KeyList).await.unwrap();
     let keys = listed["keys"].as_array().unwrap();
@@ -317,7 +318,7 @@ async fn revoked_signing_key_is_refused_and_list_shows_key_kinds() {
 
 #[tokio::test]
 async fn ambiguous_signature_headers_are_refused() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let request = it.signed("nonce-01");
     for name in ["x-signature", "x-signature-timestamp", "x-signature-nonce"] {
         let mut twice = request.clone();
@@ -350,8 +351,8 @@ async fn ambiguous_signature_headers_are_refused() {
 #[tokio::test]
 async fn body_only_signature_is_accepted_only_if_enabled() {
     for allowed in [false, true] {
-        let it = Fixture::start(allowed).await;
-        let mut bare = Request::unsigned(BODY);
+        let it = SigningKeySetup::start(allowed).await;
+        let mut bare = UnsentSignedRequest::unsigned(BODY);
         bare.set("x-signature", &mac(&it.secret, BODY));
         if !allowed {
             assert!(it.refusal(&bare).await.contains("not taken here"));
@@ -359,16 +360,20 @@ async fn body_only_signature_is_accepted_only_if_enabled() {
         }
         assert_eq!(it.check(&bare).await, it.caller());
         assert_eq!(it.check(&bare).await, it.caller(), "nothing keeps it from coming again");
-        assert!(it.refusal(&Request { body: Vec::new(), ..bare.clone() }).await.contains("no valid signing key"));
-        // What was signed with a nonce is not taken without it.
+        assert!(
+            it.refusal(&UnsentSignedRequest { body: Vec::new(), ..bare.clone() })
+                .await
+                .contains("no valid signing key")
+        );
+        // A request signed with a nonce is refused without it.
         let whole = it.signed("nonce-01");
-        assert!(matches!(it.check(&whole.without("x-signature-nonce")).await, SignatureCheck::Invalid(_)));
+        assert!(matches!(it.check(&whole.without("x-signature-nonce")).await, SignatureCheckResult::Invalid(_)));
     }
 }
 
 #[tokio::test]
 async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     for _ in 1..64 {
         signing_key(&it.gateway).await;
     }
@@ -388,21 +393,21 @@ async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
     let stored = std::fs::read(data.path().join("nuncio.db")).unwrap();
     assert!(!stored.windows(it.secret.len()).any(|bytes| bytes == it.secret.as_bytes()), "secrets are sealed");
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&it.clock).data(data).start().await;
-    let signatures = Signatures::new(next.engine().clone(), &SignatureSettings::default());
+    let signatures = SignatureVerifier::new(next.engine().clone(), &SignatureSettings::default());
     let request = sign(&it.secret, &(it.clock.now().as_millis() / 1000).to_string(), "nonce-01", BODY);
-    assert!(matches!(request.check_by(&signatures).await, SignatureCheck::Known(_)));
+    assert!(matches!(request.check_by(&signatures).await, SignatureCheckResult::Known(_)));
 }
 
 #[tokio::test]
 async fn replaced_or_expired_signing_secret_is_refused() {
-    let it = Fixture::start(false).await;
+    let it = SigningKeySetup::start(false).await;
     let rotate = |overlap_seconds, term| AdminCommand::KeyRotate { which: it.id.to_string(), term, overlap_seconds };
     let secret = |rotated: &serde_json::Value| rotated["key"].as_str().unwrap().to_owned();
     let check = async |secret: &str, nonce: &str| it.check(&sign(secret, &it.now().to_string(), nonce, BODY)).await;
 
     let second = secret(&it.gateway.order(rotate(0, None)).await.unwrap());
     assert!(second.starts_with("nsk_"));
-    assert!(matches!(check(&it.secret, "nonce-1a").await, SignatureCheck::Invalid(_)));
+    assert!(matches!(check(&it.secret, "nonce-1a").await, SignatureCheckResult::Invalid(_)));
     assert_eq!(check(&second, "nonce-1b").await, it.caller(), "it is the same key");
 
     let term = Some(KeyTerm::Seconds(7200));
@@ -410,9 +415,9 @@ async fn replaced_or_expired_signing_secret_is_refused() {
     assert_eq!(check(&second, "nonce-2a").await, it.caller());
     assert_eq!(check(&third, "nonce-2b").await, it.caller());
     it.clock.advance(Duration::from_secs(3600));
-    assert!(matches!(check(&second, "nonce-3a").await, SignatureCheck::Invalid(_)), "the overlap is over");
+    assert!(matches!(check(&second, "nonce-3a").await, SignatureCheckResult::Invalid(_)), "the overlap is over");
     assert_eq!(check(&third, "nonce-3b").await, it.caller());
     it.clock.advance(Duration::from_secs(3600));
     let expired = check(&third, "nonce-4a").await;
-    assert!(matches!(&expired, SignatureCheck::Invalid(why) if why.contains("expired")), "{expired:?}");
+    assert!(matches!(&expired, SignatureCheckResult::Invalid(why) if why.contains("expired")), "{expired:?}");
 }

@@ -17,7 +17,7 @@ fn builder() -> GatewayBuilder {
 #[tokio::test]
 async fn start_on_a_full_disk_waits_for_space() {
     let (clock, data) = (ManualClock::new(), Arc::new(tempfile::tempdir().unwrap()));
-    // What is written to this file first does not fit; the server removes it and looks again a second later.
+    // The first write to this file fails; the server removes the file and checks again a second later.
     symlink("/dev/full", data.path().join("space-check")).unwrap();
     let (gateway, ()) = tokio::join!(builder().clock(&clock).data(data).start(), clock.pass(Duration::from_secs(1)));
     gateway.aap().session(DESK, &[]).await;

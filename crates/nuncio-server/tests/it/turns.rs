@@ -1,4 +1,4 @@
-//! Turns: what runs side by side, what stops what, what survives what.
+//! Turns: concurrency, cancellation, and what a failed or interrupted turn leaves behind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn start(tools: &[String]) -> Gateway {
     Gateway::builder().agent(DESK, &desk(tools)).start().await
 }
 
-/// A turn's request, sent as it is.
+/// A turn request with this body.
 async fn post_turn(aap: &AapClient, session: &str, idempotency: Option<&str>, body: &Value) -> (u16, String) {
     let mut request = aap.request(Method::POST, &format!("/sessions/{session}/turns")).json(body);
     if let Some(key) = idempotency {
@@ -42,7 +42,7 @@ fn playing(script: &Value) -> Value {
 
 #[tokio::test]
 async fn tool_calls_of_a_step_run_concurrently_and_report_in_order() {
-    // Each waits for the other; and the first ends only when the second has.
+    // The calls wait for each other, and the first ends only after the second.
     let gateway = start(&[
         tool("left", "mkfifo pipe 2>/dev/null; cat pipe; printf ' and left'", ""),
         tool("right", "mkfifo pipe 2>/dev/null; printf right > pipe; printf right", ""),
@@ -128,7 +128,7 @@ async fn second_concurrent_turn_of_a_session_is_refused() {
         let (aap, session, body, answers) = (aap.clone(), session.clone(), body.clone(), answers.clone());
         tokio::spawn(async move { answers.send(post_turn(&aap, &session, None, &body).await).await.unwrap() });
     }
-    // One waits for the clock; so the others answer first.
+    // One call waits for the clock, so the others end first.
     for _ in 0..7 {
         let (status, text) = answered.recv().await.unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();
@@ -164,7 +164,7 @@ async fn sixteen_concurrent_equal_requests_begin_one_turn() {
         assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
         assert_eq!((runs(&gateway), aap.history(&session).await.len()), (before.0 + 1, before.1 + 4));
 
-        // And so it stays.
+        // The order is the same in the history.
         assert_eq!(post_turn(&aap, &session, Some(mode), &body).await, answers[0]);
         let other = playing(&json!([[{"text": "something else"}]]));
         let (status, text) = post_turn(&aap, &session, Some(mode), &other).await;
@@ -281,7 +281,7 @@ async fn brain_that_fails_leaves_the_session_usable() {
     assert_eq!(&history[1..], messages(&answer), "what was done is kept, what was not finished is not");
     assert_eq!(history.len(), 3);
     assert_eq!(aap.say(&session, "never mind").await["messages"][0]["content"][0]["text"], "You said: never mind");
-    // As a stream, the failure comes once and last.
+    // A stream has the failure once, at its end.
     let events = aap.stream(&session, "delta", json!([[{"text": "a"}, {"throw": "again"}]])).await.rest().await;
     let stops = events.iter().filter(|event| event.event == "turn_stop").count();
     assert_eq!((stops, events.last().unwrap().data["stopReason"].as_str()), (1, Some("error")));
@@ -325,7 +325,7 @@ async fn empty_brain_answer_looks_the_same_to_every_reader() {
 }
 
 #[tokio::test]
-async fn text_between_tool_calls_keeps_its_order() {
+async fn text_between_tool_calls_is_stored_in_the_order_of_the_answer() {
     let gateway = start(&[echo()]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true)]).await;
@@ -460,7 +460,7 @@ async fn secret_option_is_stored_sealed_and_never_returned() {
     let sealed = opened(&gateway, &session).await;
     assert_eq!(sealed.1, secret);
 
-    // What is shown, sent back, means: as it was.
+    // The masked value, sent back, keeps the secret.
     let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
     body["agent"] = shown["agent"].clone();
     assert_eq!(post_turn(&aap, &session, None, &body).await.0, 200);
@@ -493,13 +493,13 @@ async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn recovery_answers_every_open_call_even_with_a_repeated_id() {
+async fn recovery_answers_an_open_call_whose_id_an_earlier_turn_used() {
     let clock = ManualClock::new();
     let agent = desk(&[echo(), tool("sign", "cat", "human_authorization = true")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true), ("sign", true)]).await;
-    // Brains number their calls as they like: here each exchange begins anew at c1.
+    // This brain repeats the call id c1 in every turn.
     aap.play(&session, call_once("c1", "echo", json!({}))).await;
     let turn = tokio::spawn({
         let (aap, session) = (aap.clone(), session.clone());
@@ -515,7 +515,7 @@ async fn recovery_answers_every_open_call_even_with_a_repeated_id() {
 }
 
 #[tokio::test]
-async fn client_disconnect_during_turn_start_does_not_lock_the_session() {
+async fn dropped_begin_turn_does_not_lock_the_session() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let caller = Caller::new(Principal::Local);

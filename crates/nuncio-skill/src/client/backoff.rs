@@ -15,13 +15,13 @@ pub(super) struct RetryDelays {
     backoff: Backoff,
     failures: u32,
     /// Lower bound for a delay that the provider requests. `None` uses the current computed delay as the bound.
-    least: Option<Duration>,
+    min_requested: Option<Duration>,
 }
 
 /// Upper bound of a computed delay.
-pub(super) const CAP: Duration = Duration::from_secs(15);
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(15);
 /// Upper bound of a delay that a provider requests with `Retry-After`.
-pub(super) const RETRY_AFTER_CAP: Duration = Duration::from_secs(300);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// Upper bound on attempts of one invocation, even if the descriptor allows more.
 const MAX_ATTEMPTS: u64 = 10;
 
@@ -29,7 +29,7 @@ impl RetryDelays {
     /// Delays between status polls: 250 ms, growing by half each time, at most 15 s.
     pub(super) fn polling() -> Self {
         let first = Duration::from_millis(250);
-        Self { backoff: Backoff { first, factor: 1.5, max: CAP }, failures: 0, least: Some(first) }
+        Self { backoff: Backoff { first, factor: 1.5, max: MAX_DELAY }, failures: 0, min_requested: Some(first) }
     }
 
     /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor, else four
@@ -38,18 +38,19 @@ impl RetryDelays {
         let (first, attempts) = retry.map_or((Duration::from_millis(500), 4), |retry| {
             (retry.backoff_ms.as_millis(), retry.max_attempts.as_u64().clamp(1, MAX_ATTEMPTS))
         });
-        let first = first.min(RETRY_AFTER_CAP);
-        (Self { backoff: Backoff::doubling(first, CAP.max(first)), failures: 0, least: None }, attempts)
+        let first = first.min(MAX_RETRY_AFTER);
+        (Self { backoff: Backoff::doubling(first, MAX_DELAY.max(first)), failures: 0, min_requested: None }, attempts)
     }
 
     /// Returns the next delay. A delay requested by the provider replaces the computed one between polls; between
     /// attempts it does so only if it is longer.
-    pub(super) fn next_delay(&mut self, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
+    pub(super) fn next_delay(&mut self, requested: Option<Duration>, entropy: &dyn Entropy) -> Duration {
         let mut random = [0_u8; 1];
         entropy.fill(&mut random);
         self.failures = self.failures.saturating_add(1);
-        let own = backoff::vary(self.backoff.after(self.failures), 100..=125, random[0]).min(self.backoff.max);
-        asked.map_or(own, |asked| asked.min(RETRY_AFTER_CAP).max(self.least.unwrap_or(own)))
+        let computed = backoff::vary(self.backoff.after(self.failures), 100..=125, random[0]).min(self.backoff.max);
+        requested
+            .map_or(computed, |requested| requested.min(MAX_RETRY_AFTER).max(self.min_requested.unwrap_or(computed)))
     }
 }
 
@@ -91,8 +92,8 @@ mod tests {
             backoff_ms: backoff.into(),
             extra: serde_json::Map::new(),
         };
-        let (mut own, attempts) = RetryDelays::unreachable(None);
-        assert_eq!((pauses(&mut own, 0, 4), attempts), (vec![500, 1000, 2000, 4000], 4));
+        let (mut computed, attempts) = RetryDelays::unreachable(None);
+        assert_eq!((pauses(&mut computed, 0, 4), attempts), (vec![500, 1000, 2000, 4000], 4));
         let (mut theirs, attempts) = RetryDelays::unreachable(Some(&retry(3, 1000)));
         assert_eq!((pauses(&mut theirs, 0, 2), attempts), (vec![1000, 2000], 3));
         assert_eq!(RetryDelays::unreachable(Some(&retry(u64::MAX, u64::MAX))).1, MAX_ATTEMPTS);
@@ -103,10 +104,10 @@ mod tests {
 
     #[test]
     fn provider_delay_overrides_own_delay_up_to_the_cap() {
-        let asked = |seconds| {
+        let requested = |seconds| {
             RetryDelays::polling().next_delay(Some(Duration::from_secs(seconds)), &ConstantEntropy(0)).as_millis()
         };
-        assert_eq!((asked(2), asked(0), asked(u64::MAX)), (2000, 250, 300_000));
+        assert_eq!((requested(2), requested(0), requested(u64::MAX)), (2000, 250, 300_000));
         let mut late = RetryDelays::polling();
         pauses(&mut late, 0, 20);
         assert_eq!(

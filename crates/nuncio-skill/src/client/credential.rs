@@ -17,7 +17,7 @@ use super::target::{NamedHost, authority};
 use crate::wire::{AuthConfig, AuthType};
 
 /// Header for an API key when the descriptor names none.
-const USUAL_HEADER: &str = "X-API-Key";
+const DEFAULT_KEY_HEADER: &str = "X-API-Key";
 
 /// Secret text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,9 +67,9 @@ impl Credential {
     }
 
     /// Headers for a discovery request: empty unless `url` is on the host that the user named.
-    pub(super) fn for_discovery(&self, named: &NamedHost, url: &Url) -> Vec<(String, String)> {
+    pub(super) fn for_discovery(&self, named_host: &NamedHost, url: &Url) -> Vec<(String, String)> {
         match self {
-            Self::ApiKey(secret) | Self::Token(secret) if named.is_origin_of(url) => {
+            Self::ApiKey(secret) | Self::Token(secret) if named_host.is_origin_of(url) => {
                 vec![("authorization".to_owned(), format!("Bearer {}", secret.reveal()))]
             }
             _ => Vec::new(),
@@ -79,7 +79,7 @@ impl Credential {
 
 /// Authentication of the requests of one invocation.
 #[derive(Debug, Clone)]
-pub(super) enum Auth {
+pub(super) enum InvocationAuth {
     Nothing,
     Header(String, Secret),
     Bearer(Box<TokenSource>),
@@ -93,35 +93,37 @@ impl Consumer {
         described: &ResolvedSkill,
         credential: &Credential,
         meant_for: Option<&str>,
-    ) -> Result<Auth, ConsumerError> {
+    ) -> Result<InvocationAuth, ConsumerError> {
         let config = &described.descriptor.auth;
         let auth = match (config.r#type, credential) {
-            (AuthType::None, Credential::None) => Auth::Nothing,
+            (AuthType::None, Credential::None) => InvocationAuth::Nothing,
             (AuthType::None, _) => {
-                self.watcher.note("the skill asks for no credential, so none is sent");
-                Auth::Nothing
+                self.progress.note("the skill asks for no credential, so none is sent");
+                InvocationAuth::Nothing
             }
             (AuthType::ApiKey, Credential::ApiKey(key)) => self.key_header(config, key),
-            (AuthType::OAuth2, Credential::Token(token)) => Auth::Header("authorization".to_owned(), bearer(token)),
+            (AuthType::OAuth2, Credential::Token(token)) => {
+                InvocationAuth::Header("authorization".to_owned(), bearer(token))
+            }
             (AuthType::OAuth2, Credential::Client { .. }) => {
-                Auth::Bearer(Box::new(TokenSource::client(described, credential)?))
+                InvocationAuth::Bearer(Box::new(TokenSource::client(described, credential)?))
             }
             (AuthType::OAuth2, Credential::None) => match TokenSource::login(described, self.tokens.as_ref())? {
-                Some(source) => Auth::Bearer(Box::new(source)),
-                None => return self.missing(described),
+                Some(source) => InvocationAuth::Bearer(Box::new(source)),
+                None => return self.without_credential(described),
             },
-            (AuthType::Custom, Credential::Signature(secret)) => Auth::Signed(secret.clone()),
-            (_, Credential::None) => return self.missing(described),
+            (AuthType::Custom, Credential::Signature(secret)) => InvocationAuth::Signed(secret.clone()),
+            (_, Credential::None) => return self.without_credential(described),
             (wanted, _) => {
-                let message = format!("the skill wants {}, not what was given", wants(config));
+                let message = format!("the skill wants {}, not what was given", requirement_text(config));
                 let error = ConsumerError::new(Reason::CredentialUnfit, message).details(requirement(config));
-                return Err(error.advice(how(wanted)));
+                return Err(error.advice(credential_advice(wanted)));
             }
         };
-        if !matches!(auth, Auth::Nothing) {
-            may_go(described, meant_for)?;
+        if !matches!(auth, InvocationAuth::Nothing) {
+            check_recipient(described, meant_for)?;
             if address::is_in_clear(&described.endpoint) {
-                self.watcher.note("the credential goes over plain http, which others can read");
+                self.progress.note("the credential goes over plain http, which others can read");
             }
         }
         Ok(auth)
@@ -129,29 +131,29 @@ impl Consumer {
 
     /// Handles a missing credential. Servers on this machine may be open to local callers, so only such servers are
     /// tried without one.
-    fn missing(&self, described: &ResolvedSkill) -> Result<Auth, ConsumerError> {
+    fn without_credential(&self, described: &ResolvedSkill) -> Result<InvocationAuth, ConsumerError> {
         let config = &described.descriptor.auth;
-        if described.named.is_local() && address::is_local(&described.endpoint) {
-            return Ok(Auth::Nothing);
+        if described.named_host.is_local() && address::is_local(&described.endpoint) {
+            return Ok(InvocationAuth::Nothing);
         }
-        let message = format!("{:?} wants {}", plain(&described.descriptor.id), wants(config));
+        let message = format!("{:?} wants {}", plain(&described.descriptor.id), requirement_text(config));
         let error = ConsumerError::new(Reason::CredentialMissing, message).details(requirement(config));
-        Err(error.advice(how(config.r#type)))
+        Err(error.advice(credential_advice(config.r#type)))
     }
 
-    fn key_header(&self, config: &AuthConfig, key: &Secret) -> Auth {
+    fn key_header(&self, config: &AuthConfig, key: &Secret) -> InvocationAuth {
         let name = config.header.clone().unwrap_or_else(|| {
-            self.watcher.note(format!("the descriptor names no header for the key; {USUAL_HEADER} is used"));
-            USUAL_HEADER.to_owned()
+            self.progress.note(format!("the descriptor names no header for the key; {DEFAULT_KEY_HEADER} is used"));
+            DEFAULT_KEY_HEADER.to_owned()
         });
         let is_bare = name.eq_ignore_ascii_case("authorization") && !key.reveal().contains(' ');
-        Auth::Header(name, if is_bare { bearer(key) } else { key.clone() })
+        InvocationAuth::Header(name, if is_bare { bearer(key) } else { key.clone() })
     }
 
-    /// Authentication headers for a request with that body; empty for any origin other than the endpoint's.
-    pub(super) async fn proof(
+    /// Authentication headers for a request with the given body; empty for any origin other than the endpoint's.
+    pub(super) async fn auth_headers(
         &self,
-        auth: &Auth,
+        auth: &InvocationAuth,
         endpoint: &Url,
         method: &str,
         url: &Url,
@@ -161,13 +163,13 @@ impl Consumer {
             return Ok(Vec::new());
         }
         Ok(match auth {
-            Auth::Nothing => Vec::new(),
-            Auth::Header(name, value) => vec![(name.clone(), value.reveal().to_owned())],
-            Auth::Bearer(source) => {
+            InvocationAuth::Nothing => Vec::new(),
+            InvocationAuth::Header(name, value) => vec![(name.clone(), value.reveal().to_owned())],
+            InvocationAuth::Bearer(source) => {
                 let token = self.token(source).await?;
                 vec![("authorization".to_owned(), bearer(&token).0)]
             }
-            Auth::Signed(secret) => {
+            InvocationAuth::Signed(secret) => {
                 let seconds = self.clock.now().as_millis().div_euclid(1000);
                 signature(secret, seconds, &random_name(self.entropy.as_ref(), ""), method, url, body)
             }
@@ -209,25 +211,25 @@ fn signature(
 
 /// Checks that the named host decides where the credential goes: the descriptor or the endpoint must be on that host.
 /// A descriptor on a third host cannot redirect the credential to its own endpoint.
-pub(super) fn may_go(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), ConsumerError> {
-    let ResolvedSkill { named, url, endpoint, .. } = described;
-    let said = meant_for.is_some_and(|host| {
+pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), ConsumerError> {
+    let ResolvedSkill { named_host, url, endpoint, .. } = described;
+    let is_declared = meant_for.is_some_and(|host| {
         endpoint.host_str().is_some_and(|own| own.eq_ignore_ascii_case(host)) || authority(endpoint) == host
     });
-    if said || named.covers(url) || named.covers(endpoint) {
+    if is_declared || named_host.covers(url) || named_host.covers(endpoint) {
         return Ok(());
     }
     let to = authority(endpoint);
-    let message = format!("the credential would go to {to}, which {named} does not vouch for");
-    let details = json!({"named": named.to_string(), "descriptor": authority(url), "endpoint": to});
+    let message = format!("the credential would go to {to}, which {named_host} does not vouch for");
+    let details = json!({"named": named_host.to_string(), "descriptor": authority(url), "endpoint": to});
     let error = ConsumerError::new(Reason::CredentialElsewhere, message).details(details);
     Err(error.advice(format!("if it is meant for {to}, say so (--credential-for {to})")))
 }
 
-fn wants(config: &AuthConfig) -> String {
+fn requirement_text(config: &AuthConfig) -> String {
     match config.r#type {
         AuthType::ApiKey => {
-            format!("an API key in the header {}", plain(config.header.as_deref().unwrap_or(USUAL_HEADER)))
+            format!("an API key in the header {}", plain(config.header.as_deref().unwrap_or(DEFAULT_KEY_HEADER)))
         }
         AuthType::OAuth2 => "an OAuth 2.0 access token".to_owned(),
         AuthType::Custom => {
@@ -238,7 +240,7 @@ fn wants(config: &AuthConfig) -> String {
     }
 }
 
-fn how(wanted: AuthType) -> &'static str {
+fn credential_advice(wanted: AuthType) -> &'static str {
     match wanted {
         AuthType::ApiKey => "give it with --api-key or NUNCIO_API_KEY",
         AuthType::OAuth2 => "give --token, --client-id with --client-secret, or --login with --client-id",
@@ -269,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_signature_covers_timestamp_nonce_and_body() {
+    fn custom_signature_equals_openssl_values_for_post_and_get() {
         // printf '1794740400.0123456789abcdef.{"a":1}' | openssl dgst -sha256 -hmac hunter22
         let url = Url::parse("https://skills.example/skills/a/b/invoke?x=%201").unwrap();
         let sign =
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_hides_secrets() {
+    fn debug_output_of_a_credential_hides_its_secret() {
         let text = format!("{:?}", Credential::ApiKey(Secret::new("hunter22")));
         assert!(!text.contains("hunter22"), "{text}");
     }

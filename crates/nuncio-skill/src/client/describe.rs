@@ -6,11 +6,11 @@ use url::Url;
 use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
 use super::target::{NamedHost, SkillTarget, authority};
-use super::{Consumer, Progress};
+use super::{Consumer, InvocationProgress};
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
 /// Number of skills listed in the error when the user named only a host.
-const LISTED: usize = 20;
+const MAX_LISTED_SKILLS: usize = 20;
 
 /// Validated descriptor of the requested skill, in a supported protocol version.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct ResolvedSkill {
     pub endpoint: Url,
     /// Warnings: differences from the index entry, other hosts involved, probable mistakes.
     pub notes: Vec<String>,
-    pub(super) named: NamedHost,
+    pub(super) named_host: NamedHost,
 }
 
 impl Consumer {
@@ -33,18 +33,18 @@ impl Consumer {
         target: &SkillTarget,
         credential: &Credential,
     ) -> Result<ResolvedSkill, ConsumerError> {
-        let named = target.named();
+        let named_host = target.named_host();
         match target {
-            SkillTarget::Descriptor(url) => self.descriptor(url, &named, credential, None).await,
+            SkillTarget::Descriptor(url) => self.descriptor(url, &named_host, credential, None).await,
             SkillTarget::Skill { id, .. } => {
                 let entry = self.find(target, id, credential).await?;
                 let url = Url::parse(&entry.descriptor_url).map_err(|error| {
                     let message = format!("the descriptor of {:?} is nowhere: {error}", plain(id));
                     ConsumerError::new(Reason::InvalidDocument, message)
                 })?;
-                self.descriptor(&url, &named, credential, Some(&entry)).await
+                self.descriptor(&url, &named_host, credential, Some(&entry)).await
             }
-            SkillTarget::Host(url) => Err(self.which(target, url, credential).await),
+            SkillTarget::Host(url) => Err(self.unnamed_skill(target, url, credential).await),
         }
     }
 
@@ -57,7 +57,7 @@ impl Consumer {
         let open = self.discover(target, None, &Credential::None).await;
         let found = match open {
             Ok(discovery) => discovery.skill(id).cloned(),
-            Err(error) if hides(&error) && credential.opens_discovery() => None,
+            Err(error) if may_be_hidden(&error) && credential.opens_discovery() => None,
             Err(error) => return Err(error),
         };
         if let Some(entry) = found {
@@ -76,14 +76,14 @@ impl Consumer {
     async fn descriptor(
         &self,
         url: &Url,
-        named: &NamedHost,
+        named_host: &NamedHost,
         credential: &Credential,
         entry: Option<&SkillIndexEntry>,
     ) -> Result<ResolvedSkill, ConsumerError> {
-        let open = self.document::<SkillDescriptor>(url, named, Vec::new()).await;
+        let open = self.document::<SkillDescriptor>(url, named_host, Vec::new()).await;
         let got = match open {
-            Err(error) if hides(&error) && !credential.for_discovery(named, url).is_empty() => {
-                self.document(url, named, credential.for_discovery(named, url)).await?
+            Err(error) if may_be_hidden(&error) && !credential.for_discovery(named_host, url).is_empty() => {
+                self.document(url, named_host, credential.for_discovery(named_host, url)).await?
             }
             other => other?,
         };
@@ -97,32 +97,32 @@ impl Consumer {
         let mut notes = got.warnings;
         if let Some(entry) = entry {
             if entry.id != descriptor.id {
-                let (asked, found) = (plain(&entry.id), plain(&descriptor.id));
-                let message = format!("{} describes {found:?}, but the index says {asked:?}", display_url(url));
-                let details = json!({"index_id": asked, "descriptor_id": found});
+                let (listed_id, found) = (plain(&entry.id), plain(&descriptor.id));
+                let message = format!("{} describes {found:?}, but the index says {listed_id:?}", display_url(url));
+                let details = json!({"index_id": listed_id, "descriptor_id": found});
                 let error = ConsumerError::new(Reason::OtherSkill, message).details(details);
                 return Err(error.advice("index and descriptor must agree on the id; nothing was invoked"));
             }
             notes.extend(disagreements(entry, &descriptor));
         }
-        if !named.is_host_of(url) {
+        if !named_host.is_host_of(url) {
             notes.push(format!("the descriptor is on another host: {}", authority(url)));
         }
-        if !named.is_host_of(&endpoint) {
+        if !named_host.is_host_of(&endpoint) {
             notes.push(format!("the skill is invoked on another host: {}", authority(&endpoint)));
         }
-        self.watcher.tell(&Progress::Described {
+        self.progress.report(&InvocationProgress::Described {
             url: display_url(url),
             skill_id: plain(&descriptor.id),
             version: descriptor.version.to_string(),
             endpoint: display_url(&endpoint),
         });
-        notes.iter().for_each(|note| self.watcher.note(note));
-        Ok(ResolvedSkill { descriptor, url: url.clone(), endpoint, notes, named: named.clone() })
+        notes.iter().for_each(|note| self.progress.note(note));
+        Ok(ResolvedSkill { descriptor, url: url.clone(), endpoint, notes, named_host: named_host.clone() })
     }
 
     /// Builds the error for a target without a skill id, which lists the host's skills.
-    async fn which(&self, target: &SkillTarget, host: &Url, credential: &Credential) -> ConsumerError {
+    async fn unnamed_skill(&self, target: &SkillTarget, host: &Url, credential: &Credential) -> ConsumerError {
         let open = if credential.opens_discovery() { credential } else { &Credential::None };
         let discovery = match self.discover(target, None, open).await {
             Ok(discovery) => discovery,
@@ -130,8 +130,12 @@ impl Consumer {
         };
         let host = authority(host);
         let all: Vec<_> = discovery.index.skills.iter().map(|entry| format!("{}@{host}", plain(&entry.id))).collect();
-        let more = if all.len() > LISTED { format!(" and {} more", all.len() - LISTED) } else { String::new() };
-        let listed = all.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if all.len() > MAX_LISTED_SKILLS {
+            format!(" and {} more", all.len() - MAX_LISTED_SKILLS)
+        } else {
+            String::new()
+        };
+        let listed = all.iter().take(MAX_LISTED_SKILLS).map(String::as_str).collect::<Vec<_>>().join(", ");
         let message = match all.len() {
             0 => format!("{host} offers no skills"),
             _ => format!("{host} is a host; name one of its skills: {listed}{more}"),
@@ -141,7 +145,7 @@ impl Consumer {
 }
 
 /// Whether the error could mean that the document is shown only to authenticated callers.
-fn hides(error: &ConsumerError) -> bool {
+fn may_be_hidden(error: &ConsumerError) -> bool {
     error.reason == Reason::Answered && matches!(error.status, Some(401 | 403 | 404))
 }
 

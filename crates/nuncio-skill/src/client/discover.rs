@@ -10,7 +10,7 @@ use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
 use super::exchange::FetchedDocument;
 use super::target::{NamedHost, SkillTarget};
-use super::{Consumer, Progress};
+use super::{Consumer, InvocationProgress};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
 
 /// Limit on skills accepted from one host.
@@ -18,7 +18,7 @@ const MAX_SKILLS: usize = 100_000;
 
 /// Skill index of a host, all pages merged.
 #[derive(Debug, Clone)]
-pub struct Discovery {
+pub struct DiscoveredIndex {
     pub url: Url,
     /// Validated index with the skills of every page.
     pub index: SkillIndex,
@@ -26,7 +26,7 @@ pub struct Discovery {
     pub notes: Vec<String>,
 }
 
-impl Discovery {
+impl DiscoveredIndex {
     #[must_use]
     pub fn skill(&self, id: &str) -> Option<&SkillIndexEntry> {
         self.index.skills.iter().find(|entry| entry.id == id)
@@ -44,15 +44,15 @@ impl Consumer {
         target: &SkillTarget,
         only: Option<CapabilityType>,
         credential: &Credential,
-    ) -> Result<Discovery, ConsumerError> {
-        let named = target.named();
+    ) -> Result<DiscoveredIndex, ConsumerError> {
+        let named_host = target.named_host();
         let mut url = target.host();
         url.set_path(WELL_KNOWN);
         if let Some(only) = only {
             url.query_pairs_mut().append_pair("type", only.as_str());
         }
-        let first = self.index_page(&url, &named, credential).await?;
-        let mut discovery = Discovery { url: url.clone(), index: first.document, notes: first.warnings };
+        let first = self.index_page(&url, &named_host, credential).await?;
+        let mut discovery = DiscoveredIndex { url: url.clone(), index: first.document, notes: first.warnings };
         let mut seen = HashSet::from([url.clone()]);
         let mut next = next_page(&url, &first.answer);
         while let Some(page) = next {
@@ -63,33 +63,34 @@ impl Consumer {
             if seen.len() >= self.options.pages || !seen.insert(page.clone()) {
                 return Err(unusable(format!("{} has no end: {} pages were read", display_url(&url), seen.len())));
             }
-            let got = self.index_page(&page, &named, credential).await?;
+            let got = self.index_page(&page, &named_host, credential).await?;
             discovery.index.skills.extend(got.document.skills);
             if discovery.index.skills.len() > MAX_SKILLS {
                 return Err(unusable(format!("{} lists more than {MAX_SKILLS} skills", display_url(&url))));
             }
             next = next_page(&page, &got.answer);
         }
-        distinct(&url, &discovery.index)?;
+        check_unique_ids(&url, &discovery.index)?;
         if let Some(only) = only {
             discovery.index.skills.retain(|entry| entry.capability_type == only);
         }
-        self.watcher.tell(&Progress::Discovered { url: display_url(&url), skills: discovery.index.skills.len() });
+        self.progress
+            .report(&InvocationProgress::Discovered { url: display_url(&url), skills: discovery.index.skills.len() });
         Ok(discovery)
     }
 
     async fn index_page(
         &self,
         url: &Url,
-        named: &NamedHost,
+        named_host: &NamedHost,
         credential: &Credential,
     ) -> Result<FetchedDocument<SkillIndex>, ConsumerError> {
-        self.document(url, named, credential.for_discovery(named, url)).await
+        self.document(url, named_host, credential.for_discovery(named_host, url)).await
     }
 }
 
 /// Checks that ids are unique across pages; the validator checks uniqueness within one page.
-fn distinct(url: &Url, index: &SkillIndex) -> Result<(), ConsumerError> {
+fn check_unique_ids(url: &Url, index: &SkillIndex) -> Result<(), ConsumerError> {
     let mut ids = HashSet::with_capacity(index.skills.len());
     match index.skills.iter().find(|entry| !ids.insert(entry.id.as_str())) {
         Some(twice) => {

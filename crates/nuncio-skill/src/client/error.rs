@@ -1,40 +1,30 @@
 //! Errors of the consumer, with advice for the user.
 
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use nuncio_core::string_enum;
+use nuncio_engine::remote_error;
+use serde_json::json;
 use url::Url;
 
-use crate::validate::{Kind, ValidationReport};
+use crate::validate::{SkillDocumentType, ValidationReport};
 use crate::wire::{ErrorCode, ErrorResponse, RetryAdvice};
 
 pub(crate) use nuncio_core::address::shown as display_url;
 pub(crate) use nuncio_core::text::plain;
 
-/// Error while finding, describing or invoking a skill, or the failure of its execution.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConsumerError(Box<ConsumerFailure>);
-
-/// Contents of a [`ConsumerError`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConsumerFailure {
-    pub reason: Reason,
-    /// Code of the protocol (§8.1) or `EXECUTION_FAILED`.
-    pub code: FailureCode,
-    pub message: String,
-    /// Suggested next step for the user after the error.
-    pub advice: Option<String>,
-    /// Machine-readable details of the error.
-    pub details: Option<Value>,
-    pub retry: Option<RetryAdvice>,
-    /// Execution id, when one had started.
-    pub execution: Option<String>,
-    /// `Retry-After` that the provider sent.
-    pub(super) retry_after: Option<Duration>,
-    /// HTTP status of the provider's response.
-    pub status: Option<u16>,
+remote_error! {
+    /// Error while finding, describing or invoking a skill, or the failure of its execution.
+    pub struct ConsumerError(ConsumerFailure {
+        /// Code of the protocol (§8.1) or `EXECUTION_FAILED`.
+        pub code: FailureCode = |reason| FailureCode::Protocol(reason.code()),
+        pub retry: Option<RetryAdvice> = |_| None,
+        /// Execution id, when one had started.
+        pub execution: Option<String> = |_| None,
+        /// `Retry-After` that the provider sent.
+        pub(super) retry_after: Option<Duration> = |_| None,
+    })
 }
 
 /// One of the protocol's seven codes, or `EXECUTION_FAILED` for a skill that ran and failed.
@@ -67,109 +57,84 @@ impl fmt::Display for FailureCode {
     }
 }
 
-macro_rules! reasons {
-    ($($(#[doc = $doc:literal])* $variant:ident = $text:literal => $code:ident,)*) => {
-        /// Specific cause of a [`ConsumerError`], finer than the protocol's code.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Reason {
-            $($(#[doc = $doc])* $variant,)*
-        }
-
-        impl Reason {
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),* }
-            }
-
-            const fn code(self) -> ErrorCode {
-                match self { $(Self::$variant => ErrorCode::$code),* }
-            }
-        }
-    };
+string_enum! {
+    /// Specific cause of a [`ConsumerError`], finer than the protocol's code.
+    pub enum Reason {
+        /// The given text is not a valid target.
+        BadTarget = "bad_target",
+        /// The target is a host without a skill id.
+        WhichSkill = "which_skill",
+        /// The address policy forbids a connection to this address.
+        Refused = "refused",
+        /// The connection failed.
+        Unreachable = "unreachable",
+        /// The request timed out.
+        TooSlow = "too_slow",
+        /// The server answered with a redirect, which is not followed.
+        Redirected = "redirected",
+        /// The server answered with an error status.
+        Answered = "answered",
+        /// The response exceeds the size limit.
+        TooLarge = "too_large",
+        /// The response has the wrong content type.
+        WrongType = "wrong_content_type",
+        /// The response is not a valid document of the expected kind.
+        InvalidDocument = "invalid_document",
+        /// The descriptor belongs to another skill than the requested one.
+        OtherSkill = "other_skill",
+        /// The host's index does not list the skill.
+        NotListed = "not_listed",
+        /// The document follows an unsupported protocol version.
+        Incompatible = "incompatible",
+        /// The inputs do not match the descriptor.
+        BadInputs = "bad_inputs",
+        /// The request cannot be built, such as for a body type other than JSON.
+        CannotSend = "cannot_send",
+        /// The skill requires a credential and none was given.
+        CredentialMissing = "credential_missing",
+        /// The credential is of another kind than the skill requires.
+        CredentialUnfit = "credential_unfit",
+        /// The credential would go to a host that the named host does not control.
+        CredentialElsewhere = "credential_elsewhere",
+        /// The token endpoint refused to issue a token.
+        TokenRefused = "token_refused",
+        /// The endpoint gives no status URL for the execution.
+        NoStatusUrl = "no_status_url",
+        /// A later response names another execution or skill.
+        Changed = "changed",
+        /// The execution reported an earlier state than before.
+        Backwards = "backwards",
+        /// The output does not match the descriptor's output schema.
+        BadOutput = "bad_output",
+        /// The execution failed.
+        Failed = "failed",
+        /// The provider reported a timeout.
+        TimedOut = "timed_out",
+        /// The consumer's own waiting time ended.
+        GaveUp = "gave_up",
+    }
 }
 
-reasons! {
-    /// The given text is not a valid target.
-    BadTarget = "bad_target" => ValidationError,
-    /// The target is a host without a skill id.
-    WhichSkill = "which_skill" => ValidationError,
-    /// The address policy forbids a connection to this address.
-    Refused = "refused" => EndpointUnreachable,
-    /// The connection failed.
-    Unreachable = "unreachable" => EndpointUnreachable,
-    /// The request timed out.
-    TooSlow = "too_slow" => EndpointUnreachable,
-    /// The server answered with a redirect, which is not followed.
-    Redirected = "redirected" => EndpointUnreachable,
-    /// The server answered with an error status.
-    Answered = "answered" => EndpointUnreachable,
-    /// The response exceeds the size limit.
-    TooLarge = "too_large" => ValidationError,
-    /// The response has the wrong content type.
-    WrongType = "wrong_content_type" => ValidationError,
-    /// The response is not a valid document of the expected kind.
-    InvalidDocument = "invalid_document" => ValidationError,
-    /// The descriptor belongs to another skill than the requested one.
-    OtherSkill = "other_skill" => ValidationError,
-    /// The host's index does not list the skill.
-    NotListed = "not_listed" => SkillNotFound,
-    /// The document follows an unsupported protocol version.
-    Incompatible = "incompatible" => VersionIncompatible,
-    /// The inputs do not match the descriptor.
-    BadInputs = "bad_inputs" => ValidationError,
-    /// The request cannot be built, such as for a body type other than JSON.
-    CannotSend = "cannot_send" => ValidationError,
-    /// The skill requires a credential and none was given.
-    CredentialMissing = "credential_missing" => AuthRequired,
-    /// The credential is of another kind than the skill requires.
-    CredentialUnfit = "credential_unfit" => AuthRequired,
-    /// The credential would go to a host that the named host does not control.
-    CredentialElsewhere = "credential_elsewhere" => AuthRequired,
-    /// The token endpoint refused to issue a token.
-    TokenRefused = "token_refused" => AuthRequired,
-    /// The endpoint gives no status URL for the execution.
-    NoStatusUrl = "no_status_url" => ValidationError,
-    /// A later response names another execution or skill.
-    Changed = "changed" => ValidationError,
-    /// The execution reported an earlier state than before.
-    Backwards = "backwards" => ValidationError,
-    /// The output does not match the descriptor's output schema.
-    BadOutput = "bad_output" => ValidationError,
-    /// The execution failed.
-    Failed = "failed" => EndpointUnreachable,
-    /// The provider reported a timeout.
-    TimedOut = "timed_out" => InvocationTimeout,
-    /// The consumer's own waiting time ended.
-    GaveUp = "gave_up" => InvocationTimeout,
+impl Reason {
+    const fn code(self) -> ErrorCode {
+        match self {
+            Self::Refused | Self::Unreachable | Self::TooSlow | Self::Redirected | Self::Answered | Self::Failed => {
+                ErrorCode::EndpointUnreachable
+            }
+            Self::NotListed => ErrorCode::SkillNotFound,
+            Self::Incompatible => ErrorCode::VersionIncompatible,
+            Self::CredentialMissing | Self::CredentialUnfit | Self::CredentialElsewhere | Self::TokenRefused => {
+                ErrorCode::AuthRequired
+            }
+            Self::TimedOut | Self::GaveUp => ErrorCode::InvocationTimeout,
+            _ => ErrorCode::ValidationError,
+        }
+    }
 }
 
 impl ConsumerError {
-    pub(super) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self(Box::new(ConsumerFailure {
-            reason,
-            code: FailureCode::Protocol(reason.code()),
-            message: message.into(),
-            advice: None,
-            details: None,
-            retry: None,
-            execution: None,
-            retry_after: None,
-            status: None,
-        }))
-    }
-
     pub(super) fn code(mut self, code: FailureCode) -> Self {
         self.0.code = code;
-        self
-    }
-
-    pub(super) fn advice(mut self, advice: impl Into<String>) -> Self {
-        self.0.advice = Some(advice.into());
-        self
-    }
-
-    pub(super) fn details(mut self, details: Value) -> Self {
-        self.0.details = Some(details);
         self
     }
 
@@ -191,11 +156,13 @@ impl ConsumerError {
 
     /// Error for a document that failed validation.
     pub(super) fn invalid(url: &Url, report: &ValidationReport) -> Self {
-        let (what, count) = (report.kind.name(), report.errors.len());
+        let (what, count) = (report.kind.as_str(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
         let advice = match report.kind {
-            Kind::SkillIndex | Kind::SkillDescriptor => "it is its provider's to put right; nothing was invoked",
+            SkillDocumentType::SkillIndex | SkillDocumentType::SkillDescriptor => {
+                "it is its provider's to put right; nothing was invoked"
+            }
             _ => "it is its provider's to put right; the execution may still run there",
         };
         Self::new(Reason::InvalidDocument, format!("{} is no valid {what}: {first}{more}", display_url(url)))
@@ -211,52 +178,19 @@ impl ConsumerError {
             _ => false,
         }
     }
-
-    /// Error body in the protocol's format (§8.2).
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let mut error = json!({"code": self.0.code.as_str(), "message": self.0.message});
-        if let Some(details) = &self.0.details {
-            error["details"] = details.clone();
-        }
-        if let Some(retry) = &self.0.retry {
-            error["retry"] = json!(retry);
-        }
-        error
-    }
 }
-
-impl Deref for ConsumerError {
-    type Target = ConsumerFailure;
-
-    fn deref(&self) -> &ConsumerFailure {
-        &self.0
-    }
-}
-
-impl fmt::Display for ConsumerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
-        match &self.0.advice {
-            Some(advice) => write!(f, "; {advice}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for ConsumerError {}
 
 /// Converts an error response of a provider.
 pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<Duration>) -> ConsumerError {
-    let place = display_url(url);
-    let said = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);
-    let Some(ErrorResponse { error, .. }) = said else {
-        let error = ConsumerError::new(Reason::Answered, format!("{place} answered {status}"));
+    let address = display_url(url);
+    let response = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);
+    let Some(ErrorResponse { error, .. }) = response else {
+        let error = ConsumerError::new(Reason::Answered, format!("{address} answered {status}"));
         return error.code(FailureCode::Protocol(code_of(status))).answered(status, retry_after);
     };
     let details = error.details.filter(|details| !details.is_null());
     let mut failure =
-        ConsumerError::new(Reason::Answered, format!("{place} answered {status}: {}", plain(&error.message)))
+        ConsumerError::new(Reason::Answered, format!("{address} answered {status}: {}", plain(&error.message)))
             .code(FailureCode::Protocol(error.code))
             .retry(error.retry)
             .answered(status, retry_after);

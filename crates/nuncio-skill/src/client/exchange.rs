@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nuncio_core::json::{essence, is_json, read};
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
-use serde_json::{Value, json};
+use nuncio_core::json::read;
+use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse};
+use serde_json::Value;
 use url::Url;
 
 use super::Consumer;
@@ -20,7 +20,7 @@ use crate::wire::PROTOCOL_VERSION;
 pub(super) struct OutgoingRequest<'a> {
     pub(super) method: &'static str,
     pub(super) url: &'a Url,
-    pub(super) named: &'a NamedHost,
+    pub(super) named_host: &'a NamedHost,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
     pub(super) max_bytes: usize,
@@ -38,32 +38,29 @@ pub(super) struct FetchedDocument<T> {
 
 impl Consumer {
     /// Sends a request. A redirect is an error; the caller judges all other statuses.
-    pub(super) async fn ask(&self, ask: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
-        let OutgoingRequest { method, url, named, headers, body, max_bytes, timeout } = ask;
+    pub(super) async fn send_request(&self, send_request: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
+        let OutgoingRequest { method, url, named_host, headers, body, max_bytes, timeout } = send_request;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
             return Err(ConsumerError::new(Reason::Refused, message));
         }
-        let trust = named.trust(url);
+        let trust = named_host.trust(url);
         let request = FetchRequest { method, url: url.clone(), headers, body, trust, timeout, max_bytes };
-        let answer = self.fetch.fetch(request).await.map_err(|error| unfetched(url, error))?;
+        let answer = self.fetch.fetch(request).await.map_err(|error| ConsumerError::unfetched(&error))?;
         if (300..400).contains(&answer.status) && answer.status != 304 {
-            let location = answer.header("location").map(plain).unwrap_or_default();
-            let message = format!("{} answered {}: it says it is at {location:?}", display_url(url), answer.status);
-            let details = json!({"url": display_url(url), "status": answer.status, "location": location});
-            let error = ConsumerError::new(Reason::Redirected, message).details(details);
-            return Err(error.advice("redirects are not followed; name the final address if you trust it"));
+            return Err(ConsumerError::redirected(url, &answer));
         }
         Ok(answer)
     }
 
     /// Downloads a document without parsing it; fails if it has more than `max_bytes`.
     pub async fn download(&self, url: &Url, max_bytes: usize) -> Result<Bytes, ConsumerError> {
-        let named = super::SkillTarget::Descriptor(url.clone()).named();
+        let named_host = super::SkillTarget::Descriptor(url.clone()).named_host();
         let headers = vec![("accept".to_owned(), "application/json".to_owned())];
         let timeout = self.options.exchange;
-        let ask = OutgoingRequest { method: "GET", url, named: &named, headers, body: None, max_bytes, timeout };
-        let answer = self.ask(ask).await?;
+        let send_request =
+            OutgoingRequest { method: "GET", url, named_host: &named_host, headers, body: None, max_bytes, timeout };
+        let answer = self.send_request(send_request).await?;
         if !(200..300).contains(&answer.status) {
             return Err(refusal(url, answer.status, &answer.body, None));
         }
@@ -74,14 +71,15 @@ impl Consumer {
     pub(super) async fn document<T: WireDocument>(
         &self,
         url: &Url,
-        named: &NamedHost,
+        named_host: &NamedHost,
         mut headers: Vec<(String, String)>,
     ) -> Result<FetchedDocument<T>, ConsumerError> {
         headers.push(("accept".to_owned(), "application/json".to_owned()));
         let timeout = self.options.exchange;
         let max_bytes = T::KIND.max_bytes();
-        let answer =
-            self.ask(OutgoingRequest { method: "GET", url, named, headers, body: None, max_bytes, timeout }).await?;
+        let answer = self
+            .send_request(OutgoingRequest { method: "GET", url, named_host, headers, body: None, max_bytes, timeout })
+            .await?;
         let value = self.json::<T>(url, &answer)?;
         if let Some(descriptor) = declared_protocol(&value)
             && let Err(error) = self.options.rule.check(descriptor, PROTOCOL_VERSION)
@@ -97,14 +95,7 @@ impl Consumer {
         if !(200..300).contains(&answer.status) {
             return Err(refusal(url, answer.status, &answer.body, retry_after(answer, self.clock.now())));
         }
-        let kind = answer.header("content-type").unwrap_or_default();
-        if !is_json(kind) {
-            let essence = essence(kind);
-            let said = if essence.is_empty() { "no type".to_owned() } else { plain(essence) };
-            let message =
-                format!("{} answered with {said}, where a {} is application/json", display_url(url), T::KIND.name());
-            return Err(ConsumerError::new(Reason::WrongType, message).details(json!({"content_type": said})));
-        }
+        ConsumerError::check_json_type(url, answer, &format!("a {} is", T::KIND))?;
         read(&answer.body, T::KIND.max_bytes())
             .map_err(|why| ConsumerError::invalid(url, &ValidationReport::unreadable(T::KIND, &why)))
     }
@@ -123,27 +114,4 @@ fn incompatible(url: &Url, mut error: IncompatibleVersion, document: &Value) -> 
     ConsumerError::new(Reason::Incompatible, format!("{}: {error}", display_url(url)))
         .details(error.details())
         .advice("a newer consumer is needed; nothing was invoked")
-}
-
-fn unfetched(url: &Url, error: FetchError) -> ConsumerError {
-    let place = display_url(url);
-    match error {
-        FetchError::Refused { why, .. } => {
-            ConsumerError::new(Reason::Refused, format!("{place} may not be reached: {why}"))
-                .details(json!({"url": place, "reason": why}))
-                .advice("the address came from a document of another host; name that host yourself if you trust it")
-        }
-        FetchError::Unreachable { why, .. } => {
-            ConsumerError::new(Reason::Unreachable, format!("{place} cannot be reached: {why}"))
-                .details(json!({"url": place, "reason": why}))
-        }
-        FetchError::TooSlow { limit, .. } => {
-            ConsumerError::new(Reason::TooSlow, format!("{place} did not answer within {limit:?}"))
-                .details(json!({"url": place, "timeout_ms": u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)}))
-        }
-        FetchError::TooLarge { limit, .. } => {
-            ConsumerError::new(Reason::TooLarge, format!("{place} answered with more than {limit} bytes"))
-                .details(json!({"url": place, "limit": limit}))
-        }
-    }
 }

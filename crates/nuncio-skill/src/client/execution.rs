@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::credential::Auth;
+use super::credential::InvocationAuth;
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, FailureCode, Reason, display_url, plain};
 use super::target::NamedHost;
@@ -18,24 +18,24 @@ const MAX_ID: usize = 512;
 
 /// An execution at another host, with its last known state.
 #[derive(Debug, Clone)]
-pub struct Execution {
+pub struct RemoteExecution {
     response: InvocationResponse,
     status_url: Option<Url>,
     pub(super) result_url: Option<Url>,
     pub(super) endpoint: Url,
-    pub(super) auth: Auth,
-    pub(super) named: NamedHost,
+    pub(super) auth: InvocationAuth,
+    pub(super) named_host: NamedHost,
     pub(super) deadline: Option<Timestamp>,
     /// `Retry-After` of the last response.
     pub(super) retry_after: Option<Duration>,
     output: Option<serde_json::Map<String, Value>>,
 }
 
-impl Execution {
+impl RemoteExecution {
     /// Creates the execution from the response to the invocation.
     pub(super) fn begin(
         described: &ResolvedSkill,
-        auth: Auth,
+        auth: InvocationAuth,
         response: InvocationResponse,
         deadline: Option<Timestamp>,
     ) -> Result<Self, ConsumerError> {
@@ -62,7 +62,7 @@ impl Execution {
             result_url: parsed(descriptor.endpoint.result_of(&id)),
             endpoint: endpoint.clone(),
             auth,
-            named: described.named.clone(),
+            named_host: described.named_host.clone(),
             deadline,
             retry_after: None,
             output: descriptor.output.schema.clone(),
@@ -125,9 +125,9 @@ impl Execution {
         let schema = self.output.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
         match schema.map(|schema| schema.check(&output)) {
             Some(Err(faults)) => {
-                let said: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
-                let message = format!("the output is not what the descriptor promises: {}", said.join("; "));
-                Err(ConsumerError::new(Reason::BadOutput, message).details(json!({"faults": said})).of(self.id()))
+                let found: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
+                let message = format!("the output is not what the descriptor promises: {}", found.join("; "));
+                Err(ConsumerError::new(Reason::BadOutput, message).details(json!({"faults": found})).of(self.id()))
             }
             _ => Ok(output),
         }
@@ -160,9 +160,9 @@ fn rank(status: ExecutionStatus) -> u8 {
     }
 }
 
-fn changed(url: &Url, what: &str, asked: &str, said: &str) -> ConsumerError {
-    let (asked, said) = (plain(asked), plain(said));
-    let message = format!("{} speaks of the {what} {said:?}, but {asked:?} was asked for", display_url(url));
-    let error = ConsumerError::new(Reason::Changed, message).details(json!({"expected": asked, "actual": said}));
+fn changed(url: &Url, what: &str, expected: &str, found: &str) -> ConsumerError {
+    let (expected, found) = (plain(expected), plain(found));
+    let message = format!("{} speaks of the {what} {found:?}, but {expected:?} was asked for", display_url(url));
+    let error = ConsumerError::new(Reason::Changed, message).details(json!({"expected": expected, "actual": found}));
     error.advice("the provider mixes things up; its answer is not used")
 }

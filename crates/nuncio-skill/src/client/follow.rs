@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::backoff::{RetryDelays, retry_after};
-use super::credential::Auth;
+use super::credential::InvocationAuth;
 use super::error::{ConsumerError, Reason, display_url, refusal};
 use super::exchange::{OutgoingRequest, valid};
-use super::execution::Execution;
-use super::{Consumer, Progress};
+use super::execution::RemoteExecution;
+use super::{Consumer, InvocationProgress};
 use crate::validate::WireDocument as _;
 use crate::wire::{EXECUTION_ID, ExecutionStatus, InvocationResponse};
 
@@ -19,19 +19,19 @@ const MAX_FAILURES: u32 = 10;
 
 impl Consumer {
     /// Polls until the execution ends and returns its checked output.
-    pub async fn follow(&self, execution: &mut Execution) -> Result<Value, ConsumerError> {
+    pub async fn follow(&self, execution: &mut RemoteExecution) -> Result<Value, ConsumerError> {
         let mut delays = RetryDelays::polling();
         let mut failures = 0;
         let mut last = ExecutionStatus::Accepted;
         loop {
             if execution.status() != last && execution.status() == ExecutionStatus::Running {
                 let (execution_id, attempt) = (execution.id().to_owned(), execution.response().attempt());
-                self.watcher.tell(&Progress::Running { execution_id, attempt });
+                self.progress.report(&InvocationProgress::Running { execution_id, attempt });
             }
             last = execution.status();
             if let Some(outcome) = execution.outcome() {
                 if outcome.is_ok() {
-                    self.watcher.tell(&Progress::Completed { execution_id: execution.id().to_owned() });
+                    self.progress.report(&InvocationProgress::Completed { execution_id: execution.id().to_owned() });
                 }
                 return outcome;
             }
@@ -41,7 +41,7 @@ impl Consumer {
             }
             let next = now.after(delays.next_delay(execution.retry_after.take(), self.entropy.as_ref()));
             self.clock.sleep_until(execution.deadline.map_or(next, |deadline| next.min(deadline))).await;
-            match self.look(execution).await {
+            match self.poll(execution).await {
                 Ok(()) => failures = 0,
                 Err(error) if failures < MAX_FAILURES && (error.is_passing() || error.reason == Reason::TooSlow) => {
                     failures += 1;
@@ -53,7 +53,7 @@ impl Consumer {
     }
 
     /// Fetches the current status once.
-    pub async fn look(&self, execution: &mut Execution) -> Result<(), ConsumerError> {
+    pub async fn poll(&self, execution: &mut RemoteExecution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else { return Ok(()) };
         let answer = self.request_about("GET", execution, &url).await?;
         let mut value = self.json::<InvocationResponse>(&url, &answer)?;
@@ -70,7 +70,7 @@ impl Consumer {
     }
 
     /// Requests cancellation from the provider.
-    pub async fn cancel(&self, execution: &Execution) -> Result<(), ConsumerError> {
+    pub async fn cancel(&self, execution: &RemoteExecution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else {
             return Err(ConsumerError::new(Reason::NoStatusUrl, "where it could be cancelled is not said"));
         };
@@ -85,13 +85,13 @@ impl Consumer {
     async fn request_about(
         &self,
         method: &'static str,
-        execution: &Execution,
+        execution: &RemoteExecution,
         url: &Url,
     ) -> Result<FetchResponse, ConsumerError> {
         let answer = self.request_once(method, execution, url).await?;
         match &execution.auth {
-            Auth::Bearer(source) if answer.status == 401 => {
-                self.token_anew(source).await?;
+            InvocationAuth::Bearer(source) if answer.status == 401 => {
+                self.replace_token(source).await?;
                 self.request_once(method, execution, url).await
             }
             _ => Ok(answer),
@@ -101,7 +101,7 @@ impl Consumer {
     async fn request_once(
         &self,
         method: &'static str,
-        execution: &Execution,
+        execution: &RemoteExecution,
         url: &Url,
     ) -> Result<FetchResponse, ConsumerError> {
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
@@ -112,19 +112,28 @@ impl Consumer {
             headers.push(("prefer".to_owned(), format!("wait={hold}")));
             timeout = timeout.max(self.options.hold);
         }
-        headers.extend(self.proof(&execution.auth, &execution.endpoint, method, url, &[]).await?);
+        headers.extend(self.auth_headers(&execution.auth, &execution.endpoint, method, url, &[]).await?);
         let body: Option<Bytes> = None;
         let max_bytes = InvocationResponse::KIND.max_bytes();
-        self.ask(OutgoingRequest { method, url, named: &execution.named, headers, body, max_bytes, timeout }).await
+        self.send_request(OutgoingRequest {
+            method,
+            url,
+            named_host: &execution.named_host,
+            headers,
+            body,
+            max_bytes,
+            timeout,
+        })
+        .await
     }
 }
 
-fn gave_up(execution: &Execution) -> ConsumerError {
+fn gave_up(execution: &RemoteExecution) -> ConsumerError {
     let id = execution.id().to_owned();
-    let place = execution.status_url().map(display_url).unwrap_or_default();
+    let address = execution.status_url().map(display_url).unwrap_or_default();
     let status = execution.status().as_str();
     ConsumerError::new(Reason::GaveUp, format!("it was still {status} when the time was over"))
-        .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": place}))
-        .advice(format!("it may go on there: {place}"))
+        .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": address}))
+        .advice(format!("it may go on there: {address}"))
         .of(&id)
 }

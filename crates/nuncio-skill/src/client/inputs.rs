@@ -5,7 +5,7 @@ use nuncio_core::schema::{MAX_DEPTH, Schema, depth};
 use serde_json::{Map, Value};
 
 use super::error::plain;
-use crate::validate::{DocumentFault, type_name};
+use crate::validate::{DocumentFault, SCHEMA_TYPES, is_of_type, type_name};
 use crate::wire::{ParameterDefinition, SkillDescriptor};
 
 /// Checks inputs for missing and unknown names, types and schemas, and fills in defaults.
@@ -20,7 +20,7 @@ pub fn check(
     let mut filled = inputs.clone();
     for parameter in &descriptor.inputs {
         match (inputs.get(&parameter.name), &parameter.default) {
-            (Some(value), _) => faults.extend(misfits(parameter, value)),
+            (Some(value), _) => faults.extend(input_faults(parameter, value)),
             (None, Some(default)) => drop(filled.insert(parameter.name.clone(), default.clone())),
             (None, None) if parameter.required => {
                 faults.push(fault(&parameter.name, "is required", parameter.r#type.as_str().into(), "missing".into()));
@@ -45,15 +45,14 @@ pub fn typed(descriptor: &SkillDescriptor, name: &str, text: &str) -> Result<Val
         "string" => Ok(text.into()),
         kind => {
             let read = serde_json::from_str(text).ok().filter(|value| is_of_type(value, kind));
-            let odd = || (!TYPES.contains(&kind)).then(|| text.into());
-            read.or_else(odd).ok_or_else(|| fault(name, &format!("must be {kind}"), kind.into(), plain(text).into()))
+            let unknown_type = || (!SCHEMA_TYPES.contains(&kind)).then(|| text.into());
+            read.or_else(unknown_type)
+                .ok_or_else(|| fault(name, &format!("must be {kind}"), kind.into(), plain(text).into()))
         }
     }
 }
 
-const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
-
-fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<DocumentFault> {
+fn input_faults(parameter: &ParameterDefinition, value: &Value) -> Vec<DocumentFault> {
     let (name, kind) = (&parameter.name, parameter.r#type.as_str());
     if depth(value) >= MAX_DEPTH {
         return vec![fault(name, "nests too deep", MAX_DEPTH.into(), Value::Null)];
@@ -75,13 +74,6 @@ fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<DocumentFault>
 fn fault(name: &str, message: &str, expected: Value, actual: Value) -> DocumentFault {
     let path = pointer("/inputs", &plain(name));
     DocumentFault { path, message: plain(message), expected, actual }
-}
-
-fn is_of_type(value: &Value, kind: &str) -> bool {
-    match kind {
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        _ => !TYPES.contains(&kind) || type_name(value) == kind,
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use file::FileTokens;
-pub use login::Login;
+pub use login::LoginOptions;
 
 use super::credential::{Credential, Secret};
 use super::describe::ResolvedSkill;
@@ -59,10 +59,10 @@ impl TokenStore for MemoryTokens {
     }
 
     fn save(&self, key: &str, tokens: Option<&OAuthTokens>) -> Result<(), String> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens_by_key = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match tokens {
-            Some(tokens) => drop(kept.insert(key.to_owned(), tokens.clone())),
-            None => drop(kept.remove(key)),
+            Some(tokens) => drop(tokens_by_key.insert(key.to_owned(), tokens.clone())),
+            None => drop(tokens_by_key.remove(key)),
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ pub(super) struct TokenSource {
     scope: String,
     resource: String,
     key: String,
-    named: NamedHost,
+    named_host: NamedHost,
 }
 
 impl TokenSource {
@@ -95,11 +95,11 @@ impl TokenSource {
 
     /// Source that uses tokens of an earlier login; `None` without one.
     pub(super) fn login(described: &ResolvedSkill, tokens: &dyn TokenStore) -> Result<Option<Self>, ConsumerError> {
-        let source = Self::new(described, String::new())?.of_a_person();
+        let source = Self::new(described, String::new())?.for_login();
         Ok(tokens.load(&source.key).map(|_| source))
     }
 
-    fn of_a_person(mut self) -> Self {
+    fn for_login(mut self) -> Self {
         self.key.push_str(" login");
         self
     }
@@ -108,7 +108,7 @@ impl TokenSource {
         let token_url = absolute(&config(described)?.token_url)?;
         let resource = described.endpoint.origin().ascii_serialization();
         let key = format!("{resource} {token_url}");
-        Ok(Self { token_url, client: None, scope, resource, key, named: described.named.clone() })
+        Ok(Self { token_url, client: None, scope, resource, key, named_host: described.named_host.clone() })
     }
 }
 
@@ -125,6 +125,6 @@ fn absolute(text: &str) -> Result<Url, ConsumerError> {
 }
 
 /// Space-separated scopes to request: the given ones, or all in the descriptor.
-fn scope(config: &OAuth2Config, said: &[String]) -> String {
-    if said.is_empty() { config.scopes.keys().cloned().collect::<Vec<_>>().join(" ") } else { said.join(" ") }
+fn scope(config: &OAuth2Config, requested: &[String]) -> String {
+    if requested.is_empty() { config.scopes.keys().cloned().collect::<Vec<_>>().join(" ") } else { requested.join(" ") }
 }

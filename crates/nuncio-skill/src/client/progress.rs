@@ -5,10 +5,10 @@ use std::sync::Arc;
 use nuncio_core::opaque_debug;
 use serde::Serialize;
 
-/// Step of an invocation.
+/// Step of an invocation that is reported to the caller.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Progress {
+pub enum InvocationProgress {
     Discovered {
         url: String,
         /// Number of listed skills.
@@ -42,24 +42,24 @@ pub enum Progress {
 
 /// Callback for progress events.
 #[derive(Clone)]
-pub struct ProgressCallback(Arc<dyn Fn(&Progress) + Send + Sync>);
+pub struct ProgressCallback(Arc<dyn Fn(&InvocationProgress) + Send + Sync>);
 
 impl ProgressCallback {
-    pub fn new(tell: impl Fn(&Progress) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub fn new(report: impl Fn(&InvocationProgress) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(report))
     }
 
-    pub(super) fn tell(&self, progress: &Progress) {
+    pub(super) fn report(&self, progress: &InvocationProgress) {
         (self.0)(progress);
     }
 
     pub(super) fn note(&self, message: impl Into<String>) {
-        self.tell(&Progress::Note { message: message.into() });
+        self.report(&InvocationProgress::Note { message: message.into() });
     }
 }
 
 impl Default for ProgressCallback {
-    /// Ignores all events.
+    /// A callback that ignores all progress events.
     fn default() -> Self {
         Self::new(|_| {})
     }

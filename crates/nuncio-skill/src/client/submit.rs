@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use super::backoff::{RetryDelays, retry_after};
-use super::credential::{Auth, Credential};
+use super::credential::{Credential, InvocationAuth};
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain, refusal};
 use super::exchange::{OutgoingRequest, valid};
-use super::execution::Execution;
+use super::execution::RemoteExecution;
 use super::target::NamedHost;
-use super::{Consumer, Progress, inputs};
+use super::{Consumer, InvocationProgress, inputs};
 use crate::validate::{WireDocument as _, pretty};
 use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
 
@@ -25,7 +25,7 @@ const MAX_QUERY: usize = 8 * 1024;
 /// Upper bound of `Prefer: wait` on the first request. Until its response arrives there is no execution id to cancel.
 const FIRST_HOLD: Duration = Duration::from_secs(1);
 /// Extra time for the provider to report its own timeout.
-const GRACE: Duration = Duration::from_secs(5);
+const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 
 /// Parameters of one skill invocation.
 #[derive(Debug, Clone, Default)]
@@ -50,14 +50,14 @@ struct Request<'a> {
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
     endpoint: &'a Url,
-    named: &'a NamedHost,
-    auth: &'a Auth,
+    named_host: &'a NamedHost,
+    auth: &'a InvocationAuth,
 }
 
 impl Consumer {
-    /// Submits an invocation. Network failures are retried with growing delays and the same idempotency key, so that
-    /// one execution results.
-    pub async fn submit(&self, described: &ResolvedSkill, call: &SkillCall) -> Result<Execution, ConsumerError> {
+    /// Submits an invocation. Network failures and the statuses 429, 502 and 503 are retried with growing delays and the
+    /// same idempotency key, so that one execution results.
+    pub async fn submit(&self, described: &ResolvedSkill, call: &SkillCall) -> Result<RemoteExecution, ConsumerError> {
         let descriptor = &described.descriptor;
         let filled = inputs::check(descriptor, &call.inputs).map_err(|faults| bad_inputs(descriptor, &faults))?;
         let auth = self.auth(described, &call.credential, call.credential_for.as_deref())?;
@@ -72,15 +72,15 @@ impl Consumer {
         };
         let answered = self.deliver(&request, descriptor, deadline).await.and_then(read);
         let (response, retry_after) = answered.map_err(|error| with_retry_hint(error, &key))?;
-        let mut execution = Execution::begin(described, auth, response, deadline)?;
+        let mut execution = RemoteExecution::begin(described, auth, response, deadline)?;
         execution.retry_after = retry_after;
-        self.watcher.tell(&Progress::Accepted { execution_id: execution.id().to_owned() });
+        self.progress.report(&InvocationProgress::Accepted { execution_id: execution.id().to_owned() });
         Ok(execution)
     }
 
     fn deadline(&self, descriptor: &SkillDescriptor, context: &InvocationContext) -> Option<Timestamp> {
-        let said = context.timeout_ms.as_ref().or(descriptor.endpoint.timeout_ms.as_ref());
-        let span = said.map(|limit| limit.as_millis().saturating_add(GRACE)).or(self.options.patience)?;
+        let requested = context.timeout_ms.as_ref().or(descriptor.endpoint.timeout_ms.as_ref());
+        let span = requested.map(|limit| limit.as_millis().saturating_add(TIMEOUT_GRACE)).or(self.options.patience)?;
         Some(self.clock.now().after(span))
     }
 
@@ -90,9 +90,9 @@ impl Consumer {
         call: &SkillCall,
         filled: Map<String, Value>,
         key: &str,
-        auth: &'a Auth,
+        auth: &'a InvocationAuth,
     ) -> Result<Request<'a>, ConsumerError> {
-        let ResolvedSkill { descriptor, endpoint, named, .. } = described;
+        let ResolvedSkill { descriptor, endpoint, named_host, .. } = described;
         let method = descriptor.endpoint.method;
         let mut url = endpoint.clone();
         let prefer = match call.at_once {
@@ -148,10 +148,11 @@ impl Consumer {
                 Some(body)
             }
         };
-        Ok(Request { method: method.as_str(), url, headers, body, endpoint, named, auth })
+        Ok(Request { method: method.as_str(), url, headers, body, endpoint, named_host, auth })
     }
 
-    /// Sends a request until a response arrives or the attempts are used up.
+    /// Sends a request and repeats it after network failures and the statuses 429, 502 and 503, and once with a new token
+    /// after 401, until the attempts or the deadline are used up.
     async fn deliver(
         &self,
         request: &Request<'_>,
@@ -162,7 +163,7 @@ impl Consumer {
         let mut attempt = 1;
         loop {
             let error = match self.send(request, deadline).await {
-                Ok(answer) => match self.judged(request, answer) {
+                Ok(answer) => match self.check_status(request, answer) {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 },
@@ -181,13 +182,13 @@ impl Consumer {
                 return Err(error);
             }
             let delay_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            self.watcher.tell(&Progress::Retrying { attempt, delay_ms, why: error.message.clone() });
+            self.progress.report(&InvocationProgress::Retrying { attempt, delay_ms, why: error.message.clone() });
             self.clock.sleep_until(next).await;
             attempt += 1;
         }
     }
 
-    fn judged(&self, request: &Request<'_>, answer: FetchResponse) -> Result<FetchResponse, ConsumerError> {
+    fn check_status(&self, request: &Request<'_>, answer: FetchResponse) -> Result<FetchResponse, ConsumerError> {
         if (200..300).contains(&answer.status) {
             return Ok(answer);
         }
@@ -197,11 +198,11 @@ impl Consumer {
     /// Sends a request; after a 401 once more with a new token.
     async fn send(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<FetchResponse, ConsumerError> {
         let answer = self.send_once(request, deadline).await?;
-        let Auth::Bearer(source) = request.auth else { return Ok(answer) };
+        let InvocationAuth::Bearer(source) = request.auth else { return Ok(answer) };
         if answer.status != 401 {
             return Ok(answer);
         }
-        self.token_anew(source).await?;
+        self.replace_token(source).await?;
         self.send_once(request, deadline).await
     }
 
@@ -210,14 +211,15 @@ impl Consumer {
         request: &Request<'_>,
         deadline: Option<Timestamp>,
     ) -> Result<FetchResponse, ConsumerError> {
-        let Request { method, url, endpoint, named, auth, .. } = request;
+        let Request { method, url, endpoint, named_host, auth, .. } = request;
         let mut headers = request.headers.clone();
-        headers.extend(self.proof(auth, endpoint, method, url, request.body.as_deref().unwrap_or_default()).await?);
+        headers
+            .extend(self.auth_headers(auth, endpoint, method, url, request.body.as_deref().unwrap_or_default()).await?);
         let left = deadline.map(|deadline| self.clock.now().until(deadline));
-        self.ask(OutgoingRequest {
+        self.send_request(OutgoingRequest {
             method,
             url,
-            named,
+            named_host,
             headers,
             body: request.body.clone(),
             max_bytes: InvocationResponse::KIND.max_bytes(),
@@ -248,8 +250,8 @@ fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
 }
 
 fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentFault]) -> ConsumerError {
-    let said: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    let message = format!("the inputs do not fit {:?}: {}", plain(&descriptor.id), said.join("; "));
+    let requested: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let message = format!("the inputs do not fit {:?}: {}", plain(&descriptor.id), requested.join("; "));
     ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
 }
 

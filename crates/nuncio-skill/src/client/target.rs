@@ -60,7 +60,7 @@ impl SkillTarget {
         }
     }
 
-    pub(super) fn named(&self) -> NamedHost {
+    pub(super) fn named_host(&self) -> NamedHost {
         NamedHost::by(&self.host())
     }
 }
@@ -76,7 +76,7 @@ impl fmt::Display for SkillTarget {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_engine::ports::fetch::Trust;
+    use nuncio_engine::ports::fetch::AddressTrust;
 
     use super::*;
 
@@ -100,19 +100,21 @@ mod tests {
     #[test]
     fn only_named_host_is_trusted_and_scheme_is_not_downgraded() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let named = SkillTarget::parse("example.com").unwrap().named();
+        let named_host = SkillTarget::parse("example.com").unwrap().named_host();
         for (text, trust) in [
-            ("https://example.com/x", Trust::Configured),
-            ("https://example.com:8443/x", Trust::Configured),
-            ("http://example.com/x", Trust::Stranger),
-            ("https://api.example.com/", Trust::Stranger),
-            ("http://127.0.0.1/", Trust::Stranger),
+            ("https://example.com/x", AddressTrust::Configured),
+            ("https://example.com:8443/x", AddressTrust::Configured),
+            ("http://example.com/x", AddressTrust::Stranger),
+            ("https://api.example.com/", AddressTrust::Stranger),
+            ("http://127.0.0.1/", AddressTrust::Stranger),
         ] {
-            assert_eq!(named.trust(&url(text)), trust, "{text}");
+            assert_eq!(named_host.trust(&url(text)), trust, "{text}");
         }
-        assert!(named.covers(&url("https://api.example.com")) && !named.covers(&url("https://badexample.com")));
-        let here = SkillTarget::parse("localhost:7400").unwrap().named();
-        assert_eq!(here.trust(&url("http://127.0.0.1:9/")), Trust::Configured);
-        assert_eq!(here.trust(&url("http://10.0.0.1/")), Trust::Stranger);
+        assert!(
+            named_host.covers(&url("https://api.example.com")) && !named_host.covers(&url("https://badexample.com"))
+        );
+        let here = SkillTarget::parse("localhost:7400").unwrap().named_host();
+        assert_eq!(here.trust(&url("http://127.0.0.1:9/")), AddressTrust::Configured);
+        assert_eq!(here.trust(&url("http://10.0.0.1/")), AddressTrust::Stranger);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 use nuncio_core::{address, json};
 use nuncio_engine::follow::Domain;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Fetch};
 use url::{Host, Url};
 
@@ -14,13 +14,13 @@ use crate::validate::{DocumentFault, WireDocument, compatibility, declared_proto
 use crate::wire::PROTOCOL_VERSION;
 
 /// Timeout of one request of the crawler and its response.
-const EXCHANGE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of requests of a visit without a pause; after that a pause precedes each request.
 const AT_ONCE: u32 = 20;
 /// Pause between two requests to a domain.
-const PAUSE: Duration = Duration::from_millis(100);
+const REQUEST_PAUSE: Duration = Duration::from_millis(100);
 /// Documents above this size, in bytes, are parsed on a blocking thread.
-const QUICK: usize = 64 * 1024;
+const BLOCKING_PARSE_BYTES: usize = 64 * 1024;
 
 /// Failure to fetch a document of a followed domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl<'a> DomainReader<'a> {
             )));
         }
         let document = match answer.body.len() {
-            ..=QUICK => parse(&answer.body),
+            ..=BLOCKING_PARSE_BYTES => parse(&answer.body),
             _ => {
                 let body = answer.body.clone();
                 let parsed = tokio::task::spawn_blocking(move || parse(&body)).await;
@@ -99,7 +99,7 @@ impl<'a> DomainReader<'a> {
             }
         };
         let document = document.map_err(|what| {
-            FetchFailure::unusable(format!("{} is no valid {}: {}", display_url(url), T::KIND.name(), plain(&what)))
+            FetchFailure::unusable(format!("{} is no valid {}: {}", display_url(url), T::KIND.as_str(), plain(&what)))
         })?;
         let etag = answer.header("etag").filter(|etag| is_tag(etag)).map(str::to_owned);
         Ok(ConditionalFetch::New { document, etag, answer })
@@ -112,16 +112,23 @@ impl<'a> DomainReader<'a> {
         };
         self.requests += 1;
         if self.requests > AT_ONCE {
-            self.clock.sleep_until(self.now().after(PAUSE)).await;
+            self.clock.sleep_until(self.now().after(REQUEST_PAUSE)).await;
         }
         let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
         headers.extend(etag.map(|etag| ("if-none-match".to_owned(), etag.to_owned())));
-        let request =
-            FetchRequest { method: "GET", url: url.clone(), headers, body: None, trust, timeout: EXCHANGE, max_bytes };
-        let late = FetchError::TooSlow { url: display_url(url), limit: EXCHANGE };
+        let request = FetchRequest {
+            method: "GET",
+            url: url.clone(),
+            headers,
+            body: None,
+            trust,
+            timeout: REQUEST_TIMEOUT,
+            max_bytes,
+        };
+        let late = FetchError::TooSlow { url: display_url(url), limit: REQUEST_TIMEOUT };
         let answer = tokio::select! {
             answer = self.fetch.fetch(request) => answer,
-            () = self.clock.sleep_until(self.now().after(EXCHANGE)) => Err(late),
+            () = self.clock.sleep_until(self.now().after(REQUEST_TIMEOUT)) => Err(late),
         };
         answer.map_err(|error| {
             let kind = match error {
@@ -133,7 +140,7 @@ impl<'a> DomainReader<'a> {
     }
 
     fn refusal(&self, url: &Url, status: u16, answer: &FetchResponse) -> FetchFailure {
-        let said = match status {
+        let hint = match status {
             300..400 => "; redirects are not followed",
             _ => "",
         };
@@ -142,7 +149,7 @@ impl<'a> DomainReader<'a> {
             _ => FetchFailureKind::Unreachable,
         };
         let retry_after = retry_after(answer, self.now());
-        FetchFailure { why: format!("{} answered {status}{said}", display_url(url)), kind, retry_after }
+        FetchFailure { why: format!("{} answered {status}{hint}", display_url(url)), kind, retry_after }
     }
 }
 
@@ -158,18 +165,18 @@ fn parse<T: WireDocument>(body: &[u8]) -> Result<T, String> {
 
 /// Trust level for a URL that an index of that domain names. Other hosts get none, so that an index cannot make the
 /// crawler connect elsewhere. Loopback names count as one host, and their ports are distinguished.
-fn trust(domain: &Domain, url: &Url) -> Option<Trust> {
+fn trust(domain: &Domain, url: &Url) -> Option<AddressTrust> {
     let same_port = domain.url().port_or_known_default() == url.port_or_known_default();
     if domain.is_local() {
-        return (address::is_local(url) && same_port).then_some(Trust::Configured);
+        return (address::is_local(url) && same_port).then_some(AddressTrust::Configured);
     }
     let below = match (domain.url().host(), url.host()) {
-        (Some(Host::Domain(followed)), Some(Host::Domain(named))) => {
-            named.strip_suffix(followed).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        (Some(Host::Domain(followed)), Some(Host::Domain(other))) => {
+            other.strip_suffix(followed).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         }
-        (followed, named) => followed == named,
+        (followed, other) => followed == other,
     };
-    below.then_some(Trust::Stranger)
+    below.then_some(AddressTrust::Stranger)
 }
 
 /// Whether an `ETag` can be sent in `If-None-Match`.
@@ -185,14 +192,18 @@ mod tests {
     fn crawler_trusts_only_followed_host_and_its_subdomains() {
         let trust = |domain: &str, url: &str| trust(&Domain::parse(domain).unwrap(), &url.parse().unwrap());
         for url in ["https://example.com/x", "https://example.com:8443/x", "https://api.example.com/x"] {
-            assert_eq!(trust("example.com", url), Some(Trust::Stranger), "{url}");
+            assert_eq!(trust("example.com", url), Some(AddressTrust::Stranger), "{url}");
         }
         for url in ["https://badexample.com/", "https://com/", "http://127.0.0.1/", "https://example.com.evil.example/"]
         {
             assert_eq!(trust("example.com", url), None, "{url}");
         }
-        assert_eq!(trust("10.0.0.1", "https://10.0.0.1/x"), Some(Trust::Stranger), "private unless it is allowed");
-        assert_eq!(trust("localhost:7400", "http://127.0.0.1:7400/x"), Some(Trust::Configured));
+        assert_eq!(
+            trust("10.0.0.1", "https://10.0.0.1/x"),
+            Some(AddressTrust::Stranger),
+            "private unless it is allowed"
+        );
+        assert_eq!(trust("localhost:7400", "http://127.0.0.1:7400/x"), Some(AddressTrust::Configured));
         assert_eq!(trust("localhost:7400", "http://localhost:22/"), None);
         assert_eq!(trust("localhost:7400", "https://example.com:7400/"), None);
     }

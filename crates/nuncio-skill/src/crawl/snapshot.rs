@@ -11,9 +11,9 @@ use crate::registry::{HostSkills, ListedProvider, ListedSkill};
 use crate::wire::{AccessPolicy, CapabilityType, SkillDescriptor, SkillIndexEntry, SkillVersion};
 
 /// Time after which an unchanged descriptor is fetched again.
-const BELIEVED: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Time after which an unusable descriptor is fetched again although its index entry is unchanged.
-const LEFT_ALONE: Duration = Duration::from_secs(60 * 60);
+const RETRY_AGE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct DomainSnapshot {
@@ -95,14 +95,14 @@ impl SnapshotSkill {
 
     /// Whether the descriptor must be fetched.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        let believed = match &self.state {
+        let max_age = match &self.state {
             DescriptorState::Unread | DescriptorState::Unreachable { .. } => return true,
-            DescriptorState::Unusable { .. } => LEFT_ALONE,
-            DescriptorState::Listed(summary) if summary.agrees_with(&self.entry) => BELIEVED,
+            DescriptorState::Unusable { .. } => RETRY_AGE,
+            DescriptorState::Listed(summary) if summary.agrees_with(&self.entry) => MAX_AGE,
             // The index and the descriptor disagree, so one of them is probably being changed.
-            DescriptorState::Listed(_) => LEFT_ALONE,
+            DescriptorState::Listed(_) => RETRY_AGE,
         };
-        self.read_at.is_none_or(|read_at| read_at.after(believed) <= now)
+        self.read_at.is_none_or(|read_at| read_at.after(max_age) <= now)
     }
 
     pub(super) fn is_listed(&self) -> bool {

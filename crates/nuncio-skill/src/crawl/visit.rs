@@ -5,7 +5,7 @@ use nuncio_core::agent::SkillAccess;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
-use nuncio_engine::crawl::STALE;
+use nuncio_engine::crawl::STALE_AFTER;
 use nuncio_engine::follow::FollowedDomain;
 use url::Url;
 
@@ -22,13 +22,13 @@ const MAX_PAGES: usize = 200;
 /// Limit on the bytes of one domain's index.
 const MAX_BYTES: usize = 16 << 20;
 /// Time limit of a visit.
-const VISIT: Duration = Duration::from_secs(30 * 60);
+const VISIT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Upper bound of the pause between visits.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Number of consecutive failed descriptors after which a visit leaves the rest to the next visit.
 const ENOUGH_FAILURES: u32 = 3;
 /// Interval at which a visit saves its progress.
-const KEEP_EVERY: Duration = Duration::from_secs(60);
+const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct DomainVisit<'a> {
     crawler: &'a FollowedDomains,
@@ -41,7 +41,7 @@ pub(super) struct DomainVisit<'a> {
 /// Index as fetched in this visit.
 struct FetchedIndex {
     snapshot: DomainSnapshot,
-    /// Warning about the index.
+    /// Warning about the fetched index, shown to the operator.
     note: Option<String>,
 }
 
@@ -73,10 +73,11 @@ impl<'a> DomainVisit<'a> {
         self.followed.failures = 0;
         let Some(leftover) = self.descriptors(&mut snapshot).await? else { return Ok(None) };
         let interval = self.crawler.interval;
-        let pause = leftover.retry_after.map_or(interval, |asked| asked.clamp(interval, LONGEST_PAUSE.max(interval)));
+        let pause =
+            leftover.retry_after.map_or(interval, |requested| requested.clamp(interval, LONGEST_PAUSE.max(interval)));
         self.followed.next_visit = self.reader.now().after(pause);
         self.followed.problem = leftover.why.or(note).or_else(|| unlisted(&snapshot));
-        self.keep(&snapshot).await
+        self.store(&snapshot).await
     }
 
     /// Records a failed visit. Listed skills stay until they are stale or the host says that the index is gone.
@@ -85,22 +86,22 @@ impl<'a> DomainVisit<'a> {
         self.followed.failures = self.followed.failures.saturating_add(1);
         let interval = self.crawler.interval;
         let backoff = Backoff::doubling(interval.saturating_mul(2), LONGEST_PAUSE.max(interval));
-        let asked = failure.retry_after.unwrap_or_default();
-        let pause = backoff.after(self.followed.failures).max(asked).min(backoff.max);
+        let requested = failure.retry_after.unwrap_or_default();
+        let pause = backoff.after(self.followed.failures).max(requested).min(backoff.max);
         let now = self.reader.now();
         self.followed.next_visit = now.after(pause);
         self.followed.problem = Some(failure.why);
-        let is_stale = self.followed.last_seen.is_some_and(|seen| seen.after(STALE) <= now);
+        let is_stale = self.followed.last_seen.is_some_and(|seen| seen.after(STALE_AFTER) <= now);
         let snapshot = match failure.kind {
             FetchFailureKind::Gone => DomainSnapshot::default(),
             _ if is_stale => DomainSnapshot::default(),
             _ => self.old.clone(),
         };
-        self.keep(&snapshot).await
+        self.store(&snapshot).await
     }
 
     /// Stores the snapshot and lists its skills.
-    async fn keep(&mut self, snapshot: &DomainSnapshot) -> Result<Option<FollowedDomain>, EngineError> {
+    async fn store(&mut self, snapshot: &DomainSnapshot) -> Result<Option<FollowedDomain>, EngineError> {
         self.followed.listed = snapshot.listed();
         let offers = (*snapshot != self.old).then(|| snapshot.write());
         let _order = self.crawler.listing_lock.lock().await;
@@ -117,7 +118,7 @@ impl<'a> DomainVisit<'a> {
 
     /// Fetches all pages of the index with conditional requests.
     async fn index(&mut self) -> Result<FetchedIndex, FetchFailure> {
-        let mut known: HashMap<&str, &SnapshotSkill> =
+        let mut old_skills: HashMap<&str, &SnapshotSkill> =
             self.old.skills.iter().map(|skill| (skill.entry.id.as_str(), skill)).collect();
         let mut first = self.followed.domain.url().clone();
         first.set_path(WELL_KNOWN);
@@ -174,7 +175,7 @@ impl<'a> DomainVisit<'a> {
                     break;
                 }
                 let fresh = SnapshotSkill::new(entry, number);
-                snapshot.skills.push(match known.remove(fresh.entry.id.as_str()) {
+                snapshot.skills.push(match old_skills.remove(fresh.entry.id.as_str()) {
                     Some(old) if old.entry == fresh.entry => SnapshotSkill { page: number, ..old.clone() },
                     _ => fresh,
                 });
@@ -185,13 +186,13 @@ impl<'a> DomainVisit<'a> {
 
     /// Fetches the descriptors that are due; `None` if the domain is no longer followed.
     async fn descriptors(&mut self, snapshot: &mut DomainSnapshot) -> Result<Option<SkippedDescriptors>, EngineError> {
-        let (mut failures, mut kept_at) = (0, self.began);
+        let (mut failures, mut saved_at) = (0, self.began);
         for at in 0..snapshot.skills.len() {
             let now = self.reader.now();
             if !snapshot.skills[at].is_due(now) {
                 continue;
             }
-            if self.began.after(VISIT) <= now {
+            if self.began.after(VISIT_TIMEOUT) <= now {
                 let why = Some("the visit took too long; the other skills are read at the next".to_owned());
                 return Ok(Some(SkippedDescriptors { why, retry_after: None }));
             }
@@ -208,9 +209,9 @@ impl<'a> DomainVisit<'a> {
                 }
                 None => failures = 0,
             }
-            if kept_at.after(KEEP_EVERY) <= self.reader.now() {
-                kept_at = self.reader.now();
-                if self.keep(snapshot).await?.is_none() {
+            if saved_at.after(SAVE_INTERVAL) <= self.reader.now() {
+                saved_at = self.reader.now();
+                if self.store(snapshot).await?.is_none() {
                     return Ok(None);
                 }
             }

@@ -4,7 +4,7 @@ use nuncio_core::agent::{Agent, Sensitivity, SkillAuth, Tool};
 use serde_json::Value;
 
 /// Keywords of an argument schema that the list of inputs or their own schemas express.
-const EXPRESSED: &[&str] = &[
+const EXPRESSED_KEYWORDS: &[&str] = &[
     "type",
     "properties",
     "required",
@@ -24,20 +24,20 @@ const EXPRESSED: &[&str] = &[
 pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
     for (tool, skill) in super::skills(agent) {
-        let mut lost = |what: &str| inexpressible.push(format!("skill {}: {what}", skill.id));
+        let mut report = |what: &str| inexpressible.push(format!("skill {}: {what}", skill.id));
         let Some(tool) = tool else { continue };
         if let Some(scope) = tool.scope.as_ref().and_then(|id| agent.scope(id)) {
             match &skill.auth {
                 SkillAuth::OAuth2 { .. } if scope.sensitivity == Sensitivity::Low => {}
-                SkillAuth::OAuth2 { .. } => lost("callers are not told how sensitive its permission is"),
-                _ => lost("callers are not told which permission it needs, nor how sensitive it is"),
+                SkillAuth::OAuth2 { .. } => report("callers are not told how sensitive its permission is"),
+                _ => report("callers are not told which permission it needs, nor how sensitive it is"),
             }
         }
         if nuncio_core::policy::asks_others(agent, tool) {
-            lost("callers are not told that each call waits for an operator's approval");
+            report("callers are not told that each call waits for an operator's approval");
         }
         for keyword in lost_rules(tool) {
-            lost(&format!("callers are not told the rule \"{keyword}\" for its inputs as a whole"));
+            report(&format!("callers are not told the rule \"{keyword}\" for its inputs as a whole"));
         }
     }
     if agent.skills().next().is_some() {
@@ -52,7 +52,7 @@ fn lost_rules(tool: &Tool) -> impl Iterator<Item = &str> {
     let keywords = tool.input.source().as_object().into_iter().flatten();
     let is_lost = |(keyword, value): &(&String, &Value)| match keyword.as_str() {
         "additionalProperties" => value.is_object(),
-        keyword => !EXPRESSED.contains(&keyword),
+        keyword => !EXPRESSED_KEYWORDS.contains(&keyword),
     };
     keywords.filter(is_lost).map(|(keyword, _)| keyword.as_str())
 }

@@ -113,7 +113,7 @@ fn own_skills_override_crawled_copies_of_this_host() {
 proptest! {
     /// Concatenated pages of any size equal the whole result without duplicates, and the filters by type partition it.
     #[test]
-    fn pages_concatenate_and_type_filters_partition(
+    fn registry_pages_and_type_filters_return_each_skill_once(
         hosts in prop::collection::btree_map("[a-c]{1,2}", prop::collection::btree_map("[a-z ]{1,3}", 0..4_usize, 0..8), 0..4),
         limit in 1..5_usize,
     ) {

@@ -10,7 +10,7 @@ pub enum Shape {
     Text,
     Number,
     Boolean,
-    /// One of these strings.
+    /// A string that is one of the listed ones.
     Enum(Vec<&'static str>),
     List(Box<Shape>),
     /// Object with arbitrary keys.
@@ -19,12 +19,12 @@ pub enum Shape {
     /// Reference to a published definition.
     Reference(&'static str),
     /// Unpublished definition, inlined where it is used.
-    Nested(Definition),
+    Nested(ObjectDefinition),
 }
 
 /// Object with known fields. Objects are open, so other fields are allowed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Definition {
+pub struct ObjectDefinition {
     pub name: &'static str,
     pub doc: String,
     /// Fields in the order of serialisation.
@@ -33,7 +33,7 @@ pub struct Definition {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// Name in the document.
+    /// Name of the field in a document.
     pub name: &'static str,
     pub doc: String,
     pub required: bool,
@@ -89,34 +89,25 @@ impl<T: HasShape> HasShape for std::collections::BTreeMap<String, T> {
     }
 }
 
-impl HasShape for Map<String, Value> {
-    fn shape() -> Shape {
-        Shape::Record(Box::new(Shape::Unknown))
-    }
+/// Gives types a fixed shape.
+macro_rules! shapes {
+    ($($type:ty => $shape:expr,)*) => {$(
+        impl crate::schema::model::HasShape for $type {
+            fn shape() -> crate::schema::model::Shape {
+                $shape
+            }
+        }
+    )*};
 }
 
-impl HasShape for String {
-    fn shape() -> Shape {
-        Shape::Text
-    }
-}
+pub(crate) use shapes;
 
-impl HasShape for SkillVersion {
-    fn shape() -> Shape {
-        Shape::Text
-    }
-}
-
-impl HasShape for bool {
-    fn shape() -> Shape {
-        Shape::Boolean
-    }
-}
-
-impl HasShape for Value {
-    fn shape() -> Shape {
-        Shape::Unknown
-    }
+shapes! {
+    Map<String, Value> => Shape::Record(Box::new(Shape::Unknown)),
+    String => Shape::Text,
+    SkillVersion => Shape::Text,
+    bool => Shape::Boolean,
+    Value => Shape::Unknown,
 }
 
 /// Joins the lines of a doc comment.

@@ -5,14 +5,14 @@ use http::request::Parts;
 use http::{HeaderValue, Method, header};
 use nuncio_core::Code;
 use nuncio_core::agent::CapabilityType;
-use nuncio_engine::{Caller, EngineError, Identity};
+use nuncio_engine::{Caller, CallerIdentity, EngineError};
 use nuncio_http::CachePolicy;
 use url::form_urlencoded;
 
 use super::{RequestCheck, SkillError, SkillResult, Skills, caller, not_found};
 
 /// Default and maximum page size.
-const PAGE: usize = 10_000;
+const MAX_PAGE_SIZE: usize = 10_000;
 
 /// Headers that the response depends on.
 const VARY: &str = "authorization, x-api-key";
@@ -20,24 +20,24 @@ const VARY: &str = "authorization, x-api-key";
 /// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
 pub(super) async fn index(State(skills): State<Skills>, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
-    let asked = IndexQuery::read(head.uri.query().unwrap_or_default())?;
+    let query = IndexQuery::read(head.uri.query().unwrap_or_default())?;
     let caller = skills.discovery_caller(&head).await;
     let visible = (caller.is_some() && skills.engine.skills().has_private_skills())
         .then(|| skills.engine.skills().visible_to(caller.as_ref()));
     // Only callers who see more than the public index get other documents; for others nothing shows that there is
     // more.
     let visible = visible.filter(|skills| skills.iter().any(|offered| offered.is_hidden()));
-    let page = match (visible, asked.limit, &asked.cursor) {
-        (None, None, None) => skills.public_index(asked.kind, PAGE),
+    let page = match (visible, query.limit, &query.cursor) {
+        (None, None, None) => skills.public_index(query.kind, MAX_PAGE_SIZE),
         (visible, limit, cursor) => {
             let caching = if visible.is_some() { CachePolicy::Private } else { CachePolicy::Public };
             let visible = visible.unwrap_or_else(|| skills.engine.skills().visible_to(None));
-            skills.page(&visible, asked.kind, cursor.as_deref(), limit.unwrap_or(PAGE), caching)
+            skills.page(&visible, query.kind, cursor.as_deref(), limit.unwrap_or(MAX_PAGE_SIZE), caching)
         }
     };
     let mut response = page.document.answer(&head.headers, VARY);
     if let Some(next) = page.next {
-        let link = format!("<{}{}>; rel=\"next\"", skills.host.base, asked.next(&next));
+        let link = format!("<{}{}>; rel=\"next\"", skills.host.base, query.next(&next));
         if let Ok(link) = HeaderValue::try_from(link) {
             response.headers_mut().insert(header::LINK, link);
         }
@@ -60,9 +60,9 @@ impl Skills {
     /// Caller of a discovery request, by a key, a token or a signature. The documents are public, so invalid
     /// credentials count as none.
     async fn discovery_caller(&self, head: &Parts) -> Option<Caller> {
-        let known = caller(&head.headers, head.extensions.get::<Identity>(), &self.engine);
-        if let Ok(Some(known)) = known {
-            return Some(known);
+        let by_key = caller(&head.headers, head.extensions.get::<CallerIdentity>(), &self.engine);
+        if let Ok(Some(by_key)) = by_key {
+            return Some(by_key);
         }
         match self.custom.check(head, b"").await {
             RequestCheck::Known(signer) => Some(signer),
@@ -81,27 +81,27 @@ struct IndexQuery {
 impl IndexQuery {
     /// Parses the query; unknown parameters are ignored.
     fn read(query: &str) -> Result<Self, EngineError> {
-        let mut asked = Self { kind: None, limit: None, cursor: None };
+        let mut parsed = Self { kind: None, limit: None, cursor: None };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "type" => {
                     let kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == value);
-                    asked.kind = Some(kind.ok_or_else(|| {
+                    parsed.kind = Some(kind.ok_or_else(|| {
                         let words = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
                         EngineError::new(Code::BadRequest, format!("`type` is one of {words}"))
                     })?);
                 }
                 "limit" => {
-                    let limit = value.parse().ok().filter(|limit| (1..=PAGE).contains(limit));
-                    asked.limit = Some(limit.ok_or_else(|| {
-                        EngineError::new(Code::BadRequest, format!("`limit` is a number from 1 to {PAGE}"))
+                    let limit = value.parse().ok().filter(|limit| (1..=MAX_PAGE_SIZE).contains(limit));
+                    parsed.limit = Some(limit.ok_or_else(|| {
+                        EngineError::new(Code::BadRequest, format!("`limit` is a number from 1 to {MAX_PAGE_SIZE}"))
                     })?);
                 }
-                "cursor" => asked.cursor = Some(value.into_owned()),
+                "cursor" => parsed.cursor = Some(value.into_owned()),
                 _ => {}
             }
         }
-        Ok(asked)
+        Ok(parsed)
     }
 
     /// URL of the next page.

@@ -1,9 +1,9 @@
 //! Public documents, serialised once per change of the agents.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use nuncio_core::agent::CapabilityType;
+use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::ids::SkillId;
 use nuncio_engine::skills::PublishedSkill;
 use nuncio_http::{CachePolicy, CacheableDocument};
@@ -18,49 +18,23 @@ pub(super) struct IndexPage {
     pub(super) next: Option<String>,
 }
 
+/// Documents for one edition of the agents.
 #[derive(Debug, Default)]
-pub(super) struct Documents(RwLock<CachedDocuments>);
-
-#[derive(Debug, Default)]
-struct CachedDocuments {
-    edition: u64,
+pub(super) struct DocumentCache {
     /// First page of the public index, unfiltered and by type.
-    indexes: HashMap<Option<CapabilityType>, IndexPage>,
-    descriptors: HashMap<SkillId, CacheableDocument>,
-}
-
-impl Documents {
-    fn kept<T: Clone>(&self, edition: u64, find: impl FnOnce(&CachedDocuments) -> Option<&T>) -> Option<T> {
-        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if kept.edition == edition { find(&kept).cloned() } else { None }
-    }
-
-    fn keep(&self, edition: u64, put: impl FnOnce(&mut CachedDocuments)) {
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.edition != edition {
-            *kept = CachedDocuments { edition, ..CachedDocuments::default() };
-        }
-        put(&mut kept);
-    }
+    indexes: EditionCache<u64, Option<CapabilityType>, IndexPage>,
+    descriptors: EditionCache<u64, SkillId, CacheableDocument>,
 }
 
 impl Skills {
     /// First page of the public index.
     pub(super) fn public_index(&self, kind: Option<CapabilityType>, limit: usize) -> IndexPage {
-        // The edition is read before the skills: a change in between makes the cached copy outdated, which the next
-        // request corrects.
-        let edition = self.engine.agents().agents_edition();
-        if let Some(page) = self.documents.kept(edition, |kept| kept.indexes.get(&kind)) {
-            return page;
-        }
-        let page = self.page(&self.engine.skills().visible_to(None), kind, None, limit, CachePolicy::Public);
-        self.documents.keep(edition, |kept| {
-            kept.indexes.insert(kind, page.clone());
-        });
-        page
+        self.documents.indexes.get_or_put(self.engine.agents().agents_edition(), kind, || {
+            self.page(&self.engine.skills().visible_to(None), kind, None, limit, CachePolicy::Public)
+        })
     }
 
-    /// Up to `limit` skills of that type after the cursor.
+    /// Index page with up to `limit` skills after the cursor, of one capability type or of all.
     pub(super) fn page(
         &self,
         skills: &[Arc<PublishedSkill>],
@@ -97,18 +71,10 @@ impl Skills {
             let bytes = serde_json::to_vec(&self.descriptor_of(offered)).unwrap_or_default();
             CacheableDocument::json(bytes, caching)
         };
-        let skill = offered.skill();
         if offered.is_hidden() {
             return write(CachePolicy::Private);
         }
-        let edition = self.engine.agents().agents_edition();
-        if let Some(document) = self.documents.kept(edition, |kept| kept.descriptors.get(&skill.id)) {
-            return document;
-        }
-        let document = write(CachePolicy::Public);
-        self.documents.keep(edition, |kept| {
-            kept.descriptors.insert(skill.id.clone(), document.clone());
-        });
-        document
+        let (edition, id) = (self.engine.agents().agents_edition(), offered.skill().id.clone());
+        self.documents.descriptors.get_or_put(edition, id, || write(CachePolicy::Public))
     }
 }

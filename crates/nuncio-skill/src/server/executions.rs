@@ -8,8 +8,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::execution::{Execution, ExecutionState as Phase};
-use nuncio_engine::{Caller, EngineError, Identity};
-use nuncio_http::{Preference, preference};
+use nuncio_engine::{Caller, CallerIdentity, EngineError};
+use nuncio_http::{WaitPreference, preference};
 
 use super::{SkillError, SkillResult, Skills, WildcardPath, anonymous, caller, json_response};
 use crate::error;
@@ -58,7 +58,7 @@ pub(super) async fn cancel(
 
 async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, Option<Duration>), SkillError> {
     let caller = reader(skills, request).await?;
-    let wait = asked_wait(&request.headers);
+    let wait = requested_wait(&request.headers);
     let execution = match wait {
         Some(wait) => {
             let until = skills.engine.now().after(wait);
@@ -71,15 +71,15 @@ async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, 
 
 /// Caller who may read the execution, identified by any scheme that skills accept.
 async fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> {
-    let identity = request.extensions.get::<Identity>();
-    if let Some(known) = caller(&request.headers, identity, &skills.engine)? {
-        return Ok(known);
+    let identity = request.extensions.get::<CallerIdentity>();
+    if let Some(identified) = caller(&request.headers, identity, &skills.engine)? {
+        return Ok(identified);
     }
-    if let Some(known) = skills.by_any_key_header(&request.headers) {
-        return Ok(known);
+    if let Some(identified) = skills.by_any_key_header(&request.headers) {
+        return Ok(identified);
     }
     match skills.custom.check(request, b"").await {
-        super::RequestCheck::Known(known) => Ok(known),
+        super::RequestCheck::Known(identified) => Ok(identified),
         super::RequestCheck::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
         super::RequestCheck::Absent => Ok(anonymous(identity)),
     }
@@ -93,10 +93,10 @@ fn missing(id: &str, error: EngineError) -> SkillError {
 }
 
 /// `Prefer: wait`, limited to [`MAX_WAIT`].
-pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
     match preference(headers) {
-        Preference::Wait(span) => Some(span.min(MAX_WAIT)),
-        Preference::Async | Preference::None => None,
+        WaitPreference::Wait(span) => Some(span.min(MAX_WAIT)),
+        WaitPreference::Async | WaitPreference::None => None,
     }
 }
 

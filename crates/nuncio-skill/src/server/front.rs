@@ -4,7 +4,8 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::text::LocalText;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    DocumentLink, EntryPoint, Front, OpenApiPart, PathRules, SignatureRule, TokenKind, sample, shell_quoted, title,
+    DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, SignatureRule, TokenKind, sample, shell_quoted,
+    title,
 };
 use serde_json::{Value, json};
 
@@ -51,9 +52,9 @@ impl Front for SkillFront {
         "Skill Sharing 1.0"
     }
 
-    fn entry_point(&self) -> EntryPoint {
+    fn entry_point(&self) -> ProtocolEntryPoint {
         let shows = |agent: &Agent| listed(agent).next().is_some();
-        EntryPoint { label: "skills", document: INDEX, json: ("skills", INDEX), shows }
+        ProtocolEntryPoint { label: "skills", document: INDEX, json: ("skills", INDEX), shows }
     }
 
     fn paths(&self) -> &'static [PathRules] {

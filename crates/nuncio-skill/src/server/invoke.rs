@@ -1,16 +1,18 @@
 //! Accepts invocations: authenticates the caller, validates the request, stores the execution.
 
+use std::sync::Arc;
+
 use axum::extract::Request;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_engine::invoke::{SubmitError, SubmittedExecution};
 use nuncio_engine::skills::AccessDenied;
-use nuncio_engine::{Caller, Credential, Engine, EngineError, Identity};
+use nuncio_engine::{Caller, CallerIdentity, Credential, Engine, EngineError};
 use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
-use super::executions::{answer, asked_wait};
+use super::executions::{answer, requested_wait};
 use super::{RequestCheck, SkillError, SkillResult, Skills, anonymous, by_key, caller, not_found};
 use crate::lift::{self, InvocationHeaders};
 use crate::wire::{Credentials, InvocationRequest};
@@ -22,7 +24,7 @@ const MAX_QUERY: usize = 8 * 1024;
 pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> SkillResult {
     let (parts, body) = request.into_parts();
     let (method, headers) = (&parts.method, &parts.headers);
-    let identity = parts.extensions.get::<Identity>();
+    let identity = parts.extensions.get::<CallerIdentity>();
     // Faults of a request are not reported before the skill is known to exist for the caller. The same work is done
     // for a missing skill, so that the two cannot be distinguished.
     let bytes = skills.bodies.read(&skills.engine, &parts.extensions, body, CredentialLocation::Body).await;
@@ -31,13 +33,13 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
     let authentication = Authentication::of(caller(headers, identity, &skills.engine));
     let signed = skills.custom.check(&parts, bytes.as_deref().unwrap_or_default()).await;
     // Looked up without regard to the caller, only to learn how callers authenticate.
-    let named = skills.engine.skills().any_skill(id);
+    let declared = skills.engine.skills().any_skill(id);
     let proof = RequestCredentials { headers, signed, credentials: credentials.as_ref() };
-    let by_skill = named
+    let by_skill = declared
         .as_deref()
         .and_then(|offered| proof.by_skill_scheme(&offered.skill().auth, &authentication, &skills.engine));
-    let asks_here = by_skill.as_ref().unwrap_or(&authentication);
-    let offered = skills.engine.skills().skill(asks_here.known(), id).ok_or_else(|| match &authentication {
+    let effective = by_skill.as_ref().unwrap_or(&authentication);
+    let offered = skills.engine.skills().skill(effective.known(), id).ok_or_else(|| match &authentication {
         Authentication::Invalid(error) => error.clone().into(),
         Authentication::Known(_) | Authentication::Anonymous => not_found(id),
     })?;
@@ -57,11 +59,12 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
         caller.request = Some(request.to_owned());
     }
     // Missing permission is reported before faults of the request.
-    let barred = |barred| barred_answer(skills, skill, &caller, barred);
-    skills.engine.skills().may_use(&caller, &offered).map_err(barred)?;
+    let has_token = matches!(caller.credential, Credential::Token { .. });
+    let permit = skills.engine.skills().permit(caller, Arc::clone(&offered));
+    let permit = permit.map_err(|denied| denied_answer(skills, skill, has_token, denied))?;
 
     let bytes = bytes?;
-    let wait = asked_wait(headers);
+    let wait = requested_wait(headers);
     let head = head(headers)?;
     let in_query = takes_query(skill, method);
     let lifted = if in_query {
@@ -79,14 +82,9 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
     let schema = offered.tool.as_ref().map(|tool| tool.input.source());
     // The body is parsed again for an error report, which is rare.
     let queried = in_query.then(|| submission.inputs.clone());
-    let submitted = match wait {
-        None => skills.engine.executions().submit(&caller, submission).await,
-        Some(wait) => {
-            skills.engine.executions().submit_until(&caller, submission, skills.engine.now().after(wait)).await
-        }
-    };
+    let until = wait.map(|wait| skills.engine.now().after(wait));
+    let submitted = skills.engine.executions().submit(&permit, submission, until).await;
     let SubmittedExecution { execution, again } = submitted.map_err(|refusal| match refusal {
-        SubmitError::AccessDenied(why) => barred(why),
         SubmitError::Inputs(faults) => {
             let inputs = queried.or_else(|| lift::read(&bytes).ok().map(|request| request.inputs)).unwrap_or_default();
             SkillError::invalid(&lift::input_faults(&faults, &inputs, schema))
@@ -204,20 +202,18 @@ fn head(headers: &HeaderMap) -> Result<InvocationHeaders, EngineError> {
     })
 }
 
-fn request_of(identity: Option<&Identity>) -> Option<&str> {
+fn request_of(identity: Option<&CallerIdentity>) -> Option<&str> {
     match identity {
-        Some(Identity::Known(caller)) => caller.request.as_deref(),
+        Some(CallerIdentity::Known(caller)) => caller.request.as_deref(),
         _ => None,
     }
 }
 
-fn barred_answer(skills: &Skills, skill: &Skill, caller: &Caller, barred: AccessDenied) -> SkillError {
-    match barred {
+fn denied_answer(skills: &Skills, skill: &Skill, has_token: bool, denied: AccessDenied) -> SkillError {
+    match denied {
         AccessDenied::NotFound => not_found(skill.id.as_str()),
         AccessDenied::Unknown => unauthenticated(skills, skill, None),
-        AccessDenied::Ungranted { required, granted } => {
-            SkillError::forbidden(&required, &granted, matches!(caller.credential, Credential::Token { .. }))
-        }
+        AccessDenied::Ungranted { required, granted } => SkillError::forbidden(&required, &granted, has_token),
     }
 }
 

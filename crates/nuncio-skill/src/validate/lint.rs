@@ -10,30 +10,35 @@ use jiff::Timestamp;
 use nuncio_core::json::pointer;
 use serde_json::Value;
 
-use super::Kind;
+use super::SkillDocumentType;
 use super::actual_value::{actual_value, type_name};
 use super::{DocumentFault, MAX_FAULTS};
 use crate::wire::{EXECUTION_ID, InvocationContext};
 
 /// Adds faults beyond the schema. Values of the wrong type are skipped, because the schema check reports them.
-pub(super) fn lint(kind: Kind, document: &Value, errors: &mut Vec<DocumentFault>, warnings: &mut Vec<DocumentFault>) {
-    let mut lint = Lint { document, errors, warnings };
+pub(super) fn lint(
+    kind: SkillDocumentType,
+    document: &Value,
+    errors: &mut Vec<DocumentFault>,
+    warnings: &mut Vec<DocumentFault>,
+) {
+    let mut lint = DocumentLint { document, errors, warnings };
     match kind {
-        Kind::SkillDescriptor => lint.descriptor(),
-        Kind::SkillIndex => lint.index(),
-        Kind::InvocationRequest => lint.request(),
-        Kind::InvocationResponse => lint.response(),
-        Kind::ErrorResponse => lint.counts("/error/retry", &["suggested_delay_ms", "max_attempts"]),
+        SkillDocumentType::SkillDescriptor => lint.descriptor(),
+        SkillDocumentType::SkillIndex => lint.index(),
+        SkillDocumentType::InvocationRequest => lint.request(),
+        SkillDocumentType::InvocationResponse => lint.response(),
+        SkillDocumentType::ErrorResponse => lint.counts("/error/retry", &["suggested_delay_ms", "max_attempts"]),
     }
 }
 
-struct Lint<'a> {
+struct DocumentLint<'a> {
     document: &'a Value,
     errors: &'a mut Vec<DocumentFault>,
     warnings: &'a mut Vec<DocumentFault>,
 }
 
-impl<'a> Lint<'a> {
+impl<'a> DocumentLint<'a> {
     fn descriptor(&mut self) {
         self.protocol();
         self.version("/version");
@@ -52,16 +57,16 @@ impl<'a> Lint<'a> {
         self.warned_url("/provider/url");
         let skills = self.list("/skills");
         let mut seen = HashMap::new();
-        for (place, skill) in skills.iter().enumerate() {
+        for (index, skill) in skills.iter().enumerate() {
             if self.errors.len() > MAX_FAULTS {
                 return;
             }
-            let path = format!("/skills/{place}");
+            let path = format!("/skills/{index}");
             self.version(&format!("{path}/version"));
             self.url(&format!("{path}/descriptor_url"));
             self.filled(&[&format!("{path}/id"), &format!("{path}/name")]);
             let Some(id) = skill.get("id").and_then(Value::as_str) else { continue };
-            if let Some(first) = seen.insert(id, place) {
+            if let Some(first) = seen.insert(id, index) {
                 let message = format!("must be unique: /skills/{first}/id is the same");
                 self.error(&format!("{path}/id"), message, "an id no other skill of the index has");
             }

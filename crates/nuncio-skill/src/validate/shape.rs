@@ -4,11 +4,11 @@
 use nuncio_core::json::JsonPointer;
 use serde_json::{Map, Value};
 
-use super::Kind;
+use super::SkillDocumentType;
 use super::actual_value::{actual_value, type_name};
 use super::{DocumentFault, MAX_FAULTS};
-use crate::schema::model::{Definition, FieldRule, Shape};
-use crate::schema::{EnumDefinition, PublishedDefinition, published};
+use crate::schema::model::{FieldRule, ObjectDefinition, Shape};
+use crate::schema::{PublishedDefinition, published};
 use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
 
 /// Extension fields that this implementation writes; such fields cause no warning.
@@ -23,11 +23,11 @@ const EXTENSIONS: &[(&str, &[&str])] = &[
 pub(super) const MISSING: &str = "missing";
 
 /// Checks a document against its schema and returns errors and warnings.
-pub(super) fn check_shape(kind: Kind, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
+pub(super) fn check_shape(kind: SkillDocumentType, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
     let mut checker = ShapeChecker { errors: Vec::new(), warnings: Vec::new() };
     let shape = match kind {
-        Kind::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
-        _ => Shape::Reference(kind.name()),
+        SkillDocumentType::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
+        _ => Shape::Reference(kind.as_str()),
     };
     checker.value(document, &shape, JsonPointer::Root);
     (checker.errors, checker.warnings)
@@ -39,15 +39,15 @@ struct ShapeChecker {
 }
 
 impl ShapeChecker {
-    fn value(&mut self, value: &Value, shape: &Shape, place: JsonPointer<'_>) {
+    fn value(&mut self, value: &Value, shape: &Shape, at: JsonPointer<'_>) {
         match (resolve(shape), value) {
             (ResolvedShape::Object(definition, rules), Value::Object(map)) => {
-                self.object(map, definition, rules, place);
+                self.object(map, definition, rules, at);
             }
-            (ResolvedShape::Enum(words), value) => {
-                if !value.as_str().is_some_and(|word| words.has(word)) {
+            (ResolvedShape::Enum(allowed), value) => {
+                if !value.as_str().is_some_and(|text| allowed.contains(&text)) {
                     let message = "must be equal to one of the allowed values";
-                    self.errors.push(DocumentFault::new(place.pointer(), message, words.all(), actual_value(value)));
+                    self.errors.push(DocumentFault::new(at.pointer(), message, allowed, actual_value(value)));
                 }
             }
             (ResolvedShape::List(item), Value::Array(items)) => {
@@ -55,7 +55,7 @@ impl ShapeChecker {
                     if self.errors.len() > MAX_FAULTS {
                         return;
                     }
-                    self.value(value, item, JsonPointer::Item(&place, number));
+                    self.value(value, item, JsonPointer::Item(&at, number));
                 }
             }
             (ResolvedShape::Record(item), Value::Object(map)) if *item != Shape::Unknown => {
@@ -63,13 +63,13 @@ impl ShapeChecker {
                     if self.errors.len() > MAX_FAULTS {
                         return;
                     }
-                    self.value(value, item, JsonPointer::Field(&place, name));
+                    self.value(value, item, JsonPointer::Field(&at, name));
                 }
             }
             (resolved, value) => {
                 if let Some(wanted) = resolved.type_name().filter(|wanted| *wanted != type_name(value)) {
                     let message = format!("must be {wanted}");
-                    self.errors.push(DocumentFault::new(place.pointer(), message, wanted, type_name(value)));
+                    self.errors.push(DocumentFault::new(at.pointer(), message, wanted, type_name(value)));
                 }
             }
         }
@@ -78,12 +78,12 @@ impl ShapeChecker {
     fn object(
         &mut self,
         map: &Map<String, Value>,
-        definition: &Definition,
+        definition: &ObjectDefinition,
         rules: &[FieldRule],
-        place: JsonPointer<'_>,
+        at: JsonPointer<'_>,
     ) {
         for field in &definition.fields {
-            let inside = JsonPointer::Field(&place, field.name);
+            let inside = JsonPointer::Field(&at, field.name);
             match map.get(field.name) {
                 Some(value) => self.value(value, &field.shape, inside),
                 None if field.required => self.missing(field.name, &field.shape, "", inside),
@@ -91,31 +91,31 @@ impl ShapeChecker {
             }
         }
         for rule in rules {
-            self.rule(map, definition, rule, place);
+            self.rule(map, definition, rule, at);
         }
         for name in map.keys().filter(|name| !is_known(definition, name)) {
             if self.warnings.len() > MAX_FAULTS {
                 break;
             }
-            let known: Vec<_> = definition.fields.iter().map(|field| field.name).collect();
+            let field_names: Vec<_> = definition.fields.iter().map(|field| field.name).collect();
             let message = "is not a field of the protocol; it is kept and ignored";
             self.warnings.push(DocumentFault::new(
-                JsonPointer::Field(&place, name).pointer(),
+                JsonPointer::Field(&at, name).pointer(),
                 message,
-                known,
+                field_names,
                 actual_value(&name.as_str().into()),
             ));
         }
     }
 
-    fn rule(&mut self, map: &Map<String, Value>, definition: &Definition, rule: &FieldRule, place: JsonPointer<'_>) {
+    fn rule(&mut self, map: &Map<String, Value>, definition: &ObjectDefinition, rule: &FieldRule, at: JsonPointer<'_>) {
         let Some(word) = map.get(rule.field).and_then(Value::as_str).filter(|word| rule.is.contains(word)) else {
             return;
         };
         let when = format!(" when {} is {word}", rule.field);
         for name in rule.requires.iter().filter(|name| !map.contains_key(**name)) {
             if let Some(field) = definition.fields.iter().find(|field| field.name == *name) {
-                self.missing(name, &field.shape, &when, JsonPointer::Field(&place, name));
+                self.missing(name, &field.shape, &when, JsonPointer::Field(&at, name));
             }
         }
         for forbidden in rule.forbids {
@@ -124,20 +124,20 @@ impl ShapeChecker {
                 None => map.get(*forbidden),
             };
             if let Some(value) = found {
-                let path = format!("{}/{forbidden}", place.pointer());
+                let path = format!("{}/{forbidden}", at.pointer());
                 let message = format!("must not be present{when}");
                 self.errors.push(DocumentFault::new(path, message, MISSING, type_name(value)));
             }
         }
     }
 
-    fn missing(&mut self, name: &str, shape: &Shape, when: &str, place: JsonPointer<'_>) {
+    fn missing(&mut self, name: &str, shape: &Shape, when: &str, at: JsonPointer<'_>) {
         let expected = match resolve(shape) {
-            ResolvedShape::Enum(words) => words.all().into(),
+            ResolvedShape::Enum(allowed) => allowed.into(),
             other => other.type_name().unwrap_or("any value").into(),
         };
         self.errors.push(DocumentFault {
-            path: place.pointer(),
+            path: at.pointer(),
             message: format!("must have required property '{name}'{when}"),
             expected,
             actual: MISSING.into(),
@@ -145,7 +145,7 @@ impl ShapeChecker {
     }
 }
 
-fn is_known(definition: &Definition, name: &str) -> bool {
+fn is_known(definition: &ObjectDefinition, name: &str) -> bool {
     definition.fields.iter().any(|field| field.name == name)
         || EXTENSIONS.iter().any(|(of, names)| *of == definition.name && names.contains(&name))
 }
@@ -153,33 +153,12 @@ fn is_known(definition: &Definition, name: &str) -> bool {
 /// Shape with published names resolved.
 enum ResolvedShape<'a> {
     Scalar(&'static str),
-    Enum(EnumValues<'a>),
+    /// A string that is one of the listed ones.
+    Enum(&'a [&'static str]),
     List(&'a Shape),
     Record(&'a Shape),
-    Object(&'a Definition, &'a [FieldRule]),
+    Object(&'a ObjectDefinition, &'a [FieldRule]),
     Unknown,
-}
-
-/// Closed list of string values.
-enum EnumValues<'a> {
-    Plain(&'a [&'static str]),
-    Published(&'a EnumDefinition),
-}
-
-impl EnumValues<'_> {
-    fn has(&self, word: &str) -> bool {
-        match self {
-            Self::Plain(words) => words.contains(&word),
-            Self::Published(words) => words.words.iter().any(|(one, _)| *one == word),
-        }
-    }
-
-    fn all(&self) -> Vec<&'static str> {
-        match self {
-            Self::Plain(words) => words.to_vec(),
-            Self::Published(words) => words.words.iter().map(|(word, _)| *word).collect(),
-        }
-    }
 }
 
 impl ResolvedShape<'_> {
@@ -198,14 +177,14 @@ fn resolve(shape: &Shape) -> ResolvedShape<'_> {
         Shape::Text => ResolvedShape::Scalar("string"),
         Shape::Number => ResolvedShape::Scalar("number"),
         Shape::Boolean => ResolvedShape::Scalar("boolean"),
-        Shape::Enum(words) => ResolvedShape::Enum(EnumValues::Plain(words)),
+        Shape::Enum(values) => ResolvedShape::Enum(values),
         Shape::List(item) => ResolvedShape::List(item),
         Shape::Record(item) => ResolvedShape::Record(item),
         Shape::Unknown => ResolvedShape::Unknown,
         Shape::Nested(definition) => ResolvedShape::Object(definition, &[]),
         Shape::Reference(name) => match published(name) {
             Some(PublishedDefinition::Object(definition, rules)) => ResolvedShape::Object(definition, rules),
-            Some(PublishedDefinition::Enum(words)) => ResolvedShape::Enum(EnumValues::Published(words)),
+            Some(PublishedDefinition::Enum(definition)) => ResolvedShape::Enum(&definition.values),
             None => ResolvedShape::Unknown,
         },
     }

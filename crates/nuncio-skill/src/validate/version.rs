@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::wire::{ErrorCode, ErrorResponse, SkillVersion};
+use crate::wire::SkillVersion;
 
 /// Checks whether a consumer can read a descriptor of another protocol version. A higher MAJOR is incompatible; MINOR
 /// and PATCH do not matter (§6.3).
@@ -79,12 +79,6 @@ impl IncompatibleVersion {
             details["upgrade_url"] = url.as_str().into();
         }
         details
-    }
-
-    /// Error body with `VERSION_INCOMPATIBLE`.
-    #[must_use]
-    pub fn to_error(&self) -> ErrorResponse {
-        ErrorResponse::new(ErrorCode::VersionIncompatible, self.to_string()).with_details(self.details())
     }
 }
 

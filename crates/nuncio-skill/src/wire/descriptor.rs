@@ -9,49 +9,49 @@ use super::{
 };
 
 document! {
-    /// Everything there is to know about one skill: what it is, how it is called, and who may call it.
+    /// Description of one skill: what it does, how it is invoked and who may invoke it.
     published struct SkillDescriptor {
-        /// The version of the protocol this descriptor follows.
+        /// Protocol version that the descriptor follows.
         protocol: ProtocolVersion,
-        /// The skill's globally unique identifier.
+        /// Globally unique identifier of the skill.
         id: String,
-        /// The skill's name for people.
+        /// Display name of the skill.
         name: String,
-        /// The skill's version: MAJOR.MINOR.PATCH.
+        /// Version of the skill: MAJOR.MINOR.PATCH.
         version: SkillVersion,
-        /// What sort of thing the skill is.
+        /// Capability type of the skill.
         capability_type: CapabilityType,
         /// What the skill does, for people.
         description: String,
-        /// Who provides the skill.
+        /// Person or organisation that provides the skill.
         provider: Provider,
-        /// Where and how the skill is invoked.
+        /// Endpoint at which the skill is invoked.
         endpoint: InvocationEndpoint,
-        /// The parameters it takes.
+        /// Input parameters of the skill.
         inputs: Vec<ParameterDefinition>,
-        /// What it answers.
+        /// Output of the skill.
         output: OutputDefinition,
-        /// How its callers say who they are.
+        /// Authentication that the skill requires of its callers.
         auth: AuthConfig,
-        /// Who may find and invoke it.
+        /// Who may find and invoke the skill.
         access: AccessPolicy,
-        /// Words to find it by.
+        /// Keywords for searching.
         tags: Option<Vec<String>>,
-        /// Where more is written about it.
+        /// URL of the documentation of the skill.
         documentation_url: Option<String>,
-        /// When it was made (ISO 8601).
+        /// Time at which the skill was created (ISO 8601).
         created_at: Option<String>,
-        /// When it last changed (ISO 8601).
+        /// Time of the last change of the skill (ISO 8601).
         updated_at: Option<String>,
     }
 }
 
 document! {
-    /// A version of the protocol.
+    /// Version of the Skill Sharing protocol.
     published struct ProtocolVersion {
-        /// MAJOR.MINOR.PATCH.
+        /// Version number: MAJOR.MINOR.PATCH.
         version: SkillVersion,
-        /// Where the changes of that version are listed.
+        /// URL of the list of changes of the protocol version.
         changelog_url: Option<String>,
     }
 }
@@ -63,33 +63,33 @@ impl From<SkillVersion> for ProtocolVersion {
 }
 
 document! {
-    /// Who provides a skill.
+    /// Person or organisation that provides a skill.
     nested struct Provider {
-        /// A person or an organisation.
+        /// Name of the person or organisation.
         name: String,
-        /// Their page.
+        /// Website of the provider.
         url: Option<String>,
-        /// How to reach them.
+        /// Contact address of the provider.
         contact: Option<String>,
     }
 }
 
 document! {
-    /// Where and how a skill is invoked.
+    /// Endpoint at which a skill is invoked.
     published struct InvocationEndpoint {
-        /// Where requests are sent.
+        /// URL to which invocations are sent.
         url: String,
-        /// The HTTP method.
+        /// HTTP method of an invocation.
         method: SkillMethod,
-        /// The type of a request's body; `application/json` when it is not said.
+        /// Content type of the request body; `application/json` if absent.
         content_type: Option<String>,
-        /// Where an execution's status is; `{execution_id}` stands for its id.
+        /// URL of the status of an execution; `{execution_id}` stands for the execution's id.
         status_url: Option<String>,
-        /// Where an execution's result is; `{execution_id}` stands for its id.
+        /// URL of the result of an execution; `{execution_id}` stands for the execution's id.
         result_url: Option<String>,
-        /// How long an invocation may take, in milliseconds.
+        /// Longest duration of an invocation, in milliseconds.
         timeout_ms: Option<Quantity>,
-        /// How a request that did not arrive is tried again.
+        /// Retries of a request that was not delivered.
         retry: Option<EndpointRetry>,
     }
 }
@@ -140,80 +140,80 @@ fn percent_encode(text: &str) -> String {
 }
 
 document! {
-    /// How a request that did not arrive is tried again.
+    /// Retries of a request that was not delivered.
     nested struct EndpointRetry {
-        /// How often it is tried at most.
+        /// Highest number of attempts.
         max_attempts: Quantity,
-        /// How long to wait before the next try, in milliseconds.
+        /// Delay before the next attempt, in milliseconds.
         backoff_ms: Quantity,
     }
 }
 
 document! {
-    /// One parameter.
+    /// One parameter of a skill.
     published struct ParameterDefinition {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
-        /// Its JSON Schema type, such as `string`, `number` or `object`.
+        /// JSON Schema type of the parameter, such as `string`, `number` or `object`.
         r#type: String,
-        /// What it means, for people.
+        /// Meaning of the parameter, for people.
         description: String,
-        /// Whether it must be given.
+        /// Whether the parameter must be given.
         required: bool,
-        /// What is taken when it is not given.
+        /// Value of the parameter if it is not given.
         #[serde(default, deserialize_with = "present")]
         default: Option<Value>,
-        /// A JSON Schema that says more about it.
+        /// JSON Schema of the parameter.
         schema: Option<Map<String, Value>>,
     }
 }
 
 document! {
-    /// What a skill answers.
+    /// Output of a skill.
     published struct OutputDefinition {
-        /// Its MIME type, such as `application/json`.
+        /// MIME type of the output, such as `application/json`.
         content_type: String,
-        /// A JSON Schema of it.
+        /// JSON Schema of the output.
         schema: Option<Map<String, Value>>,
-        /// What it means, for people.
+        /// Meaning of the output, for people.
         description: Option<String>,
     }
 }
 
 document! {
-    /// How callers of a skill say who they are.
+    /// Authentication that a skill requires of its callers.
     published struct AuthConfig {
-        /// In which way.
+        /// Authentication scheme.
         r#type: AuthType,
-        /// What callers must do, for people.
+        /// What callers must do to authenticate, for people.
         description: Option<String>,
-        /// The header an API key is sent in.
+        /// Name of the header that carries the API key.
         header: Option<String>,
-        /// Where tokens are had; required when the type is `oauth2`.
+        /// OAuth 2.0 endpoints and scopes; required if the type is `oauth2`.
         oauth2: Option<OAuth2Config>,
-        /// What to do; required when the type is `custom`.
+        /// Custom authentication scheme; required if the type is `custom`.
         custom: Option<CustomAuth>,
     }
 }
 
 document! {
-    /// Where OAuth 2.0 tokens are had.
+    /// OAuth 2.0 endpoints and scopes.
     nested struct OAuth2Config {
-        /// Where a person allows it.
+        /// Authorization endpoint.
         authorization_url: String,
-        /// Where tokens are given out.
+        /// Token endpoint.
         token_url: String,
-        /// The scopes there are, each with what it allows.
+        /// Available scopes, each with a description of what it allows.
         scopes: BTreeMap<String, String>,
     }
 }
 
 document! {
-    /// A way of its own to say who one is.
+    /// Authentication scheme that the protocol does not define.
     nested struct CustomAuth {
-        /// What to do, for people.
+        /// Instructions for authenticating, for people.
         instructions: String,
-        /// What is needed for it.
+        /// Parameters that the authentication scheme needs.
         parameters: Option<Vec<ParameterDefinition>>,
     }
 }

@@ -4,7 +4,8 @@ use nuncio_core::agent::{CapabilityType, SkillAccess, SkillMethod};
 use nuncio_core::execution::Priority;
 use nuncio_core::string_enum;
 
-use crate::schema::model::{HasShape, Shape};
+use crate::schema::model::{Shape, shapes};
+use crate::wire::{Credentials, ErrorCode, Quantity};
 
 string_enum! {
     /// Authentication scheme of a skill (§3.4.3).
@@ -36,38 +37,14 @@ impl ExecutionStatus {
     }
 }
 
-impl HasShape for CapabilityType {
-    fn shape() -> Shape {
-        Shape::Reference("CapabilityType")
-    }
-}
-
-impl HasShape for SkillAccess {
-    fn shape() -> Shape {
-        Shape::Reference("AccessPolicy")
-    }
-}
-
-impl HasShape for AuthType {
-    fn shape() -> Shape {
-        Shape::Reference("AuthType")
-    }
-}
-
-impl HasShape for ExecutionStatus {
-    fn shape() -> Shape {
-        Shape::Reference("ExecutionStatus")
-    }
-}
-
-impl HasShape for Priority {
-    fn shape() -> Shape {
-        Shape::Enum(Self::ALL.iter().map(|word| word.as_str()).collect())
-    }
-}
-
-impl HasShape for SkillMethod {
-    fn shape() -> Shape {
-        Shape::Enum(Self::ALL.iter().map(|word| word.as_str()).collect())
-    }
+shapes! {
+    CapabilityType => Shape::Reference("CapabilityType"),
+    SkillAccess => Shape::Reference("AccessPolicy"),
+    AuthType => Shape::Reference("AuthType"),
+    ExecutionStatus => Shape::Reference("ExecutionStatus"),
+    Priority => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    SkillMethod => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    ErrorCode => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
+    Quantity => Shape::Number,
+    Credentials => Shape::Record(Box::new(Shape::Unknown)),
 }

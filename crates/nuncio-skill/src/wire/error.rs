@@ -4,37 +4,36 @@ use nuncio_core::string_enum;
 use serde_json::{Map, Value, json};
 
 use super::{Quantity, document, present};
-use crate::schema::model::{HasShape, Shape};
 
 document! {
-    /// What every error answer looks like.
+    /// Body of every error response.
     nested struct ErrorResponse {
-        /// The error.
+        /// The error that occurred.
         error: ErrorBody,
     }
 }
 
 document! {
-    /// What went wrong.
+    /// Error code, message and retry advice of an error response.
     nested struct ErrorBody {
-        /// One of the seven codes.
+        /// One of the seven error codes.
         code: ErrorCode,
-        /// What went wrong, for people.
+        /// Error message, for people.
         message: String,
-        /// More about it.
+        /// Further details of the error.
         #[serde(default, deserialize_with = "present")]
         details: Option<Value>,
-        /// Whether trying again makes sense.
+        /// Retry advice; absent if a retry is not advised.
         retry: Option<RetryAdvice>,
     }
 }
 
 document! {
-    /// When, and how often, to try again.
+    /// Advice on when and how often to retry.
     nested struct RetryAdvice {
-        /// How long to wait first, in milliseconds.
+        /// Delay before the first retry, in milliseconds.
         suggested_delay_ms: Quantity,
-        /// How often to try at most.
+        /// Highest number of attempts.
         max_attempts: Quantity,
     }
 }
@@ -78,12 +77,6 @@ impl ErrorCode {
             Self::EndpointUnreachable => &[503, 502, 500, 429],
             Self::VersionIncompatible => &[422],
         }
-    }
-}
-
-impl HasShape for ErrorCode {
-    fn shape() -> Shape {
-        Shape::Enum(Self::ALL.iter().map(|code| code.as_str()).collect())
     }
 }
 
@@ -158,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn older_error_forms_are_accepted() {
+    fn error_responses_in_older_forms_are_accepted() {
         let read = |body: Value| ErrorResponse::tolerate(json!({ "error": body }));
         let old = read(json!({"code": "EXECUTION_TIMEOUT", "message": "m", "retry": {"max_attempts": 2}})).unwrap();
         assert_eq!(old.error.code, ErrorCode::InvocationTimeout);

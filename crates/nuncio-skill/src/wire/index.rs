@@ -3,23 +3,23 @@
 use super::{AccessPolicy, CapabilityType, ProtocolVersion, SkillVersion, document};
 
 document! {
-    /// The skills of one host, as found at `/.well-known/skill-sharing`.
+    /// Index of the skills of one host, published at `/.well-known/skill-sharing`.
     published struct SkillIndex {
-        /// The version of the protocol this index follows.
+        /// Protocol version that the index follows.
         protocol: ProtocolVersion,
-        /// Who provides the skills.
+        /// Person or organisation that provides the skills.
         provider: IndexProvider,
-        /// The skills; no two have the same id.
+        /// Skills of the host; their ids are unique.
         skills: Vec<SkillIndexEntry>,
     }
 }
 
 document! {
-    /// Who provides the skills of an index.
+    /// Person or organisation that provides the skills of an index.
     nested struct IndexProvider {
-        /// A person or an organisation.
+        /// Name of the person or organisation.
         name: String,
-        /// Their page.
+        /// Website of the provider.
         url: Option<String>,
     }
 }
@@ -27,19 +27,19 @@ document! {
 document! {
     /// One skill in an index.
     published struct SkillIndexEntry {
-        /// The skill's identifier, unique in the index.
+        /// Identifier of the skill, unique in the index.
         id: String,
-        /// The skill's name for people.
+        /// Display name of the skill.
         name: String,
-        /// What sort of thing the skill is.
+        /// Capability type of the skill.
         capability_type: CapabilityType,
-        /// What the skill does, in short.
+        /// Short description of what the skill does.
         description: String,
-        /// Where its descriptor is.
+        /// URL of the skill descriptor.
         descriptor_url: String,
-        /// Who may find and invoke it.
+        /// Who may find and invoke the skill.
         access: AccessPolicy,
-        /// The skill's version: MAJOR.MINOR.PATCH.
+        /// Version of the skill: MAJOR.MINOR.PATCH.
         version: SkillVersion,
     }
 }

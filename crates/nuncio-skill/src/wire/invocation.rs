@@ -6,30 +6,29 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{ExecutionStatus, Priority, Quantity, RetryAdvice, document, present};
-use crate::schema::model::{HasShape, Shape};
 
 document! {
-    /// Asks for one execution of a skill.
+    /// Request for one execution of a skill.
     published struct InvocationRequest {
-        /// Who asks.
+        /// Caller that invokes the skill.
         caller: Caller,
-        /// Which skill is asked for.
+        /// Identifier of the invoked skill.
         skill_id: String,
-        /// The inputs by name.
+        /// Input values by parameter name.
         inputs: Map<String, Value>,
-        /// The circumstances.
+        /// Trace, priority and timeout of the invocation.
         context: Option<InvocationContext>,
     }
 }
 
 document! {
-    /// Who asks, by their own word.
+    /// Caller of a skill, as it describes itself.
     nested struct Caller {
-        /// The caller's identifier.
+        /// Identifier of the caller.
         id: String,
-        /// What sort of caller it is, such as `ifay`, `service` or `user`.
+        /// Type of the caller, such as `ifay`, `service` or `user`.
         r#type: String,
-        /// What proves who they are.
+        /// Credentials that prove the identity of the caller.
         credentials: Option<Credentials>,
     }
 }
@@ -47,7 +46,7 @@ impl InvocationRequest {
 pub struct Credentials(pub Map<String, Value>);
 
 impl Credentials {
-    /// String value of that key.
+    /// String value of the credential `name`.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
@@ -60,20 +59,14 @@ impl fmt::Debug for Credentials {
     }
 }
 
-impl HasShape for Credentials {
-    fn shape() -> Shape {
-        Map::shape()
-    }
-}
-
 document! {
-    /// The circumstances of an invocation.
+    /// Trace, priority and timeout of an invocation.
     nested struct InvocationContext {
-        /// What ties the traces of several systems together.
+        /// Identifier that joins the traces of several systems.
         trace_id: Option<String>,
-        /// How soon it should be done beside others.
+        /// Priority of the invocation relative to others.
         priority: Option<Priority>,
-        /// How long the caller waits, in milliseconds.
+        /// Longest time that the caller waits, in milliseconds.
         timeout_ms: Option<Quantity>,
     }
 }
@@ -93,14 +86,6 @@ impl InvocationContext {
     pub fn callback_url(&self) -> Option<&str> {
         self.extra.get(Self::CALLBACK_URL)?.as_str()
     }
-
-    pub fn set_idempotency_key(&mut self, key: impl Into<String>) {
-        self.extra.insert(Self::IDEMPOTENCY_KEY.to_owned(), Value::String(key.into()));
-    }
-
-    pub fn set_callback_url(&mut self, url: impl Into<String>) {
-        self.extra.insert(Self::CALLBACK_URL.to_owned(), Value::String(url.into()));
-    }
 }
 
 impl Default for InvocationContext {
@@ -110,20 +95,20 @@ impl Default for InvocationContext {
 }
 
 document! {
-    /// How far one execution is, and what came of it.
+    /// Status and outcome of one execution.
     published struct InvocationResponse {
-        /// The execution's identifier.
+        /// Identifier of the execution.
         execution_id: String,
-        /// How far it is.
+        /// Status of the execution.
         status: ExecutionStatus,
-        /// Which skill it is of.
+        /// Identifier of the executed skill.
         skill_id: String,
-        /// What came of it; there exactly when the status is `completed`.
+        /// Output of the execution; present exactly if the status is `completed`.
         #[serde(default, deserialize_with = "present")]
         output: Option<Value>,
-        /// What went wrong; there exactly when the status is `failed` or `timeout`.
+        /// Error of the execution; present exactly if the status is `failed` or `timeout`.
         error: Option<ExecutionError>,
-        /// When things happened.
+        /// Times at which the execution began, changed and ended.
         timestamps: Timestamps,
     }
 }
@@ -140,28 +125,28 @@ impl InvocationResponse {
 }
 
 document! {
-    /// Why an execution came to nothing.
+    /// Reason why an execution failed.
     nested struct ExecutionError {
-        /// What sort of error it is.
+        /// Error code.
         code: String,
-        /// What went wrong, for people.
+        /// Error message, for people.
         message: String,
-        /// More about it.
+        /// Further details of the error.
         #[serde(default, deserialize_with = "present")]
         details: Option<Value>,
-        /// Whether trying again makes sense.
+        /// Retry advice; absent if a retry is not advised.
         retry: Option<RetryAdvice>,
     }
 }
 
 document! {
-    /// When things happened to an execution.
+    /// Times at which an execution began, changed and ended.
     nested struct Timestamps {
-        /// When it was accepted (ISO 8601).
+        /// Time at which the execution was accepted (ISO 8601).
         created_at: String,
-        /// When its status last changed (ISO 8601).
+        /// Time of the last status change (ISO 8601).
         updated_at: String,
-        /// When it ended (ISO 8601); only in an end state.
+        /// Time at which the execution ended (ISO 8601); only in a final status.
         completed_at: Option<String>,
     }
 }

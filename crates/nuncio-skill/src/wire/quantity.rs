@@ -5,8 +5,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-use crate::schema::model::{HasShape, Shape};
-
 /// Number of milliseconds or attempts. The protocol's type is `number`, so `30000.0` and `-1` are accepted and written
 /// back unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,12 +47,6 @@ impl From<u32> for Quantity {
 impl From<Duration> for Quantity {
     fn from(span: Duration) -> Self {
         Self(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).into())
-    }
-}
-
-impl HasShape for Quantity {
-    fn shape() -> Shape {
-        Shape::Number
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_skill::client::FailureCode;
-use nuncio_skill::client::{Credential, Progress, Reason, SkillCall, SkillTarget};
+use nuncio_skill::client::{Credential, InvocationProgress, Reason, SkillCall, SkillTarget};
 use nuncio_skill::wire::{CapabilityType, ErrorCode, InvocationContext, Priority};
 use serde_json::{Value, json};
 
-use crate::consumer_provider::{Reply, World, call, descriptor, entry, index, provider, state, target};
+use crate::consumer_provider::{TestConsumer, TestReply, call, descriptor, entry, index, provider, state, target};
 
 const CALL: &str = "POST /call";
 const STATUS: &str = "GET /status/e-1";
@@ -16,7 +16,7 @@ const STATUS: &str = "GET /status/e-1";
 #[tokio::test]
 async fn invoke_resolves_target_and_returns_checked_output() {
     let good = provider(|_, _| None).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let context = InvocationContext {
         trace_id: Some("t-1".to_owned()),
         priority: Some(Priority::High),
@@ -39,13 +39,13 @@ async fn invoke_resolves_target_and_returns_checked_output() {
     assert_eq!(world.pauses(), [250, 375], "looks grow by half");
     let events: Vec<Value> = world.events.lock().unwrap().iter().map(|event| json!(event)["event"].clone()).collect();
     assert_eq!(json!(events), json!(["discovered", "described", "accepted", "running", "completed"]));
-    assert_eq!(world.trust_of("https://good.example/b.json"), Some(Trust::Configured), "the host was named");
+    assert_eq!(world.trust_of("https://good.example/b.json"), Some(AddressTrust::Configured), "the host was named");
 }
 
 #[tokio::test]
 async fn descriptor_url_target_skips_the_index() {
     let good = provider(|_, _| None).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let target = SkillTarget::parse("https://good.example/b.json").unwrap();
     assert_eq!(world.consumer.invoke(&target, &call()).await.unwrap(), json!({"text": "hi"}));
     assert_eq!(good.hits("GET /.well-known/skill-sharing"), 0);
@@ -59,13 +59,13 @@ async fn get_skill_sends_inputs_in_query_and_accepts_immediate_output() {
             skill["endpoint"] = json!({"url": "https://good.example/call?v=2", "method": "GET"});
             skill["inputs"][1]["type"] = json!("object");
             skill["inputs"][1]["default"] = json!({"a": 1});
-            Some(Reply::json(200, &skill))
+            Some(TestReply::json(200, &skill))
         }
-        line if line.starts_with("GET /call?") => Some(Reply::json(200, &state("completed"))),
+        line if line.starts_with("GET /call?") => Some(TestReply::json(200, &state("completed"))),
         _ => None,
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let context = InvocationContext {
         priority: Some(Priority::Low),
         timeout_ms: Some(5000_u64.into()),
@@ -90,11 +90,11 @@ async fn get_skill_sends_inputs_in_query_and_accepts_immediate_output() {
 }
 
 #[tokio::test]
-async fn paged_index_is_merged() {
+async fn pages_of_a_skill_index_are_merged() {
     let page = |ids: &[&str]| {
         let mut page = index();
         page["skills"] = ids.iter().map(|id| entry(id)).collect();
-        Reply::json(200, &page)
+        TestReply::json(200, &page)
     };
     let good = provider(move |request, _| match request.line() {
         "GET /.well-known/skill-sharing" => Some(page(&["a/a"]).with("link", "</p2>; rel=\"next\"")),
@@ -103,7 +103,7 @@ async fn paged_index_is_merged() {
         _ => None,
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let found = world.consumer.discover(&target(), None, &Credential::None).await.unwrap();
     let ids: Vec<_> = found.index.skills.iter().map(|skill| skill.id.as_str()).collect();
     assert_eq!(ids, ["a/a", "a/b", "a/c", "a/d"]);
@@ -116,10 +116,10 @@ async fn type_filter_is_sent_and_applied_to_the_response() {
         let mut both = index();
         both["skills"] = json!([entry("a/b"), entry("a/t")]);
         both["skills"][1]["capability_type"] = json!("task");
-        request.line().starts_with("GET /.well-known/skill-sharing?").then(|| Reply::json(200, &both))
+        request.line().starts_with("GET /.well-known/skill-sharing?").then(|| TestReply::json(200, &both))
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let only = Some(CapabilityType::Task);
     let found = world.consumer.discover(&target(), only, &Credential::None).await.unwrap();
     assert_eq!(found.index.skills.iter().map(|skill| skill.id.as_str()).collect::<Vec<_>>(), ["a/t"]);
@@ -129,7 +129,7 @@ async fn type_filter_is_sent_and_applied_to_the_response() {
 #[tokio::test]
 async fn target_without_skill_id_lists_the_hosts_skills() {
     let good = provider(|_, _| None).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let host = SkillTarget::parse("good.example").unwrap();
     let error = world.consumer.invoke(&host, &call()).await.unwrap_err();
     assert_eq!(error.reason, Reason::WhichSkill);
@@ -146,22 +146,22 @@ async fn unreachable_endpoint_is_retried_with_same_idempotency_key() {
             "GET /b.json" => {
                 let mut skill = descriptor();
                 skill["endpoint"]["retry"] = retry.clone();
-                Some(Reply::json(200, &skill))
+                Some(TestReply::json(200, &skill))
             }
-            CALL if before < failures => Some(Reply::text(503, "busy")),
+            CALL if before < failures => Some(TestReply::text(503, "busy")),
             _ => None,
         })
     };
     let retry = json!({"max_attempts": 3, "backoff_ms": 1000});
     let good = flaky(2, retry.clone()).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();
     assert_eq!(world.pauses()[..2], [1000, 2000], "as the descriptor says, and doubled");
     let keys: Vec<_> = good.got(CALL).iter().map(|sent| sent.header("idempotency-key").unwrap().to_owned()).collect();
     assert!(keys.len() == 3 && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
 
     let down = flaky(usize::MAX, retry).await;
-    let world = World::new(&[("good.example", &down)]);
+    let world = TestConsumer::new(&[("good.example", &down)]);
     let error = world.invoke().await.unwrap_err();
     assert_eq!((error.reason, error.code), (Reason::Answered, FailureCode::Protocol(ErrorCode::EndpointUnreachable)));
     assert_eq!((down.hits(CALL), world.pauses()), (3, vec![1000, 2000]));
@@ -172,21 +172,21 @@ async fn longer_retry_after_replaces_retry_delay() {
     let envelope = json!({"error": {"code": "ENDPOINT_UNREACHABLE", "message": "busy",
         "retry": {"suggested_delay_ms": 3000, "max_attempts": 3}}});
     let good = provider(move |request, before| match (request.line(), before) {
-        (CALL, 0) => Some(Reply::text(429, "").with("retry-after", "7")),
-        (CALL, 1) => Some(Reply::text(502, "").with("retry-after", "0")),
-        (CALL, 2) => Some(Reply::json(503, &envelope)),
+        (CALL, 0) => Some(TestReply::text(429, "").with("retry-after", "7")),
+        (CALL, 1) => Some(TestReply::text(502, "").with("retry-after", "0")),
+        (CALL, 2) => Some(TestReply::json(503, &envelope)),
         _ => None,
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();
     assert_eq!(world.pauses()[..3], [7000, 1000, 3000], "Retry-After, then our own, then the envelope's advice");
 }
 
 #[tokio::test]
 async fn retries_stop_at_the_callers_timeout() {
-    let down = provider(|request, _| (request.line() == CALL).then(|| Reply::text(503, ""))).await;
-    let world = World::new(&[("good.example", &down)]);
+    let down = provider(|request, _| (request.line() == CALL).then(|| TestReply::text(503, ""))).await;
+    let world = TestConsumer::new(&[("good.example", &down)]);
     let mut hurried = call();
     hurried.context.timeout_ms = Some(1_u64.into());
     hurried.context.priority = None;
@@ -200,7 +200,7 @@ async fn closed_port_is_reported_as_unreachable() {
     let good = provider(|request, _| {
         let mut skill = descriptor();
         skill["endpoint"]["url"] = json!("https://gone.example/call");
-        (request.line() == "GET /b.json").then(|| Reply::json(200, &skill))
+        (request.line() == "GET /b.json").then(|| TestReply::json(200, &skill))
     })
     .await;
     let mut gone = provider(|_, _| None).await;
@@ -208,7 +208,7 @@ async fn closed_port_is_reported_as_unreachable() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
     };
-    let world = World::new(&[("good.example", &good), ("gone.example", &gone)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("gone.example", &gone)]);
     let error = world.invoke().await.unwrap_err();
     assert_eq!(error.reason, Reason::Unreachable);
     assert_eq!(world.pauses(), [500, 1000, 2000]);
@@ -218,24 +218,24 @@ async fn closed_port_is_reported_as_unreachable() {
 #[tokio::test]
 async fn retry_after_replaces_polling_delay() {
     let good = provider(|request, before| match (request.line(), before) {
-        (CALL, _) => Some(Reply::json(202, &state("accepted")).with("retry-after", "2")),
-        (STATUS, 0) => Some(Reply::json(200, &state("accepted")).with("retry-after", "1")),
-        (STATUS, 1) => Some(Reply::json(200, &state("running"))),
-        (STATUS, 2) => Some(Reply::text(503, "").with("retry-after", "9")),
-        (STATUS, 3) => Some(Reply::text(502, "")),
-        (STATUS, 4) => Some(Reply::json(200, &state("running")).with("retry-after", "999999999")),
+        (CALL, _) => Some(TestReply::json(202, &state("accepted")).with("retry-after", "2")),
+        (STATUS, 0) => Some(TestReply::json(200, &state("accepted")).with("retry-after", "1")),
+        (STATUS, 1) => Some(TestReply::json(200, &state("running"))),
+        (STATUS, 2) => Some(TestReply::text(503, "").with("retry-after", "9")),
+        (STATUS, 3) => Some(TestReply::text(502, "")),
+        (STATUS, 4) => Some(TestReply::json(200, &state("running")).with("retry-after", "999999999")),
         _ => None,
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();
     assert_eq!(world.pauses(), [2000, 1000, 562, 9000, 1265, 300_000]);
 }
 
 #[tokio::test]
 async fn polling_stops_at_the_callers_timeout() {
-    let slow = provider(|request, _| (request.line() == STATUS).then(|| Reply::json(200, &state("running")))).await;
-    let world = World::new(&[("good.example", &slow)]);
+    let slow = provider(|request, _| (request.line() == STATUS).then(|| TestReply::json(200, &state("running")))).await;
+    let world = TestConsumer::new(&[("good.example", &slow)]);
     let mut hurried = call();
     hurried.context.timeout_ms = Some(10_000_u64.into());
     let error = world.call(&hurried).await.unwrap_err();
@@ -248,15 +248,16 @@ async fn polling_stops_at_the_callers_timeout() {
 
 #[tokio::test]
 async fn unreadable_response_reports_that_execution_may_exist() {
-    let mumbling = provider(|request, _| (request.line() == CALL).then(|| Reply::json(202, &json!({"hi": 1})))).await;
-    let world = World::new(&[("good.example", &mumbling)]);
-    let told = world.invoke().await.unwrap_err();
-    assert_eq!(told.reason, Reason::InvalidDocument);
-    assert!(told.to_string().contains("may have accepted it; retry with --idempotency-key"), "{told}");
-    let lost = provider(|request, _| (request.line() == STATUS).then(|| Reply::json(200, &json!({"hi": 1})))).await;
-    let told = World::new(&[("good.example", &lost)]).invoke().await.unwrap_err();
-    assert_eq!((told.reason, told.execution.as_deref()), (Reason::InvalidDocument, Some("e-1")));
-    assert!(told.to_string().contains("the execution may still run there"), "{told}");
+    let mumbling =
+        provider(|request, _| (request.line() == CALL).then(|| TestReply::json(202, &json!({"hi": 1})))).await;
+    let world = TestConsumer::new(&[("good.example", &mumbling)]);
+    let events = world.invoke().await.unwrap_err();
+    assert_eq!(events.reason, Reason::InvalidDocument);
+    assert!(events.to_string().contains("may have accepted it; retry with --idempotency-key"), "{events}");
+    let lost = provider(|request, _| (request.line() == STATUS).then(|| TestReply::json(200, &json!({"hi": 1})))).await;
+    let events = TestConsumer::new(&[("good.example", &lost)]).invoke().await.unwrap_err();
+    assert_eq!((events.reason, events.execution.as_deref()), (Reason::InvalidDocument, Some("e-1")));
+    assert!(events.to_string().contains("the execution may still run there"), "{events}");
 }
 
 #[tokio::test]
@@ -265,7 +266,7 @@ async fn failed_execution_returns_providers_code_message_and_details() {
         provider(move |request, _| {
             let mut answer = state(status);
             answer["error"] = error.clone();
-            (request.line() == STATUS).then(|| Reply::json(200, &answer))
+            (request.line() == STATUS).then(|| TestReply::json(200, &answer))
         })
     };
     let retry = json!({"suggested_delay_ms": 1000, "max_attempts": 3});
@@ -277,7 +278,7 @@ async fn failed_execution_returns_providers_code_message_and_details() {
     ] {
         let error = json!({"code": word, "message": "no luck", "details": {"table": 4}, "retry": retry});
         let good = ended(status, error).await;
-        let error = World::new(&[("good.example", &good)]).invoke().await.unwrap_err();
+        let error = TestConsumer::new(&[("good.example", &good)]).invoke().await.unwrap_err();
         assert_eq!((error.reason, error.code), (reason, code), "{word}");
         assert_eq!((error.message.as_str(), error.execution.as_deref()), ("no luck", Some("e-1")));
         assert_eq!(error.details, Some(json!({"table": 4})));
@@ -289,14 +290,14 @@ async fn failed_execution_returns_providers_code_message_and_details() {
 #[tokio::test]
 async fn cancel_sends_delete_to_the_provider() {
     let good = provider(|_, _| None).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let described = world.consumer.describe(&target(), &Credential::None).await.unwrap();
     let execution = world.consumer.submit(&described, &call()).await.unwrap();
     world.consumer.cancel(&execution).await.unwrap();
     assert_eq!(good.hits("DELETE /status/e-1"), 1);
 
-    let stubborn = provider(|request, _| request.line().starts_with("DELETE").then(|| Reply::text(405, ""))).await;
-    let world = World::new(&[("good.example", &stubborn)]);
+    let stubborn = provider(|request, _| request.line().starts_with("DELETE").then(|| TestReply::text(405, ""))).await;
+    let world = TestConsumer::new(&[("good.example", &stubborn)]);
     let described = world.consumer.describe(&target(), &Credential::None).await.unwrap();
     let execution = world.consumer.submit(&described, &call()).await.unwrap();
     let error = world.consumer.cancel(&execution).await.unwrap_err();
@@ -317,20 +318,20 @@ async fn result_url_template_is_used_when_status_has_no_output() {
                 skill["endpoint"]["status_url"] =
                     json!("https://good.example/s/{execution_id}?again={execution_id}&x={y}");
                 skill["endpoint"]["result_url"] = json!("https://good.example/r");
-                Some(Reply::json(200, &skill))
+                Some(TestReply::json(200, &skill))
             }
-            CALL => Some(Reply::json(202, &with_id("accepted"))),
+            CALL => Some(TestReply::json(202, &with_id("accepted"))),
             line if line.starts_with("GET /s/") => {
                 let mut bare = with_id("completed");
                 bare.as_object_mut().unwrap().remove("output");
-                Some(Reply::json(200, &bare))
+                Some(TestReply::json(200, &bare))
             }
-            line if line.starts_with("GET /r/") => Some(Reply::json(200, &with_id("completed"))),
+            line if line.starts_with("GET /r/") => Some(TestReply::json(200, &with_id("completed"))),
             _ => None,
         }
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     assert_eq!(world.invoke().await.unwrap(), json!({"text": "hi"}));
     let id = "a%2Fb%20%3F%23%C3%A9";
     let lines = good.lines();
@@ -345,10 +346,10 @@ async fn descriptor_differing_from_index_causes_warning_only() {
         let mut skill = descriptor();
         skill["version"] = json!("2.0.0");
         skill["access"] = json!("restricted");
-        (request.line() == "GET /b.json").then(|| Reply::json(200, &skill))
+        (request.line() == "GET /b.json").then(|| TestReply::json(200, &skill))
     })
     .await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();
     let notes = world.notes().join("\n");
     assert!(notes.contains("version 1.0.0, the descriptor 2.0.0") && notes.contains("access public"), "{notes}");
@@ -357,7 +358,7 @@ async fn descriptor_differing_from_index_causes_warning_only() {
 #[tokio::test]
 async fn invalid_inputs_are_not_sent() {
     let good = provider(|_, _| None).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     let Value::Object(inputs) = json!({"times": "often", "more": 1}) else { panic!("an object") };
     let error = world.call(&SkillCall::with(inputs)).await.unwrap_err();
     assert_eq!((error.reason, error.code), (Reason::BadInputs, FailureCode::Protocol(ErrorCode::ValidationError)));
@@ -370,11 +371,11 @@ async fn invalid_inputs_are_not_sent() {
 #[tokio::test]
 async fn progress_event_contains_the_endpoint_of_the_skill() {
     let good = provider(|_, _| None).await;
-    let world = World::new(&[("good.example", &good)]);
+    let world = TestConsumer::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();
     let events = world.events.lock().unwrap();
     let described = events.iter().find_map(|event| match event {
-        Progress::Described { endpoint, skill_id, .. } => Some((endpoint.as_str(), skill_id.as_str())),
+        InvocationProgress::Described { endpoint, skill_id, .. } => Some((endpoint.as_str(), skill_id.as_str())),
         _ => None,
     });
     assert_eq!(described, Some(("https://good.example/call", "a/b")));

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use nuncio_skill::client::oauth::{Login, MemoryTokens};
-use nuncio_skill::client::{Credential, Progress, ProgressCallback, Reason, Secret, SkillCall};
+use nuncio_skill::client::oauth::{LoginOptions, MemoryTokens};
+use nuncio_skill::client::{Credential, InvocationProgress, ProgressCallback, Reason, Secret, SkillCall};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use url::Url;
 
-use crate::consumer_provider::{Provider, Received, Reply, World, call, descriptor, index, provider, target};
+use crate::consumer_provider::{
+    ReceivedRequest, TestConsumer, TestProvider, TestReply, call, descriptor, index, provider, target,
+};
 
 const CALL: &str = "POST /call";
 
@@ -24,12 +26,12 @@ fn secret() -> Secret {
 /// Starts a provider whose skill requires that authentication.
 async fn provider_requiring(
     auth: Value,
-    odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static,
-) -> Provider {
+    odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+) -> TestProvider {
     provider(move |request, before| {
         let mut skill = descriptor();
         skill["auth"] = auth.clone();
-        odd(request, before).or_else(|| (request.line() == "GET /b.json").then(|| Reply::json(200, &skill)))
+        odd(request, before).or_else(|| (request.line() == "GET /b.json").then(|| TestReply::json(200, &skill)))
     })
     .await
 }
@@ -47,7 +49,7 @@ async fn api_key_is_sent_in_the_declared_header() {
         [("X-Hotel-Key", "x-hotel-key", "hunter22"), ("Authorization", "authorization", "Bearer hunter22")]
     {
         let good = provider_requiring(json!({"type": "api_key", "header": header}), |_, _| None).await;
-        let world = World::new(&[("good.example", &good)]);
+        let world = TestConsumer::new(&[("good.example", &good)]);
         world.call(&with(Credential::ApiKey(secret()))).await.unwrap();
         assert_eq!(good.got(CALL)[0].header(sent_as), Some(value));
         assert_eq!(good.got("GET /status/e-1")[0].header(sent_as), Some(value), "also to know what became of it");
@@ -67,7 +69,7 @@ async fn missing_or_wrong_kind_of_credential_sends_no_request() {
         (custom, Credential::ApiKey(secret()), Reason::CredentialUnfit),
     ] {
         let good = provider_requiring(auth.clone(), |_, _| None).await;
-        let error = World::new(&[("good.example", &good)]).call(&with(credential)).await.unwrap_err();
+        let error = TestConsumer::new(&[("good.example", &good)]).call(&with(credential)).await.unwrap_err();
         assert_eq!((error.reason, error.code.as_str(), good.hits(CALL)), (reason, "AUTH_REQUIRED", 0));
         assert_eq!(error.details.as_ref().unwrap()["required_auth_type"], auth["type"]);
     }
@@ -76,7 +78,7 @@ async fn missing_or_wrong_kind_of_credential_sends_no_request() {
 #[tokio::test]
 async fn credential_is_not_sent_to_skill_without_authentication() {
     let good = provider_requiring(json!({"type": "none"}), |_, _| None).await;
-    World::new(&[("good.example", &good)]).call(&with(Credential::ApiKey(secret()))).await.unwrap();
+    TestConsumer::new(&[("good.example", &good)]).call(&with(Credential::ApiKey(secret()))).await.unwrap();
     assert!(!good.got(CALL)[0].head.contains("hunter22"));
 }
 
@@ -87,18 +89,18 @@ async fn private_skill_is_found_with_key_sent_to_named_host_only() {
         let mut empty = index();
         empty["skills"] = json!([]);
         match request.line() {
-            "GET /.well-known/skill-sharing" if !knows => Some(Reply::json(200, &empty)),
-            "GET /b.json" if !knows => Some(Reply::text(404, "")),
+            "GET /.well-known/skill-sharing" if !knows => Some(TestReply::json(200, &empty)),
+            "GET /b.json" if !knows => Some(TestReply::text(404, "")),
             "GET /b.json" => {
                 let mut skill = descriptor();
                 skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
-                Some(Reply::json(200, &skill))
+                Some(TestReply::json(200, &skill))
             }
             _ => None,
         }
     })
     .await;
-    let world = World::new(&[("good.example", &hidden)]);
+    let world = TestConsumer::new(&[("good.example", &hidden)]);
     assert_eq!(world.invoke().await.unwrap_err().reason, Reason::NotListed);
     assert_eq!(world.call(&with(Credential::ApiKey(secret()))).await.unwrap(), json!({"text": "hi"}));
 }
@@ -106,7 +108,7 @@ async fn private_skill_is_found_with_key_sent_to_named_host_only() {
 #[tokio::test]
 async fn signature_covers_timestamp_nonce_and_body() {
     let good = provider_requiring(json!({"type": "custom", "custom": {"instructions": "Sign it."}}), |_, _| None).await;
-    World::new(&[("good.example", &good)]).call(&with(Credential::Signature(secret()))).await.unwrap();
+    TestConsumer::new(&[("good.example", &good)]).call(&with(Credential::Signature(secret()))).await.unwrap();
     let sent = &good.got(CALL)[0];
     let (time, nonce) = (sent.header("x-signature-timestamp").unwrap(), sent.header("x-signature-nonce").unwrap());
     assert_eq!(time, "1794740400");
@@ -119,19 +121,19 @@ async fn signature_covers_timestamp_nonce_and_body() {
 }
 
 /// Starts a token endpoint that issues numbered tokens.
-async fn issuer() -> Provider {
-    Provider::start(|request, before| match request.line() {
+async fn issuer() -> TestProvider {
+    TestProvider::start(|request, before| match request.line() {
         "POST /token" => {
             let token = json!({"access_token": format!("token-{before}"), "token_type": "Bearer", "expires_in": 3600,
                 "refresh_token": format!("refresh-{before}")});
-            Reply::json(200, &token)
+            TestReply::json(200, &token)
         }
-        _ => Reply::text(404, ""),
+        _ => TestReply::text(404, ""),
     })
     .await
 }
 
-fn form(sent: &Received) -> Value {
+fn form(sent: &ReceivedRequest) -> Value {
     let pairs = url::form_urlencoded::parse(sent.body.as_bytes());
     Value::Object(pairs.map(|(name, value)| (name.into_owned(), json!(value))).collect())
 }
@@ -145,10 +147,10 @@ async fn client_token_is_cached_and_replaced_after_401() {
     let refusing = provider_requiring(oauth2(), |request, _| {
         let stale = request.header("authorization") == Some("Bearer token-0");
         let first = request.line() == CALL && stale;
-        first.then(|| Reply::text(401, ""))
+        first.then(|| TestReply::text(401, ""))
     });
     let (good, issuer) = (refusing.await, issuer().await);
-    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
     world.call(&with(client())).await.unwrap();
     world.call(&with(client())).await.unwrap();
     let asked = issuer.got("POST /token");
@@ -166,8 +168,8 @@ async fn client_token_is_cached_and_replaced_after_401() {
 async fn token_endpoint_refusal_is_reported() {
     let denial = |status: u16, body: &'static str| async move {
         let good = provider_requiring(oauth2(), |_, _| None).await;
-        let issuer = Provider::start(move |_, _| Reply::Whole(status, vec![], body.to_owned())).await;
-        let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+        let issuer = TestProvider::start(move |_, _| TestReply::Whole(status, vec![], body.to_owned())).await;
+        let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
         let error = world.call(&with(client())).await.unwrap_err();
         assert_eq!((error.reason, good.hits(CALL)), (Reason::TokenRefused, 0));
         error.to_string()
@@ -188,14 +190,14 @@ async fn token_endpoint_refusal_is_reported() {
 #[tokio::test]
 async fn token_request_is_repeated_without_resource_parameter() {
     let good = provider_requiring(oauth2(), |_, _| None).await;
-    let issuer = Provider::start(|request, _| {
+    let issuer = TestProvider::start(|request, _| {
         if request.body.contains("resource=") {
-            return Reply::json(400, &json!({"error": "invalid_target"}));
+            return TestReply::json(400, &json!({"error": "invalid_target"}));
         }
-        Reply::json(200, &json!({"access_token": "t", "token_type": "bearer"}))
+        TestReply::json(200, &json!({"access_token": "t", "token_type": "bearer"}))
     })
     .await;
-    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
     world.call(&with(client())).await.unwrap();
     assert_eq!(issuer.hits("POST /token"), 2);
 }
@@ -207,17 +209,17 @@ async fn foreign_token_url_does_not_receive_cached_tokens() {
         provider_requiring(oauth2(), |_, _| None).await,
         issuer().await,
     );
-    let world = World::new(&[("good.example", &good), ("evil.example", &evil), ("login.example", &issuer)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("evil.example", &evil), ("login.example", &issuer)]);
     world.call(&with(client())).await.unwrap();
     let skill = json!({"url": "https://evil.example/call", "method": "POST", "status_url": "https://evil.example/status/{execution_id}"});
     let impostor = provider(move |request, _| {
         let mut copy = descriptor();
         copy["auth"] = oauth2();
         copy["endpoint"] = skill.clone();
-        (request.line() == "GET /b.json").then(|| Reply::json(200, &copy))
+        (request.line() == "GET /b.json").then(|| TestReply::json(200, &copy))
     })
     .await;
-    let world = World::new(&[("evil.example", &impostor), ("login.example", &issuer)]);
+    let world = TestConsumer::new(&[("evil.example", &impostor), ("login.example", &issuer)]);
     let target = nuncio_skill::client::SkillTarget::parse("https://evil.example/b.json").unwrap();
     world.consumer.invoke(&target, &with(client())).await.unwrap();
     assert_eq!(impostor.got(CALL)[0].header("authorization"), Some("Bearer token-1"), "a token of its own");
@@ -244,11 +246,11 @@ fn query(url: &Url, name: &str) -> String {
 #[tokio::test]
 async fn login_tokens_are_stored_and_refreshed() {
     let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
-    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
     let asked: Arc<std::sync::Mutex<Option<Url>>> = Arc::default();
     let seen = Arc::clone(&asked);
     let watcher = ProgressCallback::new(move |progress| {
-        if let Progress::Authorize { url } = progress {
+        if let InvocationProgress::Authorize { url } = progress {
             *seen.lock().unwrap() = Url::parse(url).ok();
             tokio::spawn(browser(url.clone(), |url| {
                 let state = query(url, "state");
@@ -260,7 +262,8 @@ async fn login_tokens_are_stored_and_refreshed() {
     });
     let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokens::default())).with_progress(watcher);
     let described = consumer.describe(&target(), &Credential::None).await.unwrap();
-    let login = Login { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };
+    let login =
+        LoginOptions { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };
     consumer.login(&described, &login).await.unwrap();
 
     let url = asked.lock().unwrap().clone().unwrap();
@@ -302,9 +305,9 @@ async fn login_tokens_are_stored_and_refreshed() {
 #[tokio::test]
 async fn denied_authorization_stores_no_tokens() {
     let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
-    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
     let watcher = ProgressCallback::new(|progress| {
-        if let Progress::Authorize { url } = progress {
+        if let InvocationProgress::Authorize { url } = progress {
             tokio::spawn(browser(url.clone(), |url| {
                 vec![format!("/callback?error=access_denied&state={}", query(url, "state"))]
             }));
@@ -312,8 +315,10 @@ async fn denied_authorization_stores_no_tokens() {
     });
     let consumer = world.consumer.clone().with_progress(watcher);
     let described = consumer.describe(&target(), &Credential::None).await.unwrap();
-    let error =
-        consumer.login(&described, &Login { client_id: "app".to_owned(), ..Login::default() }).await.unwrap_err();
+    let error = consumer
+        .login(&described, &LoginOptions { client_id: "app".to_owned(), ..LoginOptions::default() })
+        .await
+        .unwrap_err();
     assert_eq!(error.reason, Reason::TokenRefused);
     assert!(error.message.contains("access_denied"), "{error}");
     assert!(issuer.lines().is_empty());

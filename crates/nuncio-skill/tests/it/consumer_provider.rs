@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
-use nuncio_skill::client::{Consumer, ConsumerError, Options, Progress, ProgressCallback, SkillCall, SkillTarget};
+use nuncio_skill::client::{
+    Consumer, ConsumerError, ConsumerOptions, InvocationProgress, ProgressCallback, SkillCall, SkillTarget,
+};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,12 +19,12 @@ use url::Url;
 
 /// Request that a provider received.
 #[derive(Debug, Clone)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// Method and path, such as `POST /call`.
     pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
@@ -40,7 +42,7 @@ impl Received {
 
 /// Response of a provider.
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub(crate) enum TestReply {
     /// Status, headers, body.
     Whole(u16, Vec<(&'static str, String)>, String),
     /// Response with a body that never ends.
@@ -49,7 +51,7 @@ pub(crate) enum Reply {
     Silent,
 }
 
-impl Reply {
+impl TestReply {
     pub(crate) fn json(status: u16, body: &Value) -> Self {
         Self::Whole(status, vec![("content-type", "application/json".to_owned())], body.to_string())
     }
@@ -68,16 +70,16 @@ impl Reply {
 }
 
 /// HTTP server that answers with a function of the request and the number of earlier requests with the same line.
-pub(crate) struct Provider {
+pub(crate) struct TestProvider {
     pub(crate) port: u16,
-    received: Arc<Mutex<Vec<Received>>>,
+    received: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Provider {
-    pub(crate) async fn start(answer: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
+impl TestProvider {
+    pub(crate) async fn start(answer: impl Fn(&ReceivedRequest, usize) -> TestReply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let (log, answer) = (Arc::clone(&received), Arc::new(answer));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -98,7 +100,7 @@ impl Provider {
     }
 
     /// Received requests with this method and path.
-    pub(crate) fn got(&self, line: &str) -> Vec<Received> {
+    pub(crate) fn got(&self, line: &str) -> Vec<ReceivedRequest> {
         self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
     }
 
@@ -111,7 +113,7 @@ impl Provider {
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Received> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
@@ -121,7 +123,7 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
             break end;
         }
     };
-    let mut received = Received { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let mut received = ReceivedRequest { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
     let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
@@ -131,38 +133,38 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
     Some(received)
 }
 
-async fn write(stream: &mut TcpStream, reply: Reply) {
+async fn write(stream: &mut TcpStream, reply: TestReply) {
     match reply {
-        Reply::Whole(status, headers, body) => {
+        TestReply::Whole(status, headers, body) => {
             let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
             let head =
                 format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
             let _ = stream.write_all(head.as_bytes()).await;
             let _ = stream.write_all(body.as_bytes()).await;
         }
-        Reply::Endless => {
+        TestReply::Endless => {
             let head = "HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n[";
             let _ = stream.write_all(head.as_bytes()).await;
             while stream.write_all(&[b' '; 64 * 1024]).await.is_ok() {}
         }
-        Reply::Silent => std::future::pending().await,
+        TestReply::Silent => std::future::pending().await,
     }
 }
 
 /// Real HTTP client that maps `https://NAME` to providers on loopback ports.
 #[derive(Debug)]
-struct Names {
+struct NamedHosts {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
     /// Request line that gets a timeout of almost zero.
     hurried: Option<&'static str>,
-    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+    trusts: Arc<Mutex<Vec<(String, AddressTrust)>>>,
     /// Timeout of each request.
     spans: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
 #[async_trait::async_trait]
-impl Fetch for Names {
+impl Fetch for NamedHosts {
     async fn fetch(&self, mut request: FetchRequest) -> Result<FetchResponse, FetchError> {
         self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
         let line = format!("{} {}", request.method, request.url.path());
@@ -173,7 +175,7 @@ impl Fetch for Names {
         if let Some(port) = request.url.host_str().and_then(|host| self.ports.get(host)) {
             let rest = request.url[url::Position::BeforePath..].to_owned();
             request.url = Url::parse(&format!("http://127.0.0.1:{port}{rest}")).unwrap();
-            request.trust = Trust::Configured;
+            request.trust = AddressTrust::Configured;
         }
         self.out.fetch(request).await
     }
@@ -181,19 +183,19 @@ impl Fetch for Names {
 
 /// Clock that ends every pause at once and records it.
 #[derive(Debug)]
-pub(crate) struct Leaping {
+pub(crate) struct LeapingClock {
     now: Mutex<Timestamp>,
     pauses: Mutex<Vec<u64>>,
 }
 
-impl Leaping {
+impl LeapingClock {
     pub(crate) fn leap(&self, span: Duration) {
         let mut now = self.now.lock().unwrap();
         *now = now.after(span);
     }
 }
 
-impl Clock for Leaping {
+impl Clock for LeapingClock {
     fn now(&self) -> Timestamp {
         *self.now.lock().unwrap()
     }
@@ -213,42 +215,42 @@ impl Clock for Leaping {
 
 /// Random source of zeros, so that delays have no jitter.
 #[derive(Debug)]
-pub(crate) struct Zeros;
+pub(crate) struct ZeroEntropy;
 
-impl Entropy for Zeros {
+impl Entropy for ZeroEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(0);
     }
 }
 
 /// Consumer with named providers.
-pub(crate) struct World {
+pub(crate) struct TestConsumer {
     pub(crate) consumer: Consumer,
-    pub(crate) clock: Arc<Leaping>,
-    pub(crate) events: Arc<Mutex<Vec<Progress>>>,
-    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+    pub(crate) clock: Arc<LeapingClock>,
+    pub(crate) events: Arc<Mutex<Vec<InvocationProgress>>>,
+    trusts: Arc<Mutex<Vec<(String, AddressTrust)>>>,
     spans: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
-impl World {
-    pub(crate) fn new(names: &[(&str, &Provider)]) -> Self {
+impl TestConsumer {
+    pub(crate) fn new(names: &[(&str, &TestProvider)]) -> Self {
         Self::hurried(names, None)
     }
 
     /// Gives one request line a timeout of almost zero.
-    pub(crate) fn hurried(names: &[(&str, &Provider)], hurried: Option<&'static str>) -> Self {
-        let options = Options { exchange: Duration::from_secs(60), ..Options::default() };
+    pub(crate) fn hurried(names: &[(&str, &TestProvider)], hurried: Option<&'static str>) -> Self {
+        let options = ConsumerOptions { exchange: Duration::from_secs(60), ..ConsumerOptions::default() };
         let ports = names.iter().map(|(name, provider)| ((*name).to_owned(), provider.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
-        let out = GuardedFetch::new(Allow::none(), false, None).unwrap();
+        let out = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let spans = Arc::<Mutex<Vec<_>>>::default();
-        let fetch = Names { out, ports, hurried, trusts: Arc::clone(&trusts), spans: Arc::clone(&spans) };
+        let fetch = NamedHosts { out, ports, hurried, trusts: Arc::clone(&trusts), spans: Arc::clone(&spans) };
         let start = Mutex::new(Timestamp::from_millis(1_794_740_400_000));
-        let clock = Arc::new(Leaping { now: start, pauses: Mutex::default() });
-        let events = Arc::<Mutex<Vec<Progress>>>::default();
+        let clock = Arc::new(LeapingClock { now: start, pauses: Mutex::default() });
+        let events = Arc::<Mutex<Vec<InvocationProgress>>>::default();
         let log = Arc::clone(&events);
         let watcher = ProgressCallback::new(move |progress| log.lock().unwrap().push(progress.clone()));
-        let consumer = Consumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(Zeros), options);
+        let consumer = Consumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(ZeroEntropy), options);
         Self { consumer: consumer.with_progress(watcher), clock, events, trusts, spans }
     }
 
@@ -259,14 +261,14 @@ impl World {
 
     pub(crate) fn notes(&self) -> Vec<String> {
         let events = self.events.lock().unwrap();
-        let note = |event: &Progress| match event {
-            Progress::Note { message } => Some(message.clone()),
+        let note = |event: &InvocationProgress| match event {
+            InvocationProgress::Note { message } => Some(message.clone()),
             _ => None,
         };
         events.iter().filter_map(note).collect()
     }
 
-    pub(crate) fn trust_of(&self, url: &str) -> Option<Trust> {
+    pub(crate) fn trust_of(&self, url: &str) -> Option<AddressTrust> {
         self.trusts.lock().unwrap().iter().find(|(asked, _)| asked == url).map(|(_, trust)| *trust)
     }
 
@@ -337,15 +339,17 @@ pub(crate) fn state(status: &str) -> Value {
 }
 
 /// Provider that follows the protocol, unless `odd` returns another response.
-pub(crate) async fn provider(odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Provider {
-    Provider::start(move |request, before| {
+pub(crate) async fn provider(
+    odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
+) -> TestProvider {
+    TestProvider::start(move |request, before| {
         odd(request, before).unwrap_or_else(|| match request.line() {
-            "GET /.well-known/skill-sharing" => Reply::json(200, &index()),
-            "GET /b.json" => Reply::json(200, &descriptor()),
-            "POST /call" => Reply::json(202, &state("accepted")),
-            "GET /status/e-1" => Reply::json(200, &state(if before == 0 { "running" } else { "completed" })),
-            "DELETE /status/e-1" => Reply::json(202, &state("running")),
-            _ => Reply::text(404, "nothing here"),
+            "GET /.well-known/skill-sharing" => TestReply::json(200, &index()),
+            "GET /b.json" => TestReply::json(200, &descriptor()),
+            "POST /call" => TestReply::json(202, &state("accepted")),
+            "GET /status/e-1" => TestReply::json(200, &state(if before == 0 { "running" } else { "completed" })),
+            "DELETE /status/e-1" => TestReply::json(202, &state("running")),
+            _ => TestReply::text(404, "nothing here"),
         })
     })
     .await

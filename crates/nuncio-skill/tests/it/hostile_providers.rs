@@ -1,11 +1,13 @@
 //! Consumer against misbehaving providers: each case gives a specific error, and nothing forbidden is invoked.
 
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_skill::client::{Credential, FailureCode, Reason, Secret, SkillCall, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
 use serde_json::{Value, json};
 
-use crate::consumer_provider::{Provider, Received, Reply, World, call, descriptor, entry, index, provider, state};
+use crate::consumer_provider::{
+    ReceivedRequest, TestConsumer, TestProvider, TestReply, call, descriptor, entry, index, provider, state,
+};
 
 const INDEX: &str = "GET /.well-known/skill-sharing";
 const DESCRIPTOR: &str = "GET /b.json";
@@ -13,21 +15,21 @@ const CALL: &str = "POST /call";
 const STATUS: &str = "GET /status/e-1";
 
 /// Provider that answers one request differently.
-async fn provider_answering(line: &'static str, reply: Reply) -> Provider {
+async fn provider_answering(line: &'static str, reply: TestReply) -> TestProvider {
     provider(move |request, _| (request.line() == line).then(|| reply.clone())).await
 }
 
 /// Error of invoking its skill, number of invocations, and message.
-async fn outcome(bad: &Provider) -> (Reason, ErrorCode, usize, String) {
-    let error = World::new(&[("good.example", bad)]).invoke().await.unwrap_err();
+async fn outcome(bad: &TestProvider) -> (Reason, ErrorCode, usize, String) {
+    let error = TestConsumer::new(&[("good.example", bad)]).invoke().await.unwrap_err();
     let FailureCode::Protocol(code) = error.code else { panic!("{error}") };
     (error.reason, code, bad.hits(CALL), error.to_string())
 }
 
-fn changed(change: impl Fn(&mut Value)) -> Reply {
+fn changed(change: impl Fn(&mut Value)) -> TestReply {
     let mut skill = descriptor();
     change(&mut skill);
-    Reply::json(200, &skill)
+    TestReply::json(200, &skill)
 }
 
 #[tokio::test]
@@ -55,8 +57,8 @@ async fn newer_protocol_error_names_both_versions_even_if_unreadable() {
     for line in [DESCRIPTOR, INDEX] {
         let newer =
             json!({"protocol": {"version": "2.1.0", "changelog_url": "https://good.example/new"}, "brand": "new"});
-        let bad = provider_answering(line, Reply::json(200, &newer)).await;
-        let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+        let bad = provider_answering(line, TestReply::json(200, &newer)).await;
+        let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
         assert_eq!(error.code, FailureCode::Protocol(ErrorCode::VersionIncompatible));
         let details = error.details.as_ref().unwrap();
         assert_eq!((&details["descriptor_version"], &details["consumer_version"]), (&json!("2.1.0"), &json!("1.0.0")));
@@ -74,7 +76,7 @@ async fn higher_protocol_major_is_refused() {
     for (version, works) in [("0.9.9", true), ("1.0.0", true), ("1.99.3", true), ("2.0.0", false), ("3.0.0", false)] {
         let skill = changed(|skill| skill["protocol"]["version"] = json!(version));
         let provider = provider_answering(DESCRIPTOR, skill).await;
-        let outcome = World::new(&[("good.example", &provider)]).invoke().await;
+        let outcome = TestConsumer::new(&[("good.example", &provider)]).invoke().await;
         assert_eq!((outcome.is_ok(), provider.hits(CALL)), (works, usize::from(works)), "{version}");
     }
 }
@@ -83,13 +85,13 @@ async fn higher_protocol_major_is_refused() {
 async fn index_with_duplicate_id_is_refused() {
     let mut twice = index();
     twice["skills"] = json!([entry("a/b"), entry("a/b")]);
-    let bad = provider_answering(INDEX, Reply::json(200, &twice)).await;
+    let bad = provider_answering(INDEX, TestReply::json(200, &twice)).await;
     let (reason, _, hits, said) = outcome(&bad).await;
     assert_eq!((reason, hits), (Reason::InvalidDocument, 0), "{said}");
 
     let across = provider(|request, _| match request.line() {
-        INDEX => Some(Reply::json(200, &index()).with("link", "</p2>; rel=next")),
-        "GET /p2" => Some(Reply::json(200, &index())),
+        INDEX => Some(TestReply::json(200, &index()).with("link", "</p2>; rel=next")),
+        "GET /p2" => Some(TestReply::json(200, &index())),
         _ => None,
     })
     .await;
@@ -103,7 +105,7 @@ async fn endless_or_foreign_index_paging_is_refused() {
     let empty = || {
         let mut page = index();
         page["skills"] = json!([]);
-        Reply::json(200, &page)
+        TestReply::json(200, &page)
     };
     let circle = provider(move |request, _| {
         request.line().starts_with(INDEX).then(|| empty().with("link", "<?cursor=1>; rel=next"))
@@ -112,7 +114,7 @@ async fn endless_or_foreign_index_paging_is_refused() {
     assert_eq!(outcome(&circle).await.0, Reason::InvalidDocument);
     assert_eq!(circle.hits("GET /.well-known/skill-sharing?cursor=1"), 1, "a page is read once");
 
-    let endless = provider(move |request: &Received, _| {
+    let endless = provider(move |request: &ReceivedRequest, _| {
         let page: usize = request.line().rsplit_once('=').map_or(0, |(_, page)| page.parse().unwrap());
         let next = format!("<?cursor={}>; rel=next", page + 1);
         request.line().starts_with(INDEX).then(|| empty().with("link", next))
@@ -124,7 +126,7 @@ async fn endless_or_foreign_index_paging_is_refused() {
     assert_eq!(endless.lines().len(), 100);
 
     let away = provider(|request, _| {
-        (request.line() == INDEX).then(|| Reply::json(200, &index()).with("link", "<http://10.0.0.1/x>; rel=next"))
+        (request.line() == INDEX).then(|| TestReply::json(200, &index()).with("link", "<http://10.0.0.1/x>; rel=next"))
     })
     .await;
     assert!(outcome(&away).await.3.contains("another host"));
@@ -142,7 +144,7 @@ async fn descriptor_of_another_skill_is_refused() {
 async fn redirect_is_reported_and_not_followed() {
     for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
         let bad =
-            provider_answering(line, Reply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
+            provider_answering(line, TestReply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
         let (reason, code, _, said) = outcome(&bad).await;
         assert_eq!((reason, code), (Reason::Redirected, ErrorCode::EndpointUnreachable), "{line}");
         assert!(said.contains("169.254.169.254") && said.contains("not followed"), "{said}");
@@ -162,7 +164,7 @@ async fn private_addresses_in_documents_are_refused() {
     ] {
         let mut listed = index();
         listed["skills"][0]["descriptor_url"] = json!(format!("{address}/b.json"));
-        let bad = provider_answering(INDEX, Reply::json(200, &listed)).await;
+        let bad = provider_answering(INDEX, TestReply::json(200, &listed)).await;
         let (reason, code, hits, said) = outcome(&bad).await;
         assert_eq!((reason, code, hits), (Reason::Refused, ErrorCode::EndpointUnreachable, 0), "{address}: {said}");
 
@@ -182,20 +184,24 @@ async fn http_endpoint_of_an_https_host_is_fetched_as_untrusted() {
     let weak =
         provider_answering(DESCRIPTOR, changed(|skill| skill["endpoint"]["url"] = json!("http://good.example/call")))
             .await;
-    let world = World::new(&[("good.example", &weak)]);
+    let world = TestConsumer::new(&[("good.example", &weak)]);
     let _ = world.invoke().await;
-    assert_eq!(world.trust_of("http://good.example/call"), Some(Trust::Stranger), "the way out refuses plain http");
+    assert_eq!(
+        world.trust_of("http://good.example/call"),
+        Some(AddressTrust::Stranger),
+        "the way out refuses plain http"
+    );
 }
 
 #[tokio::test]
 async fn wrong_content_type_and_broken_json_are_reported() {
     for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
-        let page = provider_answering(line, Reply::text(200, "<html>")).await;
+        let page = provider_answering(line, TestReply::text(200, "<html>")).await;
         assert_eq!(outcome(&page).await.0, Reason::WrongType, "{line}");
-        let untyped = provider_answering(line, Reply::Whole(200, vec![], "{}".to_owned())).await;
+        let untyped = provider_answering(line, TestReply::Whole(200, vec![], "{}".to_owned())).await;
         assert_eq!(outcome(&untyped).await.0, Reason::WrongType, "{line}");
         for body in ["", "{", "\u{0}", "{\"a\":1,\"a\":2}", &"[".repeat(5000), "null"] {
-            let broken = Reply::Whole(
+            let broken = TestReply::Whole(
                 200,
                 vec![("content-type", "application/json; charset=utf-8".to_owned())],
                 body.to_owned(),
@@ -221,15 +227,15 @@ async fn error_without_envelope_is_classified_by_status() {
         (504, ErrorCode::InvocationTimeout),
         (418, ErrorCode::ValidationError),
     ] {
-        let bad = provider_answering(CALL, Reply::text(status, "<html>\u{1b}[2Jtraceback")).await;
+        let bad = provider_answering(CALL, TestReply::text(status, "<html>\u{1b}[2Jtraceback")).await;
         let (reason, said_code, hits, said) = outcome(&bad).await;
         assert_eq!((reason, said_code, hits), (Reason::Answered, code, 1), "{status}");
         assert!(said.contains(&status.to_string()) && !said.contains("traceback"), "{said}");
     }
     let envelope = json!({"error": {"code": "PERMISSION_DENIED", "message": "no\u{1b}[2J\nway",
         "details": {"required_scopes": ["a"], "granted_scopes": []}}});
-    let bad = provider_answering(CALL, Reply::json(403, &envelope)).await;
-    let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+    let bad = provider_answering(CALL, TestReply::json(403, &envelope)).await;
+    let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert_eq!(error.details.as_ref().unwrap()["required_scopes"], json!(["a"]));
     assert!(!error.to_string().contains(char::is_control), "{error:?}");
 }
@@ -237,17 +243,18 @@ async fn error_without_envelope_is_classified_by_status() {
 #[tokio::test]
 async fn endless_body_and_missing_response_are_aborted() {
     for (line, hits) in [(INDEX, 0), (DESCRIPTOR, 0), (CALL, 1)] {
-        let (reason, _, invoked, said) = outcome(&provider_answering(line, Reply::Endless).await).await;
+        let (reason, _, invoked, said) = outcome(&provider_answering(line, TestReply::Endless).await).await;
         assert_eq!((reason, invoked), (Reason::TooLarge, hits), "{line}: {said}");
-        let silent = provider_answering(line, Reply::Silent).await;
-        let error = World::hurried(&[("good.example", &silent)], Some(line)).invoke().await.unwrap_err();
+        let silent = provider_answering(line, TestReply::Silent).await;
+        let error = TestConsumer::hurried(&[("good.example", &silent)], Some(line)).invoke().await.unwrap_err();
         assert_eq!((error.reason, silent.hits(CALL)), (Reason::TooSlow, hits), "{line}: {error}");
         assert!(line != CALL || error.to_string().contains("--idempotency-key"), "{error}");
     }
-    let spaces = Reply::Whole(200, vec![("content-type", "application/json".to_owned())], " ".repeat((1 << 20) + 1));
+    let spaces =
+        TestReply::Whole(200, vec![("content-type", "application/json".to_owned())], " ".repeat((1 << 20) + 1));
     assert_eq!(outcome(&provider_answering(DESCRIPTOR, spaces).await).await.0, Reason::TooLarge);
-    let silent = provider_answering(STATUS, Reply::Silent).await;
-    let error = World::hurried(&[("good.example", &silent)], Some(STATUS)).invoke().await.unwrap_err();
+    let silent = provider_answering(STATUS, TestReply::Silent).await;
+    let error = TestConsumer::hurried(&[("good.example", &silent)], Some(STATUS)).invoke().await.unwrap_err();
     assert_eq!((error.reason, error.execution.as_deref()), (Reason::TooSlow, Some("e-1")));
     assert_eq!(silent.hits(STATUS), 11, "a provider that falls silent is left after ten more looks");
 }
@@ -260,14 +267,14 @@ async fn changed_execution_or_skill_id_is_refused() {
         answer
     };
     for (line, field) in [(CALL, "skill_id"), (STATUS, "skill_id"), (STATUS, "execution_id")] {
-        let bad = provider_answering(line, Reply::json(200, &other(field))).await;
+        let bad = provider_answering(line, TestReply::json(200, &other(field))).await;
         let (reason, code, _, said) = outcome(&bad).await;
         assert_eq!((reason, code), (Reason::Changed, ErrorCode::ValidationError), "{line} {field}");
         assert!(said.contains("\"other\""), "{said}");
     }
     let long = provider_answering(
         CALL,
-        Reply::json(202, &{
+        TestReply::json(202, &{
             let mut answer = state("accepted");
             answer["execution_id"] = json!("x".repeat(10_000));
             answer
@@ -281,7 +288,7 @@ async fn changed_execution_or_skill_id_is_refused() {
 async fn backward_status_change_is_refused() {
     let bad = provider(|request, before| {
         let status = ["running", "accepted"].get(before).unwrap_or(&"completed");
-        (request.line() == STATUS).then(|| Reply::json(200, &state(status)))
+        (request.line() == STATUS).then(|| TestReply::json(200, &state(status)))
     })
     .await;
     let (reason, _, _, said) = outcome(&bad).await;
@@ -301,7 +308,7 @@ async fn invalid_invocation_response_is_refused() {
     for change in broken {
         let mut answer = state("completed");
         change(&mut answer);
-        let bad = provider_answering(STATUS, Reply::json(200, &answer)).await;
+        let bad = provider_answering(STATUS, TestReply::json(200, &answer)).await;
         assert_eq!(outcome(&bad).await.0, Reason::InvalidDocument, "{answer}");
     }
 }
@@ -310,7 +317,7 @@ async fn invalid_invocation_response_is_refused() {
 async fn endpoint_without_status_url_is_refused() {
     let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().remove("status_url")));
     let bad = provider_answering(DESCRIPTOR, skill).await;
-    let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+    let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert_eq!((error.reason, error.execution.as_deref()), (Reason::NoStatusUrl, Some("e-1")));
 }
 
@@ -318,7 +325,7 @@ async fn endpoint_without_status_url_is_refused() {
 async fn output_violating_its_schema_is_refused() {
     let mut answer = state("completed");
     answer["output"] = json!({"text": 7});
-    let bad = provider_answering(STATUS, Reply::json(200, &answer)).await;
+    let bad = provider_answering(STATUS, TestReply::json(200, &answer)).await;
     let (reason, code, _, said) = outcome(&bad).await;
     assert_eq!((reason, code), (Reason::BadOutput, ErrorCode::ValidationError));
     assert!(said.contains("/text"), "{said}");
@@ -332,10 +339,10 @@ async fn non_json_request_type_is_refused() {
 }
 
 /// An index on the named host; descriptor and endpoint, which require a key, on another.
-async fn third_party() -> (Provider, Provider) {
+async fn third_party() -> (TestProvider, TestProvider) {
     let mut listed = index();
     listed["skills"][0]["descriptor_url"] = json!("https://evil.example/b.json");
-    let good = provider_answering(INDEX, Reply::json(200, &listed)).await;
+    let good = provider_answering(INDEX, TestReply::json(200, &listed)).await;
     let evil = provider_answering(
         DESCRIPTOR,
         changed(|skill| {
@@ -352,7 +359,7 @@ async fn third_party() -> (Provider, Provider) {
 async fn credential_is_not_sent_to_third_party_endpoint() {
     let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
     let (good, evil) = third_party().await;
-    let world = World::new(&[("good.example", &good), ("evil.example", &evil)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("evil.example", &evil)]);
     let error = world.call(&key).await.unwrap_err();
     assert_eq!(
         (error.reason, error.code),
@@ -360,7 +367,7 @@ async fn credential_is_not_sent_to_third_party_endpoint() {
     );
     assert!(error.to_string().contains("--credential-for evil.example"), "{error}");
     assert_eq!(evil.hits(CALL), 0);
-    let saw = |provider: &Provider| {
+    let saw = |provider: &TestProvider| {
         let lines = provider.lines();
         lines.iter().flat_map(|line| provider.got(line)).any(|sent| format!("{sent:?}").contains("hunter22"))
     };
@@ -383,7 +390,7 @@ async fn credential_is_not_sent_to_status_url_on_another_host() {
         }),
     )
     .await;
-    let world = World::new(&[("good.example", &good), ("else.example", &elsewhere)]);
+    let world = TestConsumer::new(&[("good.example", &good), ("else.example", &elsewhere)]);
     let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
     world.call(&key).await.unwrap();
     assert_eq!(good.got(CALL)[0].header("x-key"), Some("hunter22"));
@@ -394,9 +401,9 @@ async fn credential_is_not_sent_to_status_url_on_another_host() {
 #[tokio::test]
 async fn control_characters_of_a_provider_are_escaped() {
     let bad = provider_answering(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/\u{1b}[2J\u{202e}b"))).await;
-    let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+    let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert!(!error.to_string().contains(['\u{1b}', '\u{202e}']), "{error:?}");
     let target = SkillTarget::parse("https://good.example/none.json").unwrap();
-    let error = World::new(&[("good.example", &bad)]).consumer.invoke(&target, &call()).await.unwrap_err();
+    let error = TestConsumer::new(&[("good.example", &bad)]).consumer.invoke(&target, &call()).await.unwrap_err();
     assert_eq!(error.code, FailureCode::Protocol(ErrorCode::SkillNotFound));
 }

@@ -1,12 +1,12 @@
 //! Checks that go beyond the JSON schema.
 
-use nuncio_skill::validate::{Kind, MAX_FAULTS, check, validate, validate_as};
+use nuncio_skill::validate::{MAX_FAULTS, SkillDocumentType, check, validate, validate_as};
 use serde_json::{Value, json};
 
 use crate::sample::{descriptor, example, index};
 
 /// Paths of errors and warnings of a document with one value replaced.
-fn with(kind: Kind, mut document: Value, path: &str, value: Value) -> (Vec<String>, Vec<String>) {
+fn with(kind: SkillDocumentType, mut document: Value, path: &str, value: Value) -> (Vec<String>, Vec<String>) {
     let (above, name) = path.rsplit_once('/').unwrap();
     document.pointer_mut(above).unwrap()[name] = value;
     let report = check(kind, &document);
@@ -18,7 +18,7 @@ fn with(kind: Kind, mut document: Value, path: &str, value: Value) -> (Vec<Strin
 }
 
 #[test]
-fn violated_rules_are_errors() {
+fn violated_specification_rules_are_lint_errors() {
     let good = descriptor();
     for (path, value) in [
         ("/endpoint/url", json!("ftp://a.example")),
@@ -32,20 +32,22 @@ fn violated_rules_are_errors() {
         ("/version", json!("2.1")),
         ("/protocol/version", json!("1")),
     ] {
-        let (errors, _) = with(Kind::SkillDescriptor, good.clone(), path, value);
+        let (errors, _) = with(SkillDocumentType::SkillDescriptor, good.clone(), path, value);
         assert_eq!(errors, [path]);
     }
-    let (errors, _) = with(Kind::SkillDescriptor, good.clone(), "/output/schema", json!({"type": "strnig"}));
+    let (errors, _) =
+        with(SkillDocumentType::SkillDescriptor, good.clone(), "/output/schema", json!({"type": "strnig"}));
     assert_eq!(errors, ["/output/schema"]);
-    let (errors, _) = with(Kind::SkillDescriptor, good.clone(), "/inputs/1/schema", json!({"required": "a"}));
+    let (errors, _) =
+        with(SkillDocumentType::SkillDescriptor, good.clone(), "/inputs/1/schema", json!({"required": "a"}));
     assert_eq!(errors, ["/inputs/1/schema"]);
     let mut oauth = good;
     oauth["auth"] = example(661)["auth"].clone();
     for path in ["/auth/oauth2/authorization_url", "/auth/oauth2/token_url"] {
-        let (errors, _) = with(Kind::SkillDescriptor, oauth.clone(), path, json!("urn:x"));
+        let (errors, _) = with(SkillDocumentType::SkillDescriptor, oauth.clone(), path, json!("urn:x"));
         assert_eq!(errors, [path]);
     }
-    let (errors, _) = with(Kind::SkillIndex, index(), "/skills", {
+    let (errors, _) = with(SkillDocumentType::SkillIndex, index(), "/skills", {
         let mut skills = index()["skills"].clone();
         skills[1]["version"] = json!("one");
         skills[1]["descriptor_url"] = json!("x.json");
@@ -55,7 +57,7 @@ fn violated_rules_are_errors() {
 }
 
 #[test]
-fn probable_mistakes_are_warnings() {
+fn probable_mistakes_are_lint_warnings() {
     let good = descriptor();
     for (path, value, warned) in [
         ("/auth", json!({"type": "api_key"}), "/auth/header"),
@@ -76,13 +78,13 @@ fn probable_mistakes_are_warnings() {
         ("/updated_at", json!("2024-01-01T00:00:00Z"), "/updated_at"),
         ("/colour", json!("blue"), "/colour"),
     ] {
-        let (errors, warnings) = with(Kind::SkillDescriptor, good.clone(), path, value.clone());
+        let (errors, warnings) = with(SkillDocumentType::SkillDescriptor, good.clone(), path, value.clone());
         assert_eq!((errors, warnings), (vec![], vec![warned.to_owned()]), "{path} = {value}");
     }
     let mut open = good;
     open["auth"] = json!({"type": "none"});
     for (access, warned) in [("public", vec![]), ("restricted", vec!["/access"]), ("private", vec!["/access"])] {
-        let (errors, warnings) = with(Kind::SkillDescriptor, open.clone(), "/access", json!(access));
+        let (errors, warnings) = with(SkillDocumentType::SkillDescriptor, open.clone(), "/access", json!(access));
         assert!(errors.is_empty());
         assert_eq!(warnings, warned, "{access}");
     }
@@ -110,16 +112,16 @@ fn each_execution_status_requires_and_forbids_its_fields() {
                 "failed" | "timeout" => failed && !output,
                 _ => !output && !failed && !ended,
             };
-            let report = check(Kind::InvocationResponse, &response);
+            let report = check(SkillDocumentType::InvocationResponse, &response);
             assert_eq!(report.valid, good, "{response}: {report}");
         }
     }
     let mut backwards = example(1033);
     backwards["timestamps"]["completed_at"] = json!("2025-07-01T11:59:59Z");
-    let report = check(Kind::InvocationResponse, &backwards);
+    let report = check(SkillDocumentType::InvocationResponse, &backwards);
     assert_eq!((report.valid, report.warnings[0].path.as_str()), (true, "/timestamps/completed_at"));
     backwards["timestamps"]["completed_at"] = json!("soon");
-    assert!(!check(Kind::InvocationResponse, &backwards).valid);
+    assert!(!check(SkillDocumentType::InvocationResponse, &backwards).valid);
 }
 
 #[test]
@@ -127,7 +129,7 @@ fn fault_of_conditional_rule_states_the_condition() {
     let mut response = example(1016);
     response["status"] = json!("failed");
     response["output"] = json!({});
-    let report = check(Kind::InvocationResponse, &response);
+    let report = check(SkillDocumentType::InvocationResponse, &response);
     let messages: Vec<_> = report.errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         messages,
@@ -138,14 +140,16 @@ fn fault_of_conditional_rule_states_the_condition() {
     );
     let mut custom = descriptor();
     custom["auth"] = json!({"type": "custom"});
-    let report = check(Kind::SkillDescriptor, &custom);
+    let report = check(SkillDocumentType::SkillDescriptor, &custom);
     assert_eq!(report.errors[0].path, "/auth/custom");
 }
 
 #[test]
 fn idempotency_key_and_callback_url_in_the_context_are_validated() {
     let request = example(497);
-    let set = |name: &str, value| with(Kind::InvocationRequest, request.clone(), &format!("/context/{name}"), value);
+    let set = |name: &str, value| {
+        with(SkillDocumentType::InvocationRequest, request.clone(), &format!("/context/{name}"), value)
+    };
     let fine = (Vec::<String>::new(), Vec::<String>::new());
     assert_eq!(set("idempotency_key", json!("k")), fine);
     assert_eq!(set("callback_url", json!("https://a.example/hook")), fine);
@@ -165,7 +169,7 @@ fn duplicate_json_key_is_refused_with_its_path() {
 
 #[test]
 fn fault_paths_are_json_pointers() {
-    let report = check(Kind::SkillDescriptor, &{
+    let report = check(SkillDocumentType::SkillDescriptor, &{
         let mut document = descriptor();
         document["auth"] = example(661)["auth"].clone();
         document["auth"]["oauth2"]["scopes"] = json!({"a/b~c": 1});
@@ -185,11 +189,11 @@ fn number_of_reported_faults_is_limited() {
         text.push_str(",{}");
     }
     text.push_str("]}");
-    let report = validate_as(Kind::SkillIndex, text.as_bytes());
+    let report = validate_as(SkillDocumentType::SkillIndex, text.as_bytes());
     assert_eq!((report.valid, report.errors.len()), (false, MAX_FAULTS));
     let mut huge = descriptor();
     huge["capability_type"] = json!("x".repeat(100_000));
-    let report = check(Kind::SkillDescriptor, &huge);
+    let report = check(SkillDocumentType::SkillDescriptor, &huge);
     assert!(report.errors[0].actual.as_str().unwrap().len() < 300);
     assert!(!validate(&vec![b' '; (1 << 20) + 1]).valid);
 }

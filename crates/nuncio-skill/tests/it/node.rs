@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use nuncio_skill::validate::Kind;
+use nuncio_skill::validate::SkillDocumentType;
 use serde_json::{Value, json};
 
 use crate::sample::{changed, example, published_file, whole};
@@ -36,13 +36,13 @@ process.stdout.write(JSON.stringify(verdicts));
 fn ajv_agrees_with_own_validator() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    let mut corpus: Vec<(Kind, Value)> = Vec::new();
-    for (kind, document) in whole().into_iter().filter(|(kind, _)| *kind != Kind::ErrorResponse) {
+    let mut corpus: Vec<(SkillDocumentType, Value)> = Vec::new();
+    for (kind, document) in whole().into_iter().filter(|(kind, _)| *kind != SkillDocumentType::ErrorResponse) {
         corpus.extend(changed(&document).into_iter().map(|other| (kind, other)));
         corpus.push((kind, document));
     }
-    let named: Vec<_> = corpus.iter().map(|(kind, document)| (kind.name(), document)).collect();
-    file("corpus.json", &json!(named).to_string());
+    let by_name: Vec<_> = corpus.iter().map(|(kind, document)| (kind.as_str(), document)).collect();
+    file("corpus.json", &json!(by_name).to_string());
     file("judge.cjs", JUDGE);
     file("schema.json", &published_file("schema.json"));
     let (fine, text) =
@@ -52,7 +52,7 @@ fn ajv_agrees_with_own_validator() {
     let ours: Vec<bool> = corpus.iter().map(|(kind, document)| kind.fits_schema(document)).collect();
     assert_eq!(theirs.len(), ours.len());
     for (((kind, document), theirs), ours) in corpus.iter().zip(&theirs).zip(&ours) {
-        assert_eq!(theirs, ours, "{} {document}", kind.name());
+        assert_eq!(theirs, ours, "{} {document}", kind.as_str());
     }
     let taken = ours.iter().filter(|taken| **taken).count();
     assert!(taken > 1000 && ours.len() - taken > 1000, "{taken} of {} are taken", ours.len());
@@ -61,8 +61,8 @@ fn ajv_agrees_with_own_validator() {
 #[test]
 fn examples_compile_against_published_types_and_invalid_ones_do_not() {
     let folder = tempfile::tempdir().unwrap();
-    let typed = |name: &str, place: usize, document: &Value| {
-        format!("import type {{ {name} }} from \"./schema\";\nexport const value{place}: {name} = {document};\n")
+    let typed = |name: &str, index: usize, document: &Value| {
+        format!("import type {{ {name} }} from \"./schema\";\nexport const value{index}: {name} = {document};\n")
     };
     let compile = |files: &[(String, String)]| {
         for (name, text) in files {
@@ -83,11 +83,13 @@ fn examples_compile_against_published_types_and_invalid_ones_do_not() {
         run(command.args(files.iter().map(|(name, _)| name)))
     };
     let mut good = vec![("schema.ts".to_owned(), published_file("schema.ts"))];
-    for (place, (kind, document)) in whole().iter().filter(|(kind, _)| *kind != Kind::ErrorResponse).enumerate() {
-        good.push((format!("good{place}.ts"), typed(kind.name(), place, document)));
+    for (index, (kind, document)) in
+        whole().iter().filter(|(kind, _)| *kind != SkillDocumentType::ErrorResponse).enumerate()
+    {
+        good.push((format!("good{index}.ts"), typed(kind.as_str(), index, document)));
     }
-    for (place, line) in [649, 661, 680, 702].into_iter().enumerate() {
-        good.push((format!("auth{place}.ts"), typed("AuthConfig", place, &example(line)["auth"])));
+    for (index, line) in [649, 661, 680, 702].into_iter().enumerate() {
+        good.push((format!("auth{index}.ts"), typed("AuthConfig", index, &example(line)["auth"])));
     }
     good.push(("protocol.ts".to_owned(), typed("ProtocolVersion", 0, &example(596)["protocol"])));
     let (fine, text) = compile(&good);
@@ -110,9 +112,9 @@ fn examples_compile_against_published_types_and_invalid_ones_do_not() {
         document("/output", json!({"schema": {}})),
     ];
     let mut bad = Vec::new();
-    for (place, document) in wrong.iter().enumerate() {
-        assert!(!Kind::SkillDescriptor.fits_schema(document));
-        bad.push((format!("bad{place}.ts"), typed("SkillDescriptor", place, document)));
+    for (index, document) in wrong.iter().enumerate() {
+        assert!(!SkillDocumentType::SkillDescriptor.fits_schema(document));
+        bad.push((format!("bad{index}.ts"), typed("SkillDescriptor", index, document)));
     }
     let (fine, text) = compile(&bad);
     assert!(!fine);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nuncio_skill::validate::{self, Kind, check, parse, parse_as, parse_value, validate, validate_as};
+use nuncio_skill::validate::{self, SkillDocumentType, check, parse, parse_as, parse_value, validate, validate_as};
 use nuncio_skill::wire::{
     AccessPolicy, AuthConfig, AuthType, CapabilityType, CustomAuth, EndpointRetry, ErrorResponse, ExecutionStatus,
     IndexProvider, InvocationEndpoint, InvocationRequest, InvocationResponse, OAuth2Config, OutputDefinition,
@@ -176,24 +176,44 @@ fn index_of(ids: &[String]) -> SkillIndex {
 }
 
 fn valid_index(ids: &[String]) -> bool {
-    validate_as(Kind::SkillIndex, validate::pretty(&index_of(ids)).as_bytes()).valid
+    validate_as(SkillDocumentType::SkillIndex, validate::pretty(&index_of(ids)).as_bytes()).valid
 }
 
 /// Pointers to enumeration values in documents, with the allowed values.
-fn closed_lists() -> Vec<(Kind, Value, &'static str, BTreeSet<&'static str>)> {
+fn closed_lists() -> Vec<(SkillDocumentType, Value, &'static str, BTreeSet<&'static str>)> {
     let whole = descriptor();
     vec![
         (
-            Kind::SkillDescriptor,
+            SkillDocumentType::SkillDescriptor,
             whole.clone(),
             "/capability_type",
             CapabilityType::ALL.map(CapabilityType::as_str).into(),
         ),
-        (Kind::SkillDescriptor, whole.clone(), "/access", AccessPolicy::ALL.map(AccessPolicy::as_str).into()),
-        (Kind::SkillDescriptor, whole.clone(), "/endpoint/method", SkillMethod::ALL.map(SkillMethod::as_str).into()),
-        (Kind::SkillDescriptor, whole, "/auth/type", AuthType::ALL.map(AuthType::as_str).into()),
-        (Kind::InvocationRequest, example(497), "/context/priority", Priority::ALL.map(Priority::as_str).into()),
-        (Kind::InvocationResponse, example(1016), "/status", ExecutionStatus::ALL.map(ExecutionStatus::as_str).into()),
+        (
+            SkillDocumentType::SkillDescriptor,
+            whole.clone(),
+            "/access",
+            AccessPolicy::ALL.map(AccessPolicy::as_str).into(),
+        ),
+        (
+            SkillDocumentType::SkillDescriptor,
+            whole.clone(),
+            "/endpoint/method",
+            SkillMethod::ALL.map(SkillMethod::as_str).into(),
+        ),
+        (SkillDocumentType::SkillDescriptor, whole, "/auth/type", AuthType::ALL.map(AuthType::as_str).into()),
+        (
+            SkillDocumentType::InvocationRequest,
+            example(497),
+            "/context/priority",
+            Priority::ALL.map(Priority::as_str).into(),
+        ),
+        (
+            SkillDocumentType::InvocationResponse,
+            example(1016),
+            "/status",
+            ExecutionStatus::ALL.map(ExecutionStatus::as_str).into(),
+        ),
     ]
 }
 
@@ -205,19 +225,19 @@ proptest! {
         let report = validate(text.as_bytes());
         prop_assert!(report.valid, "{}", report);
         prop_assert_eq!(&parse(text.as_bytes()).unwrap(), &descriptor);
-        prop_assert!(Kind::SkillDescriptor.fits_schema(&serde_json::from_str(&text).unwrap()));
+        prop_assert!(SkillDocumentType::SkillDescriptor.fits_schema(&serde_json::from_str(&text).unwrap()));
         // A second round trip changes nothing.
         prop_assert_eq!(validate::serialize(&parse(text.as_bytes()).unwrap()), text);
     }
 
     /// P1: a descriptor without a required field is invalid, whatever else it contains.
     #[test]
-    fn missing_required_field_is_named(descriptor in any_descriptor(), place in 0_usize..12) {
+    fn missing_required_field_is_named(descriptor in any_descriptor(), index in 0_usize..12) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let schema = nuncio_skill::schema::json_definitions();
-        let name = schema["SkillDescriptor"]["required"][place].as_str().unwrap();
+        let name = schema["SkillDescriptor"]["required"][index].as_str().unwrap();
         document.as_object_mut().unwrap().remove(name);
-        let report = check(Kind::SkillDescriptor, &document);
+        let report = check(SkillDocumentType::SkillDescriptor, &document);
         prop_assert!(report.errors.iter().any(|fault| fault.path == format!("/{name}")), "{}", report);
     }
 
@@ -238,13 +258,13 @@ proptest! {
 
     /// P4: an invalid document is refused and the fault names its path.
     #[test]
-    fn wrong_type_is_reported_with_its_path(descriptor in any_descriptor(), place in 0_usize..16) {
+    fn wrong_type_is_reported_with_its_path(descriptor in any_descriptor(), index in 0_usize..16) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let map = document.as_object_mut().unwrap();
         let names: Vec<_> = map.keys().filter(|name| !name.starts_with("x_")).cloned().collect();
-        let name = &names[place % names.len()];
+        let name = &names[index % names.len()];
         map.insert(name.clone(), json!(12));
-        let report = check(Kind::SkillDescriptor, &document);
+        let report = check(SkillDocumentType::SkillDescriptor, &document);
         let at = format!("/{name}");
         let of_it: Vec<_> = report.errors.iter().filter(|fault| fault.path == at).collect();
         prop_assert_eq!(of_it.len(), 1, "{}", &report);
@@ -280,7 +300,7 @@ proptest! {
     /// The same for arbitrary bytes.
     #[test]
     fn validation_and_parsing_agree_on_any_bytes(bytes in vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>()) {
-        for kind in Kind::ALL {
+        for kind in SkillDocumentType::ALL {
             let report = validate_as(kind, &bytes);
             prop_assert_eq!(report.valid, report.errors.is_empty());
         }
@@ -293,19 +313,25 @@ proptest! {
 
 /// Validates the document as every kind.
 fn check_all_kinds(document: &Value) -> Result<(), TestCaseError> {
-    Kind::ALL.into_iter().try_for_each(|kind| check_kind(kind, document))
+    SkillDocumentType::ALL.into_iter().try_for_each(|kind| check_kind(kind, document))
 }
 
-fn check_kind(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
+fn check_kind(kind: SkillDocumentType, document: &Value) -> Result<(), TestCaseError> {
     let report = check(kind, document);
     prop_assert_eq!(report.valid, report.errors.is_empty());
     prop_assert!(!report.valid || kind.fits_schema(document));
     let read = match kind {
-        Kind::SkillDescriptor => parse_value::<SkillDescriptor>(document.clone()).map(|typed| json!(typed)),
-        Kind::SkillIndex => parse_value::<SkillIndex>(document.clone()).map(|typed| json!(typed)),
-        Kind::InvocationRequest => parse_value::<InvocationRequest>(document.clone()).map(|typed| json!(typed)),
-        Kind::InvocationResponse => parse_value::<InvocationResponse>(document.clone()).map(|typed| json!(typed)),
-        Kind::ErrorResponse => parse_value::<ErrorResponse>(document.clone()).map(|typed| json!(typed)),
+        SkillDocumentType::SkillDescriptor => {
+            parse_value::<SkillDescriptor>(document.clone()).map(|typed| json!(typed))
+        }
+        SkillDocumentType::SkillIndex => parse_value::<SkillIndex>(document.clone()).map(|typed| json!(typed)),
+        SkillDocumentType::InvocationRequest => {
+            parse_value::<InvocationRequest>(document.clone()).map(|typed| json!(typed))
+        }
+        SkillDocumentType::InvocationResponse => {
+            parse_value::<InvocationResponse>(document.clone()).map(|typed| json!(typed))
+        }
+        SkillDocumentType::ErrorResponse => parse_value::<ErrorResponse>(document.clone()).map(|typed| json!(typed)),
     };
     prop_assert_eq!(report.valid, read.is_ok());
     if let Ok(written) = read {

@@ -67,7 +67,7 @@ fn published_schema_uses_only_the_keywords_named_in_the_specification() {
 }
 
 /// For each definition its values, or its fields by path with whether each is required.
-type Facts = BTreeMap<String, BTreeMap<String, bool>>;
+type FieldsByDefinition = BTreeMap<String, BTreeMap<String, bool>>;
 
 #[test]
 fn json_schema_typescript_and_mdx_have_the_same_fields() {
@@ -78,7 +78,7 @@ fn json_schema_typescript_and_mdx_have_the_same_fields() {
     assert_eq!(mdx, json);
 }
 
-fn facts_of_json() -> Facts {
+fn facts_of_json() -> FieldsByDefinition {
     fn fields(schema: &Value, above: &str, found: &mut BTreeMap<String, bool>) {
         for (name, field) in schema["properties"].as_object().unwrap() {
             let required = schema["required"].as_array().is_some_and(|names| names.contains(&json!(name)));
@@ -89,7 +89,7 @@ fn facts_of_json() -> Facts {
         }
     }
     let schema = schema();
-    let mut facts = Facts::new();
+    let mut facts = FieldsByDefinition::new();
     for (name, definition) in schema["$defs"].as_object().unwrap() {
         let definition = if name == "SkillDescriptor" { &schema } else { definition };
         let mut found = BTreeMap::new();
@@ -102,8 +102,8 @@ fn facts_of_json() -> Facts {
     facts
 }
 
-fn facts_of_ts() -> Facts {
-    let mut facts = Facts::new();
+fn facts_of_ts() -> FieldsByDefinition {
+    let mut facts = FieldsByDefinition::new();
     let (mut name, mut above) = (String::new(), Vec::new());
     for line in published_file("schema.ts").lines().map(str::trim) {
         if let Some(rest) = line.strip_prefix("export type ") {
@@ -128,8 +128,8 @@ fn facts_of_ts() -> Facts {
     facts
 }
 
-fn facts_of_mdx() -> Facts {
-    let mut facts = Facts::new();
+fn facts_of_mdx() -> FieldsByDefinition {
+    let mut facts = FieldsByDefinition::new();
     let mut name = String::new();
     for line in published_file("schema.mdx").lines() {
         if let Some(heading) = line.strip_prefix("## ") {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nuncio_skill::validate::Kind;
+use nuncio_skill::validate::SkillDocumentType;
 use serde_json::{Value, json};
 
 /// Draft of a published schema file.
@@ -32,33 +32,33 @@ pub(crate) fn index() -> Value {
 }
 
 /// Valid documents that together contain every field of every kind.
-pub(crate) fn whole() -> Vec<(Kind, Value)> {
+pub(crate) fn whole() -> Vec<(SkillDocumentType, Value)> {
     let mut documents: Vec<_> = examples().into_iter().filter_map(|(_, value)| Some((kind(&value)?, value))).collect();
     documents.retain(|(_, value)| value.pointer("/error/code") != Some(&json!("<ErrorCode>")));
     for line in [649, 661, 680, 702] {
         let mut with_auth = descriptor();
         with_auth["auth"] = example(line)["auth"].clone();
         with_auth["inputs"][0]["schema"] = json!({"type": "string", "minLength": 1});
-        documents.push((Kind::SkillDescriptor, with_auth));
+        documents.push((SkillDocumentType::SkillDescriptor, with_auth));
     }
     let mut failed = example(1016);
     failed["status"] = json!("failed");
     failed["error"] = json!({"code": "EXECUTION_FAILED", "message": "no table", "details": null,
         "retry": {"suggested_delay_ms": 1000, "max_attempts": 3}});
     failed["timestamps"]["completed_at"] = json!("2025-07-01T12:00:02Z");
-    documents.push((Kind::InvocationResponse, failed));
+    documents.push((SkillDocumentType::InvocationResponse, failed));
     documents
 }
 
-/// Kind of an example; `None` for a fragment.
-pub(crate) fn kind(example: &Value) -> Option<Kind> {
+/// SkillDocumentType of an example; `None` for a fragment.
+pub(crate) fn kind(example: &Value) -> Option<SkillDocumentType> {
     let has = |name: &str| example.get(name).is_some();
     match () {
-        () if has("endpoint") => Some(Kind::SkillDescriptor),
-        () if has("skills") => Some(Kind::SkillIndex),
-        () if has("caller") => Some(Kind::InvocationRequest),
-        () if has("execution_id") => Some(Kind::InvocationResponse),
-        () if has("error") => Some(Kind::ErrorResponse),
+        () if has("endpoint") => Some(SkillDocumentType::SkillDescriptor),
+        () if has("skills") => Some(SkillDocumentType::SkillIndex),
+        () if has("caller") => Some(SkillDocumentType::InvocationRequest),
+        () if has("execution_id") => Some(SkillDocumentType::InvocationResponse),
+        () if has("error") => Some(SkillDocumentType::ErrorResponse),
         () => None,
     }
 }
@@ -90,15 +90,15 @@ pub(crate) fn changed(document: &Value) -> Vec<Value> {
     }
     for status in ["accepted", "running", "completed", "failed", "timeout", "done"] {
         let mut copy = document.clone();
-        if let Some(place) = copy.get_mut("status") {
-            *place = json!(status);
+        if let Some(index) = copy.get_mut("status") {
+            *index = json!(status);
             found.push(copy);
         }
     }
     for auth in ["api_key", "oauth2", "custom", "none", "basic"] {
         let mut copy = document.clone();
-        if let Some(place) = copy.pointer_mut("/auth/type") {
-            *place = json!(auth);
+        if let Some(index) = copy.pointer_mut("/auth/type") {
+            *index = json!(auth);
             found.push(copy);
         }
     }
@@ -116,7 +116,7 @@ fn paths(value: &Value, above: &str) -> Vec<String> {
         Value::Object(map) => {
             map.iter().map(|(name, value)| (name.replace('~', "~0").replace('/', "~1"), value)).collect()
         }
-        Value::Array(items) => items.iter().enumerate().map(|(place, value)| (place.to_string(), value)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect(),
         _ => Vec::new(),
     };
     let mut found = Vec::new();

@@ -1,7 +1,7 @@
 //! Examples of the specification parse, validate as the specification says, and round-trip.
 
 use nuncio_skill::schema::{PublishedDefinition, json_definitions, published};
-use nuncio_skill::validate::{self, Kind, WireDocument, check, parse_as, validate};
+use nuncio_skill::validate::{self, SkillDocumentType, WireDocument, check, parse_as, validate};
 use nuncio_skill::wire::{
     AuthConfig, ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, ProtocolVersion, SkillDescriptor,
     SkillIndex,
@@ -26,17 +26,17 @@ fn every_complete_example_is_valid_and_round_trips() {
         assert!(report.valid, "{report}");
         assert!(kind.fits_schema(document));
         match kind {
-            Kind::SkillDescriptor => round_trip::<SkillDescriptor>(document),
-            Kind::SkillIndex => round_trip::<SkillIndex>(document),
-            Kind::InvocationRequest => round_trip::<InvocationRequest>(document),
-            Kind::InvocationResponse => round_trip::<InvocationResponse>(document),
-            Kind::ErrorResponse => round_trip::<ErrorResponse>(document),
+            SkillDocumentType::SkillDescriptor => round_trip::<SkillDescriptor>(document),
+            SkillDocumentType::SkillIndex => round_trip::<SkillIndex>(document),
+            SkillDocumentType::InvocationRequest => round_trip::<InvocationRequest>(document),
+            SkillDocumentType::InvocationResponse => round_trip::<InvocationResponse>(document),
+            SkillDocumentType::ErrorResponse => round_trip::<ErrorResponse>(document),
         }
     }
 }
 
 #[test]
-fn examples_cause_no_warning() {
+fn specification_examples_cause_no_warning() {
     for (kind, document) in examples().into_iter().filter_map(|(_, value)| Some((kind(&value)?, value))) {
         assert_eq!(check(kind, &document).warnings, [], "{document}");
     }
@@ -67,7 +67,7 @@ fn each_partial_example_of_the_specification_matches_its_schema_definition() {
 
 #[test]
 fn error_example_of_the_specification_with_a_placeholder_code_is_invalid() {
-    let report = check(Kind::ErrorResponse, &example(744));
+    let report = check(SkillDocumentType::ErrorResponse, &example(744));
     let [fault] = report.errors.as_slice() else { panic!("{report}") };
     assert_eq!((fault.path.as_str(), &fault.actual), ("/error/code", &json!("<ErrorCode>")));
     assert_eq!(fault.expected, json!(ErrorCode::ALL.map(ErrorCode::as_str)));
@@ -110,7 +110,7 @@ fn each_missing_descriptor_field_is_named() {
     for name in ["tags", "documentation_url", "created_at", "updated_at"] {
         let mut without = descriptor();
         without.as_object_mut().unwrap().remove(name).unwrap();
-        assert!(check(Kind::SkillDescriptor, &without).valid, "{name}");
+        assert!(check(SkillDocumentType::SkillDescriptor, &without).valid, "{name}");
     }
 }
 
@@ -174,7 +174,7 @@ fn null_differs_from_absent_and_unknown_fields_are_kept() {
     document["provider"]["x_logo"] = json!("l");
     document["endpoint"]["retry"]["x_jitter"] = json!(true);
     document["auth"]["x_hint"] = json!(null);
-    let report = check(Kind::SkillDescriptor, &document);
+    let report = check(SkillDocumentType::SkillDescriptor, &document);
     assert!(report.valid, "{report}");
     let warned: Vec<_> = report.warnings.iter().map(|fault| fault.path.as_str()).collect();
     for path in ["/auth/x_hint", "/endpoint/retry/x_jitter", "/provider/x_logo", "/x_more"] {
@@ -191,7 +191,7 @@ fn null_differs_from_absent_and_unknown_fields_are_kept() {
 fn index_with_duplicate_id_is_invalid() {
     let mut twice = index();
     twice["skills"][2]["id"] = twice["skills"][0]["id"].clone();
-    let report = check(Kind::SkillIndex, &twice);
+    let report = check(SkillDocumentType::SkillIndex, &twice);
     let [fault] = report.errors.as_slice() else { panic!("{report}") };
     assert_eq!(fault.path, "/skills/2/id");
     assert_eq!(fault.message, "must be unique: /skills/0/id is the same");

@@ -1,7 +1,7 @@
 //! Version compatibility rule (§6.3).
 
 use nuncio_skill::validate::{VersionRule, check, compatibility, declared_protocol};
-use nuncio_skill::wire::{ErrorResponse, SkillVersion};
+use nuncio_skill::wire::{ErrorCode, ErrorResponse, SkillVersion};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -37,7 +37,7 @@ proptest! {
 fn incompatibility_error_has_all_specified_details() {
     let mut error = compatibility(version(2, 0, 0), version(1, 5, 0)).unwrap_err();
     let sample: ErrorResponse = serde_json::from_value(example(886)).unwrap();
-    let ours = error.to_error();
+    let ours = ErrorResponse::new(ErrorCode::VersionIncompatible, error.to_string()).with_details(error.details());
     assert_eq!((ours.error.code, &ours.error.message), (sample.error.code, &sample.error.message));
     let details = ours.error.details.unwrap();
     for (name, value) in sample.error.details.unwrap().as_object().unwrap() {
@@ -71,7 +71,7 @@ fn version_must_be_three_numbers_in_every_document() {
         for path in ["/version", "/protocol/version"] {
             let mut document = descriptor();
             *document.pointer_mut(path).unwrap() = json!(text);
-            let report = check(nuncio_skill::validate::Kind::SkillDescriptor, &document);
+            let report = check(nuncio_skill::validate::SkillDocumentType::SkillDescriptor, &document);
             assert_eq!(report.valid, good, "{text:?} at {path}: {report}");
             assert!(good || report.errors[0].path == path, "{report}");
         }

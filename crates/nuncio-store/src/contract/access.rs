@@ -3,7 +3,9 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{GrantId, KeyId};
-use nuncio_engine::ports::store::{ApiKey, Change, Conflict, KeyKind, PreviousSecret};
+use nuncio_engine::ports::store::{
+    AccessChange, ApiKey, CallChange, Change, Conflict, KeyKind, PreviousSecret, StartedCall,
+};
 
 use super::sample::{self, later};
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
@@ -15,24 +17,27 @@ pub async fn keys_are_listed_oldest_first(place: &dyn TestDatabase) {
     let bare = ApiKey { name: None, person: None, scopes: KeyScopes::All, ..sample::key("b", later(1)) };
     let kind = KeyKind::Signing { sealed: "sealed".to_owned() };
     let old = ApiKey { kind, revoked_at: Some(later(5)), ..rotated(&sample::key("c", later(0)), "next") };
-    made(&*store, [&young, &bare, &old].map(|key| Change::CreateKey(key.clone()))).await;
+    made(&*store, [&young, &bare, &old].map(|key| Change::from(AccessChange::CreateKey(key.clone())))).await;
     assert_eq!(store.keys().await.unwrap(), [old, bare, young]);
 }
 
 /// A second key of the same id is `Exists`.
 pub async fn duplicate_key_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateKey(sample::key("a", later(0)))]).await;
-    assert_eq!(refusal(&*store, [Change::CreateKey(sample::key("a", later(1)))]).await, Conflict::Exists);
+    made(&*store, [Change::from(AccessChange::CreateKey(sample::key("a", later(0))))]).await;
+    assert_eq!(
+        refusal(&*store, [Change::from(AccessChange::CreateKey(sample::key("a", later(1))))]).await,
+        Conflict::Exists
+    );
     assert_eq!(store.keys().await.unwrap(), [sample::key("a", later(0))]);
 }
 
 /// Revoking a key that is not there, or twice, is `Missing`; the first time stands.
 pub async fn key_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let revoke = |at| [Change::RevokeKey { id: KeyId::parse("a").unwrap(), at: later(at) }];
+    let revoke = |at| [Change::from(AccessChange::RevokeKey { id: KeyId::parse("a").unwrap(), at: later(at) })];
     assert_eq!(refusal(&*store, revoke(1)).await, Conflict::Missing);
-    made(&*store, ["a", "b"].map(|id| Change::CreateKey(sample::key(id, later(0))))).await;
+    made(&*store, ["a", "b"].map(|id| Change::from(AccessChange::CreateKey(sample::key(id, later(0)))))).await;
     made(&*store, revoke(2)).await;
     assert_eq!(refusal(&*store, revoke(3)).await, Conflict::Missing);
     let revoked = ApiKey { revoked_at: Some(later(2)), ..sample::key("a", later(0)) };
@@ -55,7 +60,7 @@ pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase)
     let signing = |sealed: &str| KeyKind::Signing { sealed: sealed.to_owned() };
     let sent = sample::key("a", later(0));
     let signs = ApiKey { kind: signing("first"), ..sample::key("b", later(0)) };
-    made(&*store, [&sent, &signs].map(|key| Change::CreateKey(key.clone()))).await;
+    made(&*store, [&sent, &signs].map(|key| Change::from(AccessChange::CreateKey(key.clone())))).await;
     let sent_next = rotated(&sent, "a next");
     let signs_next = ApiKey { kind: signing("second"), ..rotated(&signs, "b next") };
     // The store takes from the key what a rotation changes, and nothing else.
@@ -63,15 +68,15 @@ pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase)
     made(
         &*store,
         [
-            Change::RotateKey { key: asked, replaced: sent.digest },
-            Change::RotateKey { key: signs_next.clone(), replaced: signs.digest },
+            Change::from(AccessChange::RotateKey { key: asked, replaced: sent.digest }),
+            Change::from(AccessChange::RotateKey { key: signs_next.clone(), replaced: signs.digest }),
         ],
     )
     .await;
     assert_eq!(store.keys().await.unwrap(), [sent_next.clone(), signs_next.clone()]);
 
     let last = ApiKey { digest: Digest::of_bytes(b"a last"), rotated_at: Some(later(4)), ..sent };
-    made(&*store, [Change::RotateKey { key: last.clone(), replaced: sent_next.digest }]).await;
+    made(&*store, [Change::from(AccessChange::RotateKey { key: last.clone(), replaced: sent_next.digest })]).await;
     assert_eq!(store.keys().await.unwrap(), [last, signs_next]);
 }
 
@@ -79,23 +84,25 @@ pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase)
 pub async fn rotation_of_changed_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let key = sample::key("a", later(0));
-    let rotate = |secret: &str| [Change::RotateKey { key: rotated(&key, secret), replaced: key.digest }];
+    let rotate =
+        |secret: &str| [Change::from(AccessChange::RotateKey { key: rotated(&key, secret), replaced: key.digest })];
     assert_eq!(refusal(&*store, rotate("early")).await, Conflict::Moved);
-    made(&*store, [Change::CreateKey(key.clone())]).await;
+    made(&*store, [Change::from(AccessChange::CreateKey(key.clone()))]).await;
     made(&*store, rotate("first")).await;
     assert_eq!(refusal(&*store, rotate("second")).await, Conflict::Moved);
     assert_eq!(store.keys().await.unwrap(), [rotated(&key, "first")]);
     let first = Digest::of_bytes(b"first");
-    made(&*store, [Change::RevokeKey { id: key.id.clone(), at: later(5) }]).await;
-    let late = Change::RotateKey { key: rotated(&key, "late"), replaced: first };
+    made(&*store, [Change::from(AccessChange::RevokeKey { id: key.id.clone(), at: later(5) })]).await;
+    let late = Change::from(AccessChange::RotateKey { key: rotated(&key, "late"), replaced: first });
     assert_eq!(refusal(&*store, [late]).await, Conflict::Moved);
 }
 
 pub async fn one_of_many_concurrent_rotations_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let key = sample::key("a", later(0));
-    made(&*store, [Change::CreateKey(key.clone())]).await;
-    let rotation = |n| Change::RotateKey { key: rotated(&key, &format!("secret {n}")), replaced: key.digest };
+    made(&*store, [Change::from(AccessChange::CreateKey(key.clone()))]).await;
+    let rotation =
+        |n| Change::from(AccessChange::RotateKey { key: rotated(&key, &format!("secret {n}")), replaced: key.digest });
     assert_one_winner(&race(&store, (0..32).map(|n| vec![rotation(n)])).await, Conflict::Moved);
 }
 
@@ -105,24 +112,27 @@ pub async fn grants_are_listed_oldest_first(place: &dyn TestDatabase) {
     let young = sample::grant("a", later(2));
     let timed = Grant { term: GrantTerm::Until(later(9)), ..sample::grant("b", later(1)) };
     let old = Grant { term: GrantTerm::UntilRevoked, scopes: Vec::new(), ..sample::grant("c", later(0)) };
-    made(&*store, [&young, &timed, &old].map(|grant| Change::CreateGrant(grant.clone()))).await;
+    made(&*store, [&young, &timed, &old].map(|grant| Change::from(AccessChange::CreateGrant(grant.clone())))).await;
     assert_eq!(store.grants().await.unwrap(), [old, timed, young]);
 }
 
 /// A second grant of the same id is `Exists`.
 pub async fn duplicate_grant_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateGrant(sample::grant("a", later(0)))]).await;
-    assert_eq!(refusal(&*store, [Change::CreateGrant(sample::grant("a", later(1)))]).await, Conflict::Exists);
+    made(&*store, [Change::from(AccessChange::CreateGrant(sample::grant("a", later(0))))]).await;
+    assert_eq!(
+        refusal(&*store, [Change::from(AccessChange::CreateGrant(sample::grant("a", later(1))))]).await,
+        Conflict::Exists
+    );
     assert_eq!(store.grants().await.unwrap(), [sample::grant("a", later(0))]);
 }
 
 /// Revoking a grant that is not there, or twice, is `Missing`.
 pub async fn grant_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let revoke = || [Change::RevokeGrant(GrantId::parse("a").unwrap())];
+    let revoke = || [Change::from(AccessChange::RevokeGrant(GrantId::parse("a").unwrap()))];
     assert_eq!(refusal(&*store, revoke()).await, Conflict::Missing);
-    made(&*store, ["a", "b"].map(|id| Change::CreateGrant(sample::grant(id, later(0))))).await;
+    made(&*store, ["a", "b"].map(|id| Change::from(AccessChange::CreateGrant(sample::grant(id, later(0)))))).await;
     made(&*store, revoke()).await;
     assert_eq!(refusal(&*store, revoke()).await, Conflict::Missing);
     assert_eq!(store.grants().await.unwrap(), [sample::grant("b", later(0))]);
@@ -131,22 +141,25 @@ pub async fn grant_is_revoked_only_once(place: &dyn TestDatabase) {
 /// Using a used or revoked grant is `GrantUsed`.
 pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let used = |id: &str| [Change::UseGrant(GrantId::parse(id).unwrap())];
+    let used = |id: &str| [Change::from(AccessChange::UseGrant(GrantId::parse(id).unwrap()))];
     assert_eq!(refusal(&*store, used("a")).await, Conflict::GrantUsed);
-    made(&*store, ["a", "b"].map(|id| Change::CreateGrant(sample::grant(id, later(0))))).await;
+    made(&*store, ["a", "b"].map(|id| Change::from(AccessChange::CreateGrant(sample::grant(id, later(0)))))).await;
     made(&*store, used("a")).await;
     assert_eq!(refusal(&*store, used("a")).await, Conflict::GrantUsed);
     assert_eq!(store.grants().await.unwrap(), [sample::grant("b", later(0))]);
-    made(&*store, [Change::RevokeGrant(GrantId::parse("b").unwrap())]).await;
+    made(&*store, [Change::from(AccessChange::RevokeGrant(GrantId::parse("b").unwrap()))]).await;
     assert_eq!(refusal(&*store, used("b")).await, Conflict::GrantUsed);
 }
 
 pub async fn one_of_many_concurrent_grant_uses_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateGrant(sample::grant("a", later(0)))]).await;
+    made(&*store, [Change::from(AccessChange::CreateGrant(sample::grant("a", later(0))))]).await;
     let units = (0..32).map(|n| {
         let (key, record) = (format!("call {n}"), sample::record("c"));
-        vec![Change::StartCall { key, record, place: None }, Change::UseGrant(GrantId::parse("a").unwrap())]
+        vec![
+            Change::from(CallChange::Start(Box::new(StartedCall { key, record, target: None }))),
+            Change::from(AccessChange::UseGrant(GrantId::parse("a").unwrap())),
+        ]
     });
     assert_one_winner(&race(&store, units).await, Conflict::GrantUsed);
     assert_eq!(store.started_calls().await.unwrap().len(), 1, "only the winner's call begins");

@@ -1,7 +1,7 @@
 use nuncio_core::approval::{Approval, ApprovalAnswer};
 use nuncio_core::ids::ApprovalId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::ports::store::{Change, Conflict};
+use nuncio_engine::ports::store::{ApprovalChange, Change, Conflict};
 
 use super::sample::{self, later};
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
@@ -21,7 +21,7 @@ fn denied(approval: Approval) -> Approval {
 
 pub async fn approval_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateApproval(sample::approval("a", later(0)))]).await;
+    made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(0))))]).await;
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
     assert_eq!(store.approval(&id("b")).await.unwrap(), None);
 }
@@ -29,8 +29,11 @@ pub async fn approval_round_trips(place: &dyn TestDatabase) {
 /// A second approval of the same id is `Exists`.
 pub async fn duplicate_approval_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::CreateApproval(sample::approval("a", later(0)))]).await;
-    assert_eq!(refusal(&*store, [Change::CreateApproval(sample::approval("a", later(1)))]).await, Conflict::Exists);
+    made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(0))))]).await;
+    assert_eq!(
+        refusal(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(1))))]).await,
+        Conflict::Exists
+    );
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
 }
 
@@ -39,19 +42,19 @@ pub async fn approval_changes_only_from_the_state_that_was_read(place: &dyn Test
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
     let yes = allowed(asked.clone());
-    made(&*store, [Change::CreateApproval(asked.clone())]).await;
+    made(&*store, [Change::from(ApprovalChange::Create(asked.clone()))]).await;
     for from in ["allowed", "denied", "used", "expired"] {
-        let change = Change::MoveApproval { approval: yes.clone(), from };
+        let change = Change::from(ApprovalChange::Move { approval: yes.clone(), from });
         assert_eq!(refusal(&*store, [change]).await, Conflict::ApprovalMoved, "from {from}");
     }
-    made(&*store, [Change::MoveApproval { approval: yes.clone(), from: "pending" }]).await;
+    made(&*store, [Change::from(ApprovalChange::Move { approval: yes.clone(), from: "pending" })]).await;
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(yes.clone()));
 
-    let no = Change::MoveApproval { approval: denied(asked.clone()), from: "pending" };
+    let no = Change::from(ApprovalChange::Move { approval: denied(asked.clone()), from: "pending" });
     assert_eq!(refusal(&*store, [no]).await, Conflict::ApprovalMoved);
 
     let used = yes.redeem(&asked.question.call, &asked.question.arguments_digest, later(6)).unwrap();
-    let redeem = || [Change::MoveApproval { approval: used.clone(), from: "allowed" }];
+    let redeem = || [Change::from(ApprovalChange::Move { approval: used.clone(), from: "allowed" })];
     made(&*store, redeem()).await;
     assert_eq!(refusal(&*store, redeem()).await, Conflict::ApprovalMoved, "a yes is used once");
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(used));
@@ -61,7 +64,10 @@ pub async fn approval_changes_only_from_the_state_that_was_read(place: &dyn Test
 pub async fn changing_unknown_approval_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let approval = allowed(sample::approval("a", later(0)));
-    assert_eq!(refusal(&*store, [Change::MoveApproval { approval, from: "pending" }]).await, Conflict::Missing);
+    assert_eq!(
+        refusal(&*store, [Change::from(ApprovalChange::Move { approval, from: "pending" })]).await,
+        Conflict::Missing
+    );
     assert_eq!(store.approval(&id("a")).await.unwrap(), None);
 }
 
@@ -69,22 +75,22 @@ pub async fn pending_approvals_are_listed_oldest_first(place: &dyn TestDatabase)
     let store = place.open().await;
     assert_eq!(store.pending_approvals().await.unwrap(), []);
     let asked = [("c", 0), ("a", 2), ("b", 1), ("d", 3)].map(|(id, at)| sample::approval(id, later(at)));
-    made(&*store, asked.clone().map(Change::CreateApproval)).await;
+    made(&*store, asked.clone().map(|approval| Change::from(ApprovalChange::Create(approval)))).await;
     let [c, a, b, d] = asked;
     assert_eq!(store.pending_approvals().await.unwrap(), [c.clone(), b.clone(), a.clone(), d.clone()]);
 
     let moved = [allowed(c), denied(a), d.expire(later(9)).unwrap()];
-    made(&*store, moved.map(|approval| Change::MoveApproval { approval, from: "pending" })).await;
+    made(&*store, moved.map(|approval| Change::from(ApprovalChange::Move { approval, from: "pending" }))).await;
     assert_eq!(store.pending_approvals().await.unwrap(), [b]);
 }
 
 pub async fn one_of_many_concurrent_decisions_wins(place: &dyn TestDatabase) {
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
-    made(&*store, [Change::CreateApproval(asked.clone())]).await;
+    made(&*store, [Change::from(ApprovalChange::Create(asked.clone()))]).await;
     let units = (0..32).map(|n| {
         let approval = if n % 2 == 0 { allowed(asked.clone()) } else { denied(asked.clone()) };
-        vec![Change::MoveApproval { approval, from: "pending" }]
+        vec![Change::from(ApprovalChange::Move { approval, from: "pending" })]
     });
     assert_one_winner(&race(&store, units).await, Conflict::ApprovalMoved);
 }

@@ -1,9 +1,9 @@
 //! Contract checks for execution callbacks.
 
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Change, Conflict, ExecutionCallback, Store};
+use nuncio_engine::ports::store::{Change, Conflict, ExecutionCallback, ExecutionChange, Store};
 
-use super::executions::{KEPT, completed, create, end, end_at, id};
+use super::executions::{RETENTION_MS, completed, create, end, end_at, id};
 use super::sample::later;
 use super::{TestDatabase, made, refusal};
 
@@ -12,7 +12,7 @@ fn owed(name: &str, due: i64, attempts: u32) -> ExecutionCallback {
 }
 
 fn put(name: &str, due: i64, attempts: u32) -> Change {
-    Change::PutCallback(owed(name, due, attempts))
+    Change::from(ExecutionChange::PutCallback(owed(name, due, attempts)))
 }
 
 async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<ExecutionCallback> {
@@ -57,10 +57,10 @@ pub async fn removing_a_missing_callback_is_no_conflict(place: &dyn TestDatabase
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 6, 4)]).await;
     for _ in 0..2 {
-        made(&*store, [Change::RemoveCallback(id("a"))]).await;
+        made(&*store, [Change::from(ExecutionChange::RemoveCallback(id("a")))]).await;
         assert_eq!(all(&*store).await, [owed("b", 6, 4)]);
     }
-    made(&*store, [Change::RemoveCallback(id("unknown"))]).await;
+    made(&*store, [Change::from(ExecutionChange::RemoveCallback(id("unknown")))]).await;
     assert!(store.execution(&id("a")).await.unwrap().is_some(), "the execution stays");
     made(&*store, [put("a", 7, 0)]).await;
     assert_eq!(all(&*store).await, [owed("b", 6, 4), owed("a", 7, 0)]);
@@ -80,16 +80,16 @@ pub async fn callback_is_deleted_with_its_execution(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("old"), end_at("old", "here", 0, completed(), later(0)), put("old", 5, 2)]).await;
     made(&*store, [create("new"), end_at("new", "here", 0, completed(), later(1)), put("new", 6, 2)]).await;
-    made(&*store, [Change::ForgetExecutions { at: later(KEPT), limit: 10 }]).await;
+    made(&*store, [Change::from(ExecutionChange::Forget { at: later(RETENTION_MS), limit: 10 })]).await;
     assert_eq!(all(&*store).await, [owed("new", 6, 2)]);
     assert_eq!(refusal(&*store, [put("old", 7, 3)]).await, Conflict::Missing);
-    made(&*store, [Change::RemoveCallback(id("old"))]).await;
+    made(&*store, [Change::from(ExecutionChange::RemoveCallback(id("old")))]).await;
 }
 
 pub async fn callbacks_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 4, 0)]).await;
-    made(&*store, [create("c"), put("c", 3, 0), Change::RemoveCallback(id("c"))]).await;
+    made(&*store, [create("c"), put("c", 3, 0), Change::from(ExecutionChange::RemoveCallback(id("c")))]).await;
     drop(store);
     let store = place.open().await;
     assert_eq!(all(&*store).await, [owed("b", 4, 0), owed("a", 5, 3)]);

@@ -2,18 +2,20 @@
 
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::ids::CallId;
-use nuncio_engine::ports::store::{Change, Conflict, HistorySlot, ResultTarget, StartedCall};
+use nuncio_engine::ports::store::{
+    CallChange, Change, Conflict, HistorySlot, ResultTarget, SessionChange, StartedCall,
+};
 
 use super::sample::{self, later, session_id};
 use super::{TestDatabase, made, refusal};
 
-fn started(key: &str, asked: i64, place: Option<ResultTarget>) -> StartedCall {
+fn started(key: &str, asked: i64, target: Option<ResultTarget>) -> StartedCall {
     let record = AuditRecord { asked_at: later(asked), ..sample::record(key) };
-    StartedCall { key: key.to_owned(), record, place }
+    StartedCall { key: key.to_owned(), record, target }
 }
 
 fn start(call: &StartedCall) -> Change {
-    Change::StartCall { key: call.key.clone(), record: call.record.clone(), place: call.place.clone() }
+    Change::from(CallChange::Start(Box::new(call.clone())))
 }
 
 fn in_history() -> ResultTarget {
@@ -32,7 +34,11 @@ pub async fn started_calls_are_stored_until_they_end(place: &dyn TestDatabase) {
     made(&*store, [start(&one), start(&two)]).await;
     assert_eq!(store.started_calls().await.unwrap(), [one, two.clone()]);
     for _ in 0..2 {
-        made(&*store, [Change::FinishCall("k1".into()), Change::FinishCall("never".into())]).await;
+        made(
+            &*store,
+            [Change::from(CallChange::Finish("k1".into())), Change::from(CallChange::Finish("never".into()))],
+        )
+        .await;
         assert_eq!(store.started_calls().await.unwrap(), std::slice::from_ref(&two));
     }
 }
@@ -44,7 +50,7 @@ pub async fn duplicate_call_key_is_refused(place: &dyn TestDatabase) {
     made(&*store, [start(&first)]).await;
     assert_eq!(refusal(&*store, [start(&second)]).await, Conflict::Exists);
     assert_eq!(store.started_calls().await.unwrap(), [first]);
-    made(&*store, [Change::FinishCall("k".into()), start(&second)]).await;
+    made(&*store, [Change::from(CallChange::Finish("k".into())), start(&second)]).await;
     assert_eq!(store.started_calls().await.unwrap(), [second]);
 }
 
@@ -52,6 +58,6 @@ pub async fn started_call_survives_deletion_of_its_session(place: &dyn TestDatab
     let store = place.open().await;
     let call = started("k", 0, Some(in_history()));
     made(&*store, [sample::create("s"), start(&call)]).await;
-    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+    made(&*store, [Change::from(SessionChange::Delete(session_id("s")))]).await;
     assert_eq!(store.started_calls().await.unwrap(), [call]);
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::ids::GrantId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
+use nuncio_engine::ports::store::{
+    AccessChange, ApprovalChange, CallChange, Change, Conflict, RecordChange, SessionChange, StartedCall, Store,
+    StoreError,
+};
 
 use super::sample::{self, NOW, later, session_id};
 use super::{TestDatabase, audit, made, race, refusal};
@@ -21,7 +24,7 @@ pub async fn failed_commit_changes_nothing(place: &dyn TestDatabase) {
     let seen = snapshot(&*store).await;
 
     let mut unit = every_change();
-    unit.push(Change::DeleteSession(session_id("nobody")));
+    unit.push(Change::from(SessionChange::Delete(session_id("nobody"))));
     assert_eq!(refusal(&*store, unit).await, Conflict::NoSession);
     assert_eq!(snapshot(&*store).await, seen);
 
@@ -58,7 +61,7 @@ pub async fn changes_of_a_commit_see_each_other(place: &dyn TestDatabase) {
             sample::end("s", 1),
             sample::begin("s", 2),
             sample::end("s", 2),
-            Change::DeleteSession(session_id("s")),
+            Change::from(SessionChange::Delete(session_id("s"))),
             sample::create("s"),
             sample::begin("s", 1),
         ],
@@ -77,7 +80,7 @@ pub async fn commits_survive_reopening(place: &dyn TestDatabase) {
 
     let store = place.open().await;
     assert_eq!(snapshot(&*store).await, seen);
-    made(&*store, [Change::Audit(sample::record("later")), sample::begin("new", 1)]).await;
+    made(&*store, [Change::from(RecordChange::AppendCall(sample::record("later"))), sample::begin("new", 1)]).await;
     audit::verified(&*store).await;
 }
 
@@ -117,12 +120,16 @@ fn before() -> Vec<Change> {
         sample::append("s", 0, 0, "hello"),
         sample::begin("s", 1),
         sample::create("old"),
-        Change::CreateKey(sample::key("old", NOW)),
-        Change::CreateGrant(sample::grant("old", NOW)),
-        Change::CreateGrant(sample::grant("once", NOW)),
-        Change::CreateApproval(sample::approval("old", NOW)),
-        Change::StartCall { key: "old".into(), record: sample::record("old"), place: None },
-        Change::Audit(sample::record("before")),
+        Change::from(AccessChange::CreateKey(sample::key("old", NOW))),
+        Change::from(AccessChange::CreateGrant(sample::grant("old", NOW))),
+        Change::from(AccessChange::CreateGrant(sample::grant("once", NOW))),
+        Change::from(ApprovalChange::Create(sample::approval("old", NOW))),
+        Change::from(CallChange::Start(Box::new(StartedCall {
+            key: "old".into(),
+            record: sample::record("old"),
+            target: None,
+        }))),
+        Change::from(RecordChange::AppendCall(sample::record("before"))),
     ]
 }
 
@@ -130,22 +137,26 @@ fn every_change() -> Vec<Change> {
     let decided = sample::approval("old", NOW).decide(ApprovalAnswer::Allow, Principal::Operator, later(1)).unwrap();
     vec![
         sample::create("new"),
-        Change::DeleteSession(session_id("old")),
+        Change::from(SessionChange::Delete(session_id("old"))),
         sample::append("s", 1, 1, "again"),
-        Change::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] },
+        Change::from(SessionChange::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] }),
         sample::end("s", 1),
         sample::begin("s", 2),
-        Change::Remember(sample::idempotency_record("s", "k")),
-        Change::StartCall { key: "new".into(), record: sample::record("new"), place: None },
-        Change::FinishCall("old".into()),
-        Change::Audit(sample::record("after")),
-        Change::CreateKey(sample::key("new", NOW)),
-        Change::RevokeKey { id: sample::key("old", NOW).id, at: later(1) },
-        Change::CreateGrant(sample::grant("new", NOW)),
-        Change::RevokeGrant(sample::grant("old", NOW).id),
-        Change::UseGrant(GrantId::parse("once").unwrap()),
-        Change::CreateApproval(sample::approval("new", NOW)),
-        Change::MoveApproval { approval: decided, from: "pending" },
+        Change::from(SessionChange::Remember(sample::idempotency_record("s", "k"))),
+        Change::from(CallChange::Start(Box::new(StartedCall {
+            key: "new".into(),
+            record: sample::record("new"),
+            target: None,
+        }))),
+        Change::from(CallChange::Finish("old".into())),
+        Change::from(RecordChange::AppendCall(sample::record("after"))),
+        Change::from(AccessChange::CreateKey(sample::key("new", NOW))),
+        Change::from(AccessChange::RevokeKey { id: sample::key("old", NOW).id, at: later(1) }),
+        Change::from(AccessChange::CreateGrant(sample::grant("new", NOW))),
+        Change::from(AccessChange::RevokeGrant(sample::grant("old", NOW).id)),
+        Change::from(AccessChange::UseGrant(GrantId::parse("once").unwrap())),
+        Change::from(ApprovalChange::Create(sample::approval("new", NOW))),
+        Change::from(ApprovalChange::Move { approval: decided, from: "pending" }),
     ]
 }
 
@@ -176,7 +187,7 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
 pub async fn healthy_store_is_writable_and_undamaged(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), sample::create("t")]).await;
-    made(&*store, [Change::DeleteSession(session_id("t"))]).await;
+    made(&*store, [Change::from(SessionChange::Delete(session_id("t")))]).await;
     store.check_writable().await.unwrap();
     store.compact().await.unwrap();
     let check = store.check().await.unwrap();

@@ -4,9 +4,9 @@ use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersi
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, GrantId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{LedgerAction, LedgerActor, LedgerEntry};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, PendingReauth, Relation, ScopeGrant};
@@ -176,7 +176,7 @@ pub fn entry(relation: &str, seq: u64) -> LedgerEntry {
 
 /// A notification that contains its number.
 #[must_use]
-pub fn happening(number: u64) -> Notification {
+pub fn notification(number: u64) -> Notification {
     Notification::ReauthRequired {
         agent: agent_id("agt_1"),
         relation: Some(RelationId::parse("rel_1").unwrap()),
@@ -193,5 +193,5 @@ pub fn recipient(person: &str) -> Recipient {
 
 #[must_use]
 pub fn tell(recipient: &Recipient, number: u64, at: i64) -> Change {
-    ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), happening: happening(number) }.into()
+    ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), notification: notification(number) }.into()
 }

@@ -3,8 +3,8 @@
 use nuncio_core::ids::{AgentName, PersonName, SessionId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::peers::{DirectMessageReply, PendingReply, PersonLink, SentDirectMessage};
-use nuncio_engine::ports::store::{Change, Conflict, Store};
+use nuncio_engine::ports::store::{AccessChange, Change, Conflict, DirectMessageChange, SessionChange, Store};
+use nuncio_engine::ports::store::{DirectMessageReply, PendingReply, PersonLink, SentDirectMessage};
 
 use super::sample::{create, later, owner};
 use super::{TestDatabase, made, refusal};
@@ -24,7 +24,7 @@ fn owed(name: &str, due: i64, attempts: u32) -> PendingReply {
 }
 
 fn owe(name: &str, due: i64, attempts: u32) -> Change {
-    Change::PutPendingReply(owed(name, due, attempts))
+    Change::from(DirectMessageChange::PutPendingReply(owed(name, due, attempts)))
 }
 
 async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<PendingReply> {
@@ -51,7 +51,7 @@ pub async fn pending_reply_is_replaced_and_removed(place: &dyn TestDatabase) {
     made(&*store, [create("s1"), owe("a", 5, 0), owe("a", 9, 4)]).await;
     assert_eq!(all(&*store).await, [owed("a", 9, 4)]);
     for _ in 0..2 {
-        made(&*store, [Change::RemovePendingReply("a".to_owned())]).await;
+        made(&*store, [Change::from(DirectMessageChange::RemovePendingReply("a".to_owned()))]).await;
         assert_eq!(all(&*store).await, []);
     }
 }
@@ -60,7 +60,7 @@ pub async fn pending_reply_is_deleted_with_its_session(place: &dyn TestDatabase)
     let store = place.open().await;
     assert_eq!(refusal(&*store, [owe("a", 5, 0)]).await, Conflict::NoSession);
     made(&*store, [create("s1"), owe("a", 5, 0)]).await;
-    made(&*store, [Change::DeleteSession(SessionId::parse("s1").unwrap())]).await;
+    made(&*store, [Change::from(SessionChange::Delete(SessionId::parse("s1").unwrap()))]).await;
     assert_eq!(all(&*store).await, []);
 }
 
@@ -77,7 +77,7 @@ fn letter(agent: &str, id: &str, sent: i64) -> SentDirectMessage {
 fn answer(agent: &str, id: &str, from: &str, text: &str) -> Change {
     let (agent, answer) =
         (AgentName::parse(agent).unwrap(), DirectMessageReply { text: text.to_owned(), at: later(7) });
-    Change::AnswerDirectMessage { agent, id: id.to_owned(), from: from.to_owned(), answer }
+    Change::from(DirectMessageChange::Answer { agent, id: id.to_owned(), from: from.to_owned(), answer })
 }
 
 async fn sent(store: &dyn Store, agent: &str, id: &str) -> Option<SentDirectMessage> {
@@ -88,10 +88,16 @@ pub async fn reply_is_stored_with_its_message(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(
         &*store,
-        [Change::CreateDirectMessage(letter("desk", "m1", 0)), Change::CreateDirectMessage(letter("hotel", "m1", 0))],
+        [
+            Change::from(DirectMessageChange::Create(letter("desk", "m1", 0))),
+            Change::from(DirectMessageChange::Create(letter("hotel", "m1", 0))),
+        ],
     )
     .await;
-    assert_eq!(refusal(&*store, [Change::CreateDirectMessage(letter("desk", "m1", 1))]).await, Conflict::Exists);
+    assert_eq!(
+        refusal(&*store, [Change::from(DirectMessageChange::Create(letter("desk", "m1", 1)))]).await,
+        Conflict::Exists
+    );
     assert_eq!(sent(&*store, "desk", "m1").await, Some(letter("desk", "m1", 0)));
     assert_eq!(sent(&*store, "desk", "m2").await, None);
     let ada = "did:wba:example.com:ada";
@@ -108,10 +114,13 @@ pub async fn old_direct_messages_are_deleted(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(
         &*store,
-        [Change::CreateDirectMessage(letter("desk", "m1", 9)), Change::CreateDirectMessage(letter("desk", "m2", 10))],
+        [
+            Change::from(DirectMessageChange::Create(letter("desk", "m1", 9))),
+            Change::from(DirectMessageChange::Create(letter("desk", "m2", 10))),
+        ],
     )
     .await;
-    made(&*store, [Change::ForgetDirectMessages(later(10))]).await;
+    made(&*store, [Change::from(DirectMessageChange::Forget(later(10)))]).await;
     assert_eq!(sent(&*store, "desk", "m1").await, None);
     assert!(sent(&*store, "desk", "m2").await.is_some());
 }
@@ -124,17 +133,25 @@ pub async fn person_link_is_replaced_and_removed(place: &dyn TestDatabase) {
         since: later(3),
     };
     let (one, other) = (link("did:wba:b", "ada"), link("did:wba:a", "bob"));
-    made(&*store, [Change::LinkPerson(link("did:wba:b", "eve")), Change::LinkPerson(other.clone())]).await;
-    made(&*store, [Change::LinkPerson(one.clone())]).await;
+    made(
+        &*store,
+        [
+            Change::from(AccessChange::LinkPerson(link("did:wba:b", "eve"))),
+            Change::from(AccessChange::LinkPerson(other.clone())),
+        ],
+    )
+    .await;
+    made(&*store, [Change::from(AccessChange::LinkPerson(one.clone()))]).await;
     assert_eq!(store.links().await.unwrap(), [other.clone(), one.clone()]);
-    made(&*store, [Change::UnlinkPerson(one.principal.clone())]).await;
-    assert_eq!(refusal(&*store, [Change::UnlinkPerson(one.principal)]).await, Conflict::Missing);
+    made(&*store, [Change::from(AccessChange::UnlinkPerson(one.principal.clone()))]).await;
+    assert_eq!(refusal(&*store, [Change::from(AccessChange::UnlinkPerson(one.principal))]).await, Conflict::Missing);
     assert_eq!(store.links().await.unwrap(), [other]);
 }
 
 pub async fn direct_messages_survive_reopening(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [create("s1"), owe("a", 5, 3), Change::CreateDirectMessage(letter("desk", "m1", 0))]).await;
+    made(&*store, [create("s1"), owe("a", 5, 3), Change::from(DirectMessageChange::Create(letter("desk", "m1", 0)))])
+        .await;
     made(&*store, [answer("desk", "m1", "did:wba:example.com:ada", "done")]).await;
     drop(store);
     let store = place.open().await;

@@ -4,7 +4,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::drafting::{Blueprint, DraftState, ProtocolDraft};
-use nuncio_engine::ports::store::{Change, Conflict, Store};
+use nuncio_engine::ports::store::{Change, Conflict, DraftChange, Store};
 use serde_json::json;
 
 use super::sample::{later, owner};
@@ -41,11 +41,11 @@ fn draft(name: &str) -> ProtocolDraft {
 }
 
 fn create(draft: &ProtocolDraft) -> Change {
-    Change::CreateDraft(Box::new(draft.clone()))
+    Change::from(DraftChange::Create(Box::new(draft.clone())))
 }
 
 fn moved(draft: &ProtocolDraft, from: &'static str) -> Change {
-    Change::MoveDraft { draft: Box::new(draft.clone()), from }
+    Change::from(DraftChange::Move { draft: Box::new(draft.clone()), from })
 }
 
 fn accepted(draft: &ProtocolDraft) -> ProtocolDraft {
@@ -113,7 +113,7 @@ pub async fn expired_drafts_are_deleted_unless_both_accepted(place: &dyn TestDat
     let until = |name: &str, millis: i64| ProtocolDraft { expires_at: later(millis), ..draft(name) };
     let kept = accepted(&until("kept", 1));
     made(&*store, [create(&until("old", 9)), create(&until("new", 10)), create(&kept)]).await;
-    made(&*store, [Change::ForgetDrafts(later(10))]).await;
+    made(&*store, [Change::from(DraftChange::Forget(later(10)))]).await;
     assert_eq!(one(&*store, "old").await, None);
     assert!(one(&*store, "new").await.is_some() && one(&*store, "kept").await.is_some());
     made(&*store, [create(&until("old", 99))]).await;

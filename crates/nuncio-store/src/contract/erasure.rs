@@ -8,9 +8,10 @@ use nuncio_core::ids::RelationId;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
 use nuncio_core::task::TaskState;
-use nuncio_engine::ports::peers::PersonLink;
+use nuncio_engine::ports::store::PersonLink;
 use nuncio_engine::ports::store::{
-    Change, ConsentChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry, RelayChange, Store,
+    AccessChange, ApprovalChange, CallChange, Change, ConsentChange, PersonErasure, RecordChange, RedactedAuditRecord,
+    RedactedLedgerEntry, RelayChange, SessionChange, StartedCall, Store, TaskChange,
 };
 
 use super::consent_sample::{
@@ -36,11 +37,16 @@ fn redaction() -> Redaction {
 }
 
 fn forget(links: Vec<RedactedAuditRecord>, ledger: Vec<RedactedLedgerEntry>) -> Change {
-    Change::ForgetPerson(Box::new(PersonErasure { redaction: redaction(), at: later(50), links, ledger }))
+    Change::from(RecordChange::ForgetPerson(Box::new(PersonErasure {
+        redaction: redaction(),
+        at: later(50),
+        links,
+        ledger,
+    })))
 }
 
 fn session_of(id: &str, owner: Principal) -> Change {
-    Change::CreateSession { session: Session { owner, ..sample::session(id) }, messages: Vec::new() }
+    Change::from(SessionChange::Create { session: Session { owner, ..sample::session(id) }, messages: Vec::new() })
 }
 
 async fn names(store: &dyn Store) -> Vec<String> {
@@ -51,13 +57,24 @@ pub async fn erasure_deletes_only_the_persons_rows(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_person("ada"), put_person("bob"), ConsentChange::CreateInvite(invite("code", "ada")).into()])
         .await;
-    made(&*store, [Change::CreateKey(sample::key("key_ada", NOW)), Change::CreateGrant(sample::grant("g1", NOW))])
-        .await;
-    made(&*store, [Change::LinkPerson(PersonLink { principal: did(), person: name("ada"), since: NOW })]).await;
-    let of = |id: &str, principal| Change::CreateGrant(Grant { principal, ..sample::grant(id, NOW) });
+    made(
+        &*store,
+        [
+            Change::from(AccessChange::CreateKey(sample::key("key_ada", NOW))),
+            Change::from(AccessChange::CreateGrant(sample::grant("g1", NOW))),
+        ],
+    )
+    .await;
+    made(
+        &*store,
+        [Change::from(AccessChange::LinkPerson(PersonLink { principal: did(), person: name("ada"), since: NOW }))],
+    )
+    .await;
+    let of =
+        |id: &str, principal| Change::from(AccessChange::CreateGrant(Grant { principal, ..sample::grant(id, NOW) }));
     made(&*store, [of("g2", did()), of("g3", stranger())]).await;
     made(&*store, [session_of("s1", owner()), session_of("s2", did()), session_of("s3", stranger())]).await;
-    made(&*store, [Change::CreateApproval(sample::approval("a1", NOW))]).await;
+    made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a1", NOW)))]).await;
 
     made(&*store, [forget(Vec::new(), Vec::new())]).await;
     assert_eq!(names(&*store).await, ["bob"]);
@@ -80,7 +97,11 @@ pub async fn erasure_deletes_only_the_persons_rows(place: &dyn TestDatabase) {
 pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
     let store = place.open().await;
     let record = AuditRecord { caller: did(), ..sample::record("c1") };
-    made(&*store, [Change::Audit(record), Change::Audit(sample::record("c2"))]).await;
+    made(
+        &*store,
+        [Change::from(RecordChange::AppendCall(record)), Change::from(RecordChange::AppendCall(sample::record("c2")))],
+    )
+    .await;
     let before = store.audit_links(0, 9).await.unwrap();
     let text = redaction().of_text(&before[0].record).unwrap();
     made(
@@ -94,7 +115,7 @@ pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
     assert_eq!(after[0], ChainLink { record: text, redaction: Some("5169".into()), ..before[0].clone() });
     assert_eq!(after[1], before[1]);
     assert!(!after[0].record.contains(DID));
-    made(&*store, [Change::Audit(sample::record("c3"))]).await;
+    made(&*store, [Change::from(RecordChange::AppendCall(sample::record("c3")))]).await;
     assert_eq!(store.audit_links(2, 9).await.unwrap()[0].previous, before[1].hash);
 }
 
@@ -162,13 +183,21 @@ pub async fn pseudonym_replaces_the_name_in_other_rows(place: &dyn TestDatabase)
     let taken = |id: &str, by: &str| {
         let mut task = tasks::task(id, None);
         (task.asked_by, task.state) = (stranger(), TaskState::Taken { by: by.to_owned(), at: NOW });
-        Change::CreateTask(Box::new(task))
+        Change::from(TaskChange::Create(Box::new(task)))
     };
     made(&*store, [taken("tsk_1", "ada"), taken("tsk_2", "bob")]).await;
     let by_did = Grant { principal: stranger(), given_by: did(), ..sample::grant("g1", NOW) };
-    made(&*store, [Change::CreateGrant(by_did)]).await;
+    made(&*store, [Change::from(AccessChange::CreateGrant(by_did))]).await;
     let running = AuditRecord { caller: did(), ..sample::record("c1") };
-    made(&*store, [Change::StartCall { key: "call_1".into(), record: running, place: None }]).await;
+    made(
+        &*store,
+        [Change::from(CallChange::Start(Box::new(StartedCall {
+            key: "call_1".into(),
+            record: running,
+            target: None,
+        })))],
+    )
+    .await;
 
     made(&*store, [forget(Vec::new(), Vec::new())]).await;
     let tasks = store.open_tasks(9).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::SkillVersion;
-use nuncio_core::audit::References;
+use nuncio_core::audit::AuditReferences;
 use nuncio_core::caller::{Caller, Credential};
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{
@@ -15,14 +15,14 @@ use nuncio_core::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, Tas
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Change, Conflict, Store};
+use nuncio_engine::ports::store::{Change, Conflict, ExecutionChange, Store, TaskChange};
 use serde_json::{Map, json};
 
 use super::sample::{NOW, later, owner, stranger};
 use super::{TestDatabase, assert_one_winner, made, race, refusal, tasks};
 
 /// Retention of sample executions, in milliseconds.
-pub(super) const KEPT: i64 = 1000;
+pub(super) const RETENTION_MS: i64 = 1000;
 
 pub(super) fn id(id: &str) -> ExecutionId {
     ExecutionId::parse(id).unwrap()
@@ -66,18 +66,18 @@ pub(super) fn held_by(owner: &str) -> ExecutionLease {
 }
 
 pub(super) fn create(name: &str) -> Change {
-    Change::CreateExecution {
+    Change::from(ExecutionChange::Create {
         execution: Box::new(execution(name)),
         lease: held_by("here"),
         idempotency: None,
         call: None,
-    }
+    })
 }
 
 fn create_for(name: &str, order: AcceptedInvocation, key: &str, body: Digest) -> Change {
     let execution = Box::new(Execution::accepted(id(name), order));
     let idempotency = Some((key.to_owned(), body));
-    Change::CreateExecution { execution, lease: held_by("here"), idempotency, call: None }
+    Change::from(ExecutionChange::Create { execution, lease: held_by("here"), idempotency, call: None })
 }
 
 fn create_with_key(name: &str, key: &str) -> Change {
@@ -85,7 +85,7 @@ fn create_with_key(name: &str, key: &str) -> Change {
 }
 
 fn claim(name: &str, attempt: u32, from: &str, to: &str) -> Change {
-    Change::ClaimExecution { id: id(name), attempt, from: from.to_owned(), lease: held_by(to) }
+    Change::from(ExecutionChange::Claim { id: id(name), attempt, from: from.to_owned(), lease: held_by(to) })
 }
 
 fn start(name: &str, owner: &str, attempt: u32) -> Change {
@@ -93,7 +93,7 @@ fn start(name: &str, owner: &str, attempt: u32) -> Change {
 }
 
 fn start_at(name: &str, owner: &str, attempt: u32, at: Timestamp) -> Change {
-    Change::StartExecution { id: id(name), owner: owner.to_owned(), attempt, at, call: None }
+    Change::from(ExecutionChange::Start { id: id(name), owner: owner.to_owned(), attempt, at, call: None })
 }
 
 pub(super) fn completed() -> ExecutionState {
@@ -105,8 +105,8 @@ pub(super) fn end(name: &str, owner: &str, attempt: u32) -> Change {
 }
 
 pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: ExecutionState, at: Timestamp) -> Change {
-    let kept_until = Timestamp::from_millis(at.as_millis() + KEPT);
-    Change::EndExecution { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until }
+    let kept_until = Timestamp::from_millis(at.as_millis() + RETENTION_MS);
+    Change::from(ExecutionChange::End { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until })
 }
 
 fn over(name: &str, at: Timestamp) -> [Change; 3] {
@@ -157,7 +157,12 @@ pub async fn every_end_state_round_trips(place: &dyn TestDatabase) {
         let lease = held_by("here");
         made(
             &*store,
-            [Change::CreateExecution { execution: Box::new(expected.clone()), lease, idempotency: None, call: None }],
+            [Change::from(ExecutionChange::Create {
+                execution: Box::new(expected.clone()),
+                lease,
+                idempotency: None,
+                call: None,
+            })],
         )
         .await;
         made(&*store, [end_at(name, "here", 0, state.clone(), later(3))]).await;
@@ -298,8 +303,12 @@ pub async fn lease_is_renewed_only_for_its_holder(place: &dyn TestDatabase) {
     made(&*store, [create("a"), create("b"), create("c"), claim("b", 0, "here", "there")]).await;
     made(&*store, [end("c", "here", 0)]).await;
     let longer = ExecutionLease { owner: "here".to_owned(), until: later(90_000) };
-    made(&*store, [Change::RenewLeases(longer.clone())]).await;
-    made(&*store, [Change::RenewLeases(ExecutionLease { owner: "nobody".to_owned(), until: later(1) })]).await;
+    made(&*store, [Change::from(ExecutionChange::RenewLeases(longer.clone()))]).await;
+    made(
+        &*store,
+        [Change::from(ExecutionChange::RenewLeases(ExecutionLease { owner: "nobody".to_owned(), until: later(1) }))],
+    )
+    .await;
     let leases: Vec<_> = store.unfinished_executions().await.unwrap().into_iter().map(|(_, lease)| lease).collect();
     assert_eq!(leases, [longer, held_by("there")]);
     assert_eq!(read(&*store, "a").await, execution("a"), "the execution itself is as it was");
@@ -317,22 +326,22 @@ pub async fn execution_times_never_decrease(place: &dyn TestDatabase) {
 
 pub async fn executions_are_deleted_after_their_retention(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let forget = |at| Change::ForgetExecutions { at, limit: 100 };
+    let forget = |at| Change::from(ExecutionChange::Forget { at, limit: 100 });
     made(&*store, [create_with_key("old", "old"), end_at("old", "here", 0, completed(), later(0))]).await;
     made(&*store, [create_with_key("new", "new"), end_at("new", "here", 0, completed(), later(1))]).await;
     made(&*store, [create_with_key("open", "open")]).await;
     for name in ["old", "new", "open"] {
-        made(&*store, [Change::CreateTask(Box::new(tasks::task(name, Some(name))))]).await;
+        made(&*store, [Change::from(TaskChange::Create(Box::new(tasks::task(name, Some(name)))))]).await;
     }
-    made(&*store, [Change::CreateTask(Box::new(tasks::task("alone", None)))]).await;
+    made(&*store, [Change::from(TaskChange::Create(Box::new(tasks::task("alone", None))))]).await;
 
-    assert!(!store.is_any_execution_to_forget(later(KEPT - 1)).await.unwrap());
-    made(&*store, [forget(later(KEPT - 1))]).await;
+    assert!(!store.is_any_execution_to_forget(later(RETENTION_MS - 1)).await.unwrap());
+    made(&*store, [forget(later(RETENTION_MS - 1))]).await;
     assert!(store.execution(&id("old")).await.unwrap().is_some(), "not before its time");
 
-    assert!(store.is_any_execution_to_forget(later(KEPT)).await.unwrap());
-    made(&*store, [forget(later(KEPT))]).await;
-    assert!(!store.is_any_execution_to_forget(later(KEPT)).await.unwrap());
+    assert!(store.is_any_execution_to_forget(later(RETENTION_MS)).await.unwrap());
+    made(&*store, [forget(later(RETENTION_MS))]).await;
+    assert!(!store.is_any_execution_to_forget(later(RETENTION_MS)).await.unwrap());
     assert_eq!(store.execution(&id("old")).await.unwrap(), None);
     assert_eq!(by_key(&*store, &owner(), "hotel/book", "old").await, None);
     assert_eq!(store.task(&TaskId::parse("old").unwrap()).await.unwrap(), None);
@@ -360,7 +369,7 @@ pub async fn deletion_respects_its_limit(place: &dyn TestDatabase) {
         }
         left
     };
-    let forget = |limit| [Change::ForgetExecutions { at: later(10_000), limit }];
+    let forget = |limit| [Change::from(ExecutionChange::Forget { at: later(10_000), limit })];
     made(&*store, forget(0)).await;
     assert_eq!(left().await, ["a", "b", "c", "d"]);
     made(&*store, forget(2)).await;
@@ -413,10 +422,10 @@ fn begun(name: &str, attempt: u32, by: &str) -> (Change, CallAuthorization) {
         by: vec![by.to_owned()],
         scope: Some(ScopeId::parse("booking:write").unwrap()),
         started: false,
-        references: References::default(),
+        references: AuditReferences::default(),
     };
     let (id, owner, call) = (id(name), "here".to_owned(), Some(authorization.clone()));
-    (Change::StartExecution { id, owner, attempt, at: later(5), call }, authorization)
+    (Change::from(ExecutionChange::Start { id, owner, attempt, at: later(5), call }), authorization)
 }
 
 async fn authorizations(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthorization)> {
@@ -440,14 +449,19 @@ pub async fn begun_calls_are_listed_with_their_authorization(place: &dyn TestDat
 }
 
 fn finish(name: &str, attempt: u32, started: bool) -> Change {
-    Change::FinishAttempt { id: id(name), owner: "here".to_owned(), attempt, started }
+    Change::from(ExecutionChange::FinishAttempt { id: id(name), owner: "here".to_owned(), attempt, started })
 }
 
 pub async fn only_the_lease_holder_finishes_its_attempt(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (first, ada) = begun("a", 1, "ada");
     made(&*store, [create("a"), first]).await;
-    let by_another = Change::FinishAttempt { id: id("a"), owner: "elsewhere".to_owned(), attempt: 1, started: false };
+    let by_another = Change::from(ExecutionChange::FinishAttempt {
+        id: id("a"),
+        owner: "elsewhere".to_owned(),
+        attempt: 1,
+        started: false,
+    });
     for other in [by_another, finish("a", 0, false), finish("a", 2, false), finish("missing", 1, false)] {
         assert_eq!(refusal(&*store, [other]).await, Conflict::LeaseLost);
     }
@@ -459,7 +473,9 @@ pub async fn only_the_lease_holder_finishes_its_attempt(place: &dyn TestDatabase
 
 pub async fn only_the_lease_holder_marks_program_start(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let mark = |owner: &str, attempt| Change::MarkStarted { id: id("a"), owner: owner.to_owned(), attempt };
+    let mark = |owner: &str, attempt| {
+        Change::from(ExecutionChange::MarkStarted { id: id("a"), owner: owner.to_owned(), attempt })
+    };
     let (first, ada) = begun("a", 1, "ada");
     made(&*store, [create("a"), mark("here", 0), first]).await;
     made(&*store, [mark("elsewhere", 1), mark("here", 2)]).await;
@@ -481,17 +497,17 @@ pub async fn unstarted_attempts_are_counted(place: &dyn TestDatabase) {
     }
 }
 
-pub async fn execution_may_be_created_as_begun(place: &dyn TestDatabase) {
+pub async fn execution_may_be_created_with_its_first_attempt_begun(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut running = execution("a");
     running.begin(later(3)).unwrap();
     let authorization = begun("a", 1, "ada").1;
-    let create = Change::CreateExecution {
+    let create = Change::from(ExecutionChange::Create {
         execution: Box::new(running.clone()),
         lease: held_by("here"),
         idempotency: None,
         call: Some(authorization.clone()),
-    };
+    });
     made(&*store, [create]).await;
     assert_eq!(store.begun_calls().await.unwrap(), [(running, held_by("here"), authorization)]);
     made(&*store, [end("a", "here", 1)]).await;

@@ -1,7 +1,7 @@
 //! Contract checks for followed domains.
 
 use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
-use nuncio_engine::ports::store::{Change, Conflict};
+use nuncio_engine::ports::store::{Change, Conflict, DirectoryChange};
 
 use super::sample::later;
 use super::{TestDatabase, made, refusal};
@@ -28,13 +28,17 @@ fn visited(text: &str) -> FollowedDomain {
 }
 
 fn update(followed: &FollowedDomain, offers: Option<&str>) -> Change {
-    Change::UpdateFollowed { followed: followed.clone(), offers: offers.map(str::to_owned) }
+    Change::from(DirectoryChange::UpdateFollowed { followed: followed.clone(), offers: offers.map(str::to_owned) })
 }
 
 pub async fn followed_domain_round_trips(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (followed("localhost:7400"), visited("example.com"));
-    made(&*store, [Change::Follow(new.clone()), Change::Follow(old.clone())]).await;
+    made(
+        &*store,
+        [Change::from(DirectoryChange::Follow(new.clone())), Change::from(DirectoryChange::Follow(old.clone()))],
+    )
+    .await;
     assert_eq!(store.followed_domain(&new.domain).await.unwrap(), Some((new, None)));
     made(&*store, [update(&old, Some("{\"客\": 1}"))]).await;
     assert_eq!(store.followed_domain(&old.domain).await.unwrap(), Some((old, Some("{\"客\": 1}".to_owned()))));
@@ -45,7 +49,7 @@ pub async fn followed_domains_are_listed_by_name(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.followed().await.unwrap(), []);
     for name in ["c.example", "a.example", "b.example"] {
-        made(&*store, [Change::Follow(followed(name))]).await;
+        made(&*store, [Change::from(DirectoryChange::Follow(followed(name)))]).await;
     }
     let listed = store.followed().await.unwrap();
     assert_eq!(listed, ["a.example", "b.example", "c.example"].map(followed));
@@ -54,8 +58,11 @@ pub async fn followed_domains_are_listed_by_name(place: &dyn TestDatabase) {
 /// Following twice is `Exists`, and changes nothing.
 pub async fn following_a_domain_twice_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [Change::Follow(followed("example.com"))]).await;
-    assert_eq!(refusal(&*store, [Change::Follow(visited("example.com"))]).await, Conflict::Exists);
+    made(&*store, [Change::from(DirectoryChange::Follow(followed("example.com")))]).await;
+    assert_eq!(
+        refusal(&*store, [Change::from(DirectoryChange::Follow(visited("example.com")))]).await,
+        Conflict::Exists
+    );
     assert_eq!(store.followed().await.unwrap(), [followed("example.com")]);
 }
 
@@ -63,7 +70,7 @@ pub async fn offers_are_kept_until_replaced(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (followed("example.com"), visited("example.com"));
     let offers = async || store.followed_domain(&new.domain).await.unwrap().unwrap().1;
-    made(&*store, [Change::Follow(new.clone()), update(&new, Some("one"))]).await;
+    made(&*store, [Change::from(DirectoryChange::Follow(new.clone())), update(&new, Some("one"))]).await;
     made(&*store, [update(&old, None)]).await;
     assert_eq!(store.followed().await.unwrap(), [old]);
     assert_eq!(offers().await.as_deref(), Some("one"));
@@ -74,20 +81,23 @@ pub async fn offers_are_kept_until_replaced(place: &dyn TestDatabase) {
 pub async fn updating_unknown_domain_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let gone = followed("example.com");
-    assert_eq!(refusal(&*store, [Change::Unfollow(gone.domain.clone())]).await, Conflict::Missing);
-    made(&*store, [Change::Follow(gone.clone()), update(&gone, Some("x"))]).await;
-    made(&*store, [Change::Unfollow(gone.domain.clone())]).await;
+    assert_eq!(
+        refusal(&*store, [Change::from(DirectoryChange::Unfollow(gone.domain.clone()))]).await,
+        Conflict::Missing
+    );
+    made(&*store, [Change::from(DirectoryChange::Follow(gone.clone())), update(&gone, Some("x"))]).await;
+    made(&*store, [Change::from(DirectoryChange::Unfollow(gone.domain.clone()))]).await;
     assert_eq!(refusal(&*store, [update(&gone, Some("late"))]).await, Conflict::Missing);
     assert_eq!(store.followed().await.unwrap(), []);
     // Followed again, it begins with nothing.
-    made(&*store, [Change::Follow(gone.clone())]).await;
+    made(&*store, [Change::from(DirectoryChange::Follow(gone.clone()))]).await;
     assert_eq!(store.followed_domain(&gone.domain).await.unwrap(), Some((gone, None)));
 }
 
 pub async fn followed_domains_survive_reopening(place: &dyn TestDatabase) {
     let old = visited("example.com");
     let store = place.open().await;
-    made(&*store, [Change::Follow(old.clone()), update(&old, Some("x"))]).await;
+    made(&*store, [Change::from(DirectoryChange::Follow(old.clone())), update(&old, Some("x"))]).await;
     drop(store);
     let store = place.open().await;
     assert_eq!(store.followed_domain(&old.domain).await.unwrap(), Some((old, Some("x".to_owned()))));

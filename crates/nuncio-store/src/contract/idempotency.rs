@@ -1,7 +1,7 @@
 //! Contract checks for idempotency records.
 
 use nuncio_core::digest::Digest;
-use nuncio_engine::ports::store::{Change, Conflict, IdempotencyRecord};
+use nuncio_engine::ports::store::{Change, Conflict, IdempotencyRecord, SessionChange};
 
 use super::sample::{self, session_id};
 use super::{TestDatabase, made, refusal};
@@ -14,7 +14,15 @@ pub async fn idempotency_record_round_trips(place: &dyn TestDatabase) {
         turn: Some(7),
         ..sample::idempotency_record("s", "k 2 \u{1f980}")
     };
-    made(&*store, [sample::create("s"), Change::Remember(plain.clone()), Change::Remember(of_turn.clone())]).await;
+    made(
+        &*store,
+        [
+            sample::create("s"),
+            Change::from(SessionChange::Remember(plain.clone())),
+            Change::from(SessionChange::Remember(of_turn.clone())),
+        ],
+    )
+    .await;
     for expected in [plain, of_turn] {
         let found = store.idempotency_record(&expected.owner, &expected.request, &expected.key).await.unwrap();
         assert_eq!(found, Some(expected));
@@ -25,9 +33,13 @@ pub async fn idempotency_record_round_trips(place: &dyn TestDatabase) {
 /// A second use of a key with the same request is `Exists`, and its whole commit fails.
 pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [sample::create("s"), Change::Remember(sample::idempotency_record("s", "k"))]).await;
+    made(&*store, [sample::create("s"), Change::from(SessionChange::Remember(sample::idempotency_record("s", "k")))])
+        .await;
     let again = IdempotencyRecord { body: Digest::ZERO, ..sample::idempotency_record("t", "k") };
-    assert_eq!(refusal(&*store, [sample::create("t"), Change::Remember(again)]).await, Conflict::Exists);
+    assert_eq!(
+        refusal(&*store, [sample::create("t"), Change::from(SessionChange::Remember(again))]).await,
+        Conflict::Exists
+    );
     assert_eq!(store.session(&session_id("t")).await.unwrap(), None);
     let found = store.idempotency_record(&sample::owner(), "sessions", "k").await.unwrap();
     assert_eq!(found, Some(sample::idempotency_record("s", "k")));
@@ -40,7 +52,7 @@ pub async fn keys_are_separate_per_owner_and_request(place: &dyn TestDatabase) {
     let elsewhere = IdempotencyRecord { request: "turns/s".into(), ..mine.clone() };
     let all = [mine, theirs, elsewhere];
     made(&*store, [sample::create("s")]).await;
-    made(&*store, all.clone().map(Change::Remember)).await;
+    made(&*store, all.clone().map(|record| Change::from(SessionChange::Remember(record)))).await;
     for expected in all {
         let found = store.idempotency_record(&expected.owner, &expected.request, &expected.key).await.unwrap();
         assert_eq!(found, Some(expected));
@@ -51,7 +63,7 @@ pub async fn keys_are_separate_per_owner_and_request(place: &dyn TestDatabase) {
 /// A record for an unknown session is `NoSession`.
 pub async fn record_without_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let change = Change::Remember(sample::idempotency_record("s", "k"));
+    let change = Change::from(SessionChange::Remember(sample::idempotency_record("s", "k")));
     assert_eq!(refusal(&*store, [change.clone()]).await, Conflict::NoSession);
     assert_eq!(store.idempotency_record(&sample::owner(), "sessions", "k").await.unwrap(), None);
     // The session may come in the same unit.
@@ -60,8 +72,10 @@ pub async fn record_without_session_is_refused(place: &dyn TestDatabase) {
 
 pub async fn record_is_deleted_with_its_session(place: &dyn TestDatabase) {
     let store = place.open().await;
-    made(&*store, [sample::create("s"), Change::Remember(sample::idempotency_record("s", "k"))]).await;
-    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+    made(&*store, [sample::create("s"), Change::from(SessionChange::Remember(sample::idempotency_record("s", "k")))])
+        .await;
+    made(&*store, [Change::from(SessionChange::Delete(session_id("s")))]).await;
     assert_eq!(store.idempotency_record(&sample::owner(), "sessions", "k").await.unwrap(), None);
-    made(&*store, [sample::create("t"), Change::Remember(sample::idempotency_record("t", "k"))]).await;
+    made(&*store, [sample::create("t"), Change::from(SessionChange::Remember(sample::idempotency_record("t", "k")))])
+        .await;
 }

@@ -1,12 +1,12 @@
 //! Contract checks for notifications to people and agents.
 
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
-use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
+use nuncio_engine::ports::store::{AccessChange, Change, Conflict, ConsentChange, RecordChange, Store};
 
 use super::audit::verified;
-use super::consent_sample::{agent_id, happening, recipient, tell};
+use super::consent_sample::{agent_id, notification, recipient, tell};
 use super::sample::{self, later};
 use super::{TestDatabase, made, race, refusal};
 
@@ -32,7 +32,7 @@ pub async fn mail_is_numbered_per_recipient(place: &dyn TestDatabase) {
     assert_eq!(numbers(&*store, &agent, 0, 9).await, [1]);
     assert_eq!(numbers(&*store, &recipient("eve"), 0, 9).await, [0; 0]);
     let second = store.mail(&ada, 1, 1).await.unwrap().remove(0);
-    assert_eq!((second.at, second.happening), (later(2), happening(2)));
+    assert_eq!((second.at, second.notification), (later(2), notification(2)));
     assert_eq!((store.mail_head(&ada).await.unwrap(), store.mail_head(&agent).await.unwrap()), (3, 1));
 }
 
@@ -40,9 +40,12 @@ pub async fn concurrent_mail_is_numbered_without_gaps(place: &dyn TestDatabase) 
     let store = place.open().await;
     let ada = recipient("ada");
     let missing = nuncio_core::ids::GrantId::parse("nope").unwrap();
-    assert_eq!(refusal(&*store, [tell(&ada, 0, 0), Change::UseGrant(missing.clone())]).await, Conflict::GrantUsed);
+    assert_eq!(
+        refusal(&*store, [tell(&ada, 0, 0), Change::from(AccessChange::UseGrant(missing.clone()))]).await,
+        Conflict::GrantUsed
+    );
     let units = (0..60).map(|n| match n % 3 {
-        0 => vec![tell(&ada, n, 0), Change::UseGrant(missing.clone())],
+        0 => vec![tell(&ada, n, 0), Change::from(AccessChange::UseGrant(missing.clone()))],
         _ => vec![tell(&ada, n, 0)],
     });
     race(&store, units).await;
@@ -84,8 +87,8 @@ pub async fn events_are_appended_to_the_audit_chain(place: &dyn TestDatabase) {
         manifest_version: Some(3),
         ..AuditEventRecord::new(AuditEvent::ManifestPublished, Principal::Operator, later(1))
     };
-    let call = || Change::Audit(sample::record("c1"));
-    made(&*store, [call(), ConsentChange::Record(record.clone()).into(), call()]).await;
+    let call = || Change::from(RecordChange::AppendCall(sample::record("c1")));
+    made(&*store, [call(), RecordChange::AppendEvent(record.clone()).into(), call()]).await;
     let links = verified(&*store).await;
     assert_eq!(links.len(), 3);
     assert_eq!(serde_json::from_str::<AuditEventRecord>(&links[1].record).unwrap(), record);

@@ -1,5 +1,5 @@
 use nuncio_core::message::Message;
-use nuncio_engine::ports::store::{Change, Conflict, Store, StoredMessage};
+use nuncio_engine::ports::store::{Change, Conflict, SessionChange, Store, StoredMessage};
 use serde_json::json;
 
 use super::sample::{self, session_id};
@@ -55,7 +55,7 @@ pub async fn message_without_session_is_refused(place: &dyn TestDatabase) {
 pub async fn messages_are_read_from_a_number_on(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = nuncio_core::session::Session { next_message: 1, ..sample::session("s") };
-    made(&*store, [Change::CreateSession { session, messages: vec![Message::user("before")] }]).await;
+    made(&*store, [Change::from(SessionChange::Create { session, messages: vec![Message::user("before")] })]).await;
     for (turn, number, text) in [(1, 1, "a"), (2, 3, "c"), (1, 2, "b")] {
         made(&*store, [sample::append("s", turn, number, text)]).await;
     }
@@ -79,11 +79,13 @@ pub async fn unknown_message_fields_are_preserved(place: &dyn TestDatabase) {
     ]);
     let messages: Vec<Message> = serde_json::from_value(wire).unwrap();
     made(&*store, [sample::create("s")]).await;
-    let append = |(number, message): (u64, &Message)| Change::AppendMessage {
-        session: session_id("s"),
-        turn: 1,
-        number,
-        message: message.clone(),
+    let append = |(number, message): (u64, &Message)| {
+        Change::from(SessionChange::AppendMessage {
+            session: session_id("s"),
+            turn: 1,
+            number,
+            message: message.clone(),
+        })
     };
     made(&*store, (0..).zip(&messages).map(append).collect::<Vec<_>>()).await;
     let stored = store.messages(&session_id("s"), 0).await.unwrap();

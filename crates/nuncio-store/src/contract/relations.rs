@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::RelationId;
 use nuncio_core::relation::{Relation, RelationState};
-use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
+use nuncio_engine::ports::store::{AccessChange, Change, Conflict, ConsentChange, Store};
 
 use super::consent_sample::{
     account, agent_id, create_account, create_relation, entry, name, publish, put_person, relation,
@@ -128,8 +128,8 @@ pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     made(&*store, [create_relation(&first, 1)]).await;
     let once = first.grants[0].id.clone();
     let lasting = first.grants[1].id.clone();
-    assert_eq!(refusal(&*store, [Change::UseGrant(lasting)]).await, Conflict::GrantUsed);
-    let units = (0..16).map(|_| vec![Change::UseGrant(once.clone())]);
+    assert_eq!(refusal(&*store, [Change::from(AccessChange::UseGrant(lasting))]).await, Conflict::GrantUsed);
+    let units = (0..16).map(|_| vec![Change::from(AccessChange::UseGrant(once.clone()))]);
     assert_one_winner(&race(&store, units).await, Conflict::GrantUsed);
     let used = Relation { grants: first.grants[1..].to_vec(), revision: 1, ..first };
     assert_eq!(store.relation(&used.id).await.unwrap(), Some(used));

@@ -5,8 +5,8 @@ use nuncio_core::conversation::{
     ContentType, Conversation, ConversationMessage, ConversationType, MessageRef, NewMessage,
 };
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Recipient, WebhookState};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::notification::{Recipient, WebhookState};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_engine::ports::store::relay::{DeliveryLog, Webhook};
 use nuncio_engine::ports::store::{Change, RelayChange};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nuncio_core::conversation::{ContentType, Conversation, MsgSubtype, NewMessage, ToolCallClaim};
-use nuncio_core::happening::{Notification, Recipient};
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_engine::ports::store::relay::MemberView;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 
@@ -161,7 +161,7 @@ pub async fn relayed_message_round_trips(place: &dyn TestDatabase) {
     let expected = [posted("cnv_1", 1, &call, 5), posted("cnv_1", 2, &answer, 6), posted("cnv_1", 3, &words, 7)];
     assert_eq!(store.relayed_after(&conversation_id("cnv_1"), 0, 9).await.unwrap(), expected);
     for expected in &expected {
-        assert_eq!(store.relayed(&expected.place()).await.unwrap().as_ref(), Some(expected));
+        assert_eq!(store.relayed(&expected.reference()).await.unwrap().as_ref(), Some(expected));
         let post = &expected.post;
         let found = store.relayed_by_client_id(&expected.conversation, &post.sender, &post.client_id).await.unwrap();
         assert_eq!(found.as_ref(), Some(expected));
@@ -251,7 +251,7 @@ pub async fn message_notifies_members_and_advances_senders_position(place: &dyn 
         let mail = store.mail(told, 0, 9).await.unwrap();
         assert_eq!(mail.len(), 1, "{told}");
         assert_eq!(mail[0].at, later(7));
-        assert_eq!(mail[0].happening, Notification::Message { conversation: conversation_id("cnv_1"), seq: 2 });
+        assert_eq!(mail[0].notification, Notification::Message { conversation: conversation_id("cnv_1"), seq: 2 });
     }
     assert_eq!(store.mail_head(&ada).await.unwrap(), 0);
     assert_eq!(places(&*store, "cnv_1", &ada).await, (2, 2));

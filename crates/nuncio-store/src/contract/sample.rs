@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::approval::{Approval, ApprovalQuestion, ApprovalState, Approver};
-use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferences};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{
@@ -14,11 +14,11 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{AwaitedAnswer, ClientTool, OptionValue, PendingCall, Session, SessionSettings, ToolRef};
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{Stop, StopReason, StreamMode, Usage, turn_id};
-use nuncio_engine::ports::store::{ApiKey, Change, IdempotencyRecord, KeyKind, KeyRole};
+use nuncio_core::turn::{StopReason, StreamMode, TurnOutcome, Usage, turn_id};
+use nuncio_engine::ports::store::{ApiKey, Change, IdempotencyRecord, KeyKind, KeyRole, SessionChange};
 use serde_json::{Map, json};
 
-/// Default time.
+/// Time of all sample records that need no particular one.
 pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 #[must_use]
@@ -59,7 +59,7 @@ pub fn session(id: &str) -> Session {
 
 #[must_use]
 pub fn create(id: &str) -> Change {
-    Change::CreateSession { session: session(id), messages: Vec::new() }
+    Change::from(SessionChange::Create { session: session(id), messages: Vec::new() })
 }
 
 #[must_use]
@@ -94,30 +94,30 @@ pub fn pending(call: &str) -> PendingCall {
 
 #[must_use]
 pub fn begin(session: &str, number: u64) -> Change {
-    Change::BeginTurn {
+    Change::from(SessionChange::BeginTurn {
         session: session_id(session),
         number,
         mode: StreamMode::Delta,
         protocol: Protocol::Anp,
         at: NOW,
         settings: None,
-    }
+    })
 }
 
 #[must_use]
 pub fn end(session: &str, number: u64) -> Change {
-    Change::EndTurn {
+    Change::from(SessionChange::EndTurn {
         session: session_id(session),
         number,
         at: later(9),
         stop: stop(session, number),
         events: vec![0, 159, 146, 150, u8::MAX],
-    }
+    })
 }
 
 #[must_use]
-pub fn stop(session: &str, number: u64) -> Stop {
-    Stop {
+pub fn stop(session: &str, number: u64) -> TurnOutcome {
+    TurnOutcome {
         stop_reason: StopReason::EndTurn,
         turn_id: turn_id(&session_id(session), number),
         cancelled: true,
@@ -128,7 +128,12 @@ pub fn stop(session: &str, number: u64) -> Stop {
 
 #[must_use]
 pub fn append(session: &str, turn: u64, number: u64, text: &str) -> Change {
-    Change::AppendMessage { session: session_id(session), turn, number, message: Message::user(text) }
+    Change::from(SessionChange::AppendMessage {
+        session: session_id(session),
+        turn,
+        number,
+        message: Message::user(text),
+    })
 }
 
 #[must_use]
@@ -148,7 +153,7 @@ pub fn record(call: &str) -> AuditRecord {
     AuditRecord {
         caller: owner(),
         protocol: Protocol::Aap,
-        references: References::default(),
+        references: AuditReferences::default(),
         agent: AgentName::parse("hotel").unwrap(),
         tool: ToolName::parse("book").unwrap(),
         scope: Some(ScopeId::parse("booking:write").unwrap()),

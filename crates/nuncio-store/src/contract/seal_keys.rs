@@ -1,7 +1,7 @@
 //! Contract checks for key bundles and backups.
 
 use nuncio_core::bundle::{AgreementKey, BundleId, Endorsement, KeyBundle, OneTimeKey};
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_core::signature::Signature;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 

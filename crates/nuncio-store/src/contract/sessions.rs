@@ -5,7 +5,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::session::{HistorySummary, Session};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StreamMode;
-use nuncio_engine::ports::store::{Change, Conflict, SessionCursor, Store};
+use nuncio_engine::ports::store::{Change, Conflict, SessionChange, SessionCursor, Store};
 
 use super::sample::{self, later, session_id};
 use super::{TestDatabase, made, refusal};
@@ -19,7 +19,7 @@ pub async fn session_round_trips(place: &dyn TestDatabase) {
         ..sample::session("s")
     };
     let messages = vec![Message::user("hello"), Message::assistant(vec![Block::text("hi")])];
-    made(&*store, [Change::CreateSession { session: session.clone(), messages: messages.clone() }]).await;
+    made(&*store, [Change::from(SessionChange::Create { session: session.clone(), messages: messages.clone() })]).await;
 
     assert_eq!(store.session(&session.id).await.unwrap(), Some(session.clone()));
     let stored = store.messages(&session.id, 0).await.unwrap();
@@ -42,7 +42,7 @@ pub async fn duplicate_session_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     let theirs = Session { owner: sample::stranger(), next_message: 1, ..sample::session("s") };
-    let again = Change::CreateSession { session: theirs, messages: vec![Message::user("mine now")] };
+    let again = Change::from(SessionChange::Create { session: theirs, messages: vec![Message::user("mine now")] });
     assert_eq!(refusal(&*store, [again]).await, Conflict::Exists);
     assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(sample::session("s")));
     assert_eq!(store.messages(&session_id("s"), 0).await.unwrap(), []);
@@ -69,7 +69,7 @@ pub async fn session_pages_have_no_gaps_or_repetitions(place: &dyn TestDatabase)
     create_at(&*store, &[("newer", 99)]).await;
     assert_eq!(store.sessions(&sample::owner(), Some(&after), 100).await.unwrap(), all[5..]);
 
-    made(&*store, [Change::DeleteSession(after.id.clone())]).await;
+    made(&*store, [Change::from(SessionChange::Delete(after.id.clone()))]).await;
     assert_eq!(
         store.sessions(&sample::owner(), Some(&after), 100).await.unwrap(),
         all[5..],
@@ -101,7 +101,7 @@ pub async fn sessions_of_other_owners_are_not_listed(place: &dyn TestDatabase) {
     ];
     for (n, owner) in owners.iter().enumerate() {
         let session = Session { owner: owner.clone(), ..sample::session(&format!("s{n}")) };
-        made(&*store, [Change::CreateSession { session, messages: Vec::new() }]).await;
+        made(&*store, [Change::from(SessionChange::Create { session, messages: Vec::new() })]).await;
     }
     for (n, owner) in owners.iter().enumerate() {
         let theirs = store.sessions(owner, None, 100).await.unwrap();
@@ -114,13 +114,13 @@ pub async fn sessions_of_other_owners_are_not_listed(place: &dyn TestDatabase) {
 pub async fn deleting_a_session_deletes_its_dependents(place: &dyn TestDatabase) {
     let store = place.open().await;
     for id in ["gone", "kept"] {
-        let request = Change::Remember(sample::idempotency_record(id, id));
+        let request = Change::from(SessionChange::Remember(sample::idempotency_record(id, id)));
         let ended = [sample::create(id), sample::begin(id, 1), sample::append(id, 1, 0, "hello"), sample::end(id, 1)];
         made(&*store, ended).await;
         made(&*store, [sample::begin(id, 2), request]).await;
     }
     let (gone, kept) = (session_id("gone"), session_id("kept"));
-    made(&*store, [Change::DeleteSession(gone.clone())]).await;
+    made(&*store, [Change::from(SessionChange::Delete(gone.clone()))]).await;
 
     assert_eq!(store.session(&gone).await.unwrap(), None);
     assert_eq!(store.messages(&gone, 0).await.unwrap(), []);
@@ -146,7 +146,7 @@ pub async fn deleting_a_session_deletes_its_dependents(place: &dyn TestDatabase)
 /// Deleting what is not there, or twice, is `NoSession`.
 pub async fn deleting_unknown_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let delete = || [Change::DeleteSession(session_id("s"))];
+    let delete = || [Change::from(SessionChange::Delete(session_id("s")))];
     assert_eq!(refusal(&*store, delete()).await, Conflict::NoSession);
     made(&*store, [sample::create("s")]).await;
     made(&*store, delete()).await;
@@ -157,7 +157,8 @@ pub async fn pending_calls_are_replaced(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for pending in [vec![sample::pending("c1"), sample::pending("c2")], vec![sample::pending("c3")], Vec::new()] {
-        made(&*store, [Change::SetPending { session: session_id("s"), pending: pending.clone() }]).await;
+        made(&*store, [Change::from(SessionChange::SetPending { session: session_id("s"), pending: pending.clone() })])
+            .await;
         let expected = Session { pending, ..sample::session("s") };
         assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
     }
@@ -169,26 +170,28 @@ pub async fn second_summary_replaces_the_first(place: &dyn TestDatabase) {
     made(&*store, [sample::create("s")]).await;
     for until in [3, 8] {
         let summary = HistorySummary { until, text: format!("until {until}") };
-        made(&*store, [Change::SetSummary { session: session_id("s"), summary: summary.clone() }]).await;
+        made(&*store, [Change::from(SessionChange::SetSummary { session: session_id("s"), summary: summary.clone() })])
+            .await;
         let expected = Session { summary: Some(summary), ..sample::session("s") };
         assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
     }
     let summary = HistorySummary { until: 1, text: String::new() };
-    let nowhere = Change::SetSummary { session: session_id("nowhere"), summary };
+    let nowhere = Change::from(SessionChange::SetSummary { session: session_id("nowhere"), summary });
     assert_eq!(refusal(&*store, [nowhere]).await, Conflict::NoSession);
 }
 
 /// Without a session it is `NoSession`.
 pub async fn pending_calls_need_a_session(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let change = Change::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] };
+    let change =
+        Change::from(SessionChange::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] });
     assert_eq!(refusal(&*store, [change]).await, Conflict::NoSession);
 }
 
 async fn create_at(store: &dyn Store, sessions: &[(&str, i64)]) {
     for (id, millis) in sessions {
         let session = Session { created_at: Timestamp::from_millis(*millis), ..sample::session(id) };
-        made(store, [Change::CreateSession { session, messages: Vec::new() }]).await;
+        made(store, [Change::from(SessionChange::Create { session, messages: Vec::new() })]).await;
     }
 }
 
@@ -218,24 +221,26 @@ pub async fn idle_sessions_are_listed_and_pruned(place: &dyn TestDatabase) {
     let store = place.open().await;
     let created = |id: &str, at| Session { created_at: later(at), ..sample::session(id) };
     for (id, at) in [("b", 2), ("a", 1), ("new", 100), ("busy", 3), ("used", 4)] {
-        made(&*store, [Change::CreateSession { session: created(id, at), messages: Vec::new() }]).await;
+        made(&*store, [Change::from(SessionChange::Create { session: created(id, at), messages: Vec::new() })]).await;
     }
-    let begin = |session: &str, at| Change::BeginTurn {
-        session: session_id(session),
-        number: 1,
-        mode: StreamMode::Delta,
-        protocol: Protocol::Aap,
-        at: later(at),
-        settings: None,
+    let begin = |session: &str, at| {
+        Change::from(SessionChange::BeginTurn {
+            session: session_id(session),
+            number: 1,
+            mode: StreamMode::Delta,
+            protocol: Protocol::Aap,
+            at: later(at),
+            settings: None,
+        })
     };
     // One had a turn lately, and one has a turn that runs since long.
-    let end = Change::EndTurn {
+    let end = Change::from(SessionChange::EndTurn {
         session: session_id("used"),
         number: 1,
         at: later(95),
         stop: sample::stop("used", 1),
         events: Vec::new(),
-    };
+    });
     made(&*store, [begin("used", 90), end, begin("busy", 5)]).await;
     let idle = async |limit| {
         let ids = store.idle_sessions(later(50), limit).await.unwrap();
@@ -246,7 +251,7 @@ pub async fn idle_sessions_are_listed_and_pruned(place: &dyn TestDatabase) {
     // A turn begins meanwhile.
     made(&*store, [begin("b", 60)]).await;
     let ids = ["a", "b", "new", "busy", "absent"].map(session_id).to_vec();
-    made(&*store, [Change::PruneSessions { ids, before: later(50) }]).await;
+    made(&*store, [Change::from(SessionChange::Prune { ids, before: later(50) })]).await;
     for (id, stays) in [("a", false), ("b", true), ("new", true), ("busy", true), ("used", true)] {
         assert_eq!(store.session(&session_id(id)).await.unwrap().is_some(), stays, "{id}");
     }

@@ -4,10 +4,10 @@ use nuncio_core::conversation::NewMessage;
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
-use nuncio_engine::ports::store::{Change, RelayChange, Store};
+use nuncio_engine::ports::store::{Change, ExecutionChange, RelayChange, SessionChange, Store};
 
 use super::consent_sample::{self, account, create_account, publish, put_person, recipient};
-use super::executions::{self, KEPT};
+use super::executions::{self, RETENTION_MS};
 use super::relay_sample::{begin, group, post, send};
 use super::sample::{self, later, owner, session_id, stranger};
 use super::{TestDatabase, made};
@@ -18,7 +18,7 @@ async fn stored(store: &dyn Store, owner: &Principal) -> u64 {
 
 fn say(session: &str, number: u64, bytes: usize) -> Change {
     let message = Message::user("x".repeat(bytes));
-    Change::AppendMessage { session: session_id(session), turn: 1, number, message }
+    Change::from(SessionChange::AppendMessage { session: session_id(session), turn: 1, number, message })
 }
 
 pub async fn session_bytes_count_until_deletion(place: &dyn TestDatabase) {
@@ -37,9 +37,9 @@ pub async fn session_bytes_count_until_deletion(place: &dyn TestDatabase) {
     drop(store);
     let store = place.open().await;
     assert!(stored(&*store, &owner()).await > said, "it is known after a restart");
-    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+    made(&*store, [Change::from(SessionChange::Delete(session_id("s")))]).await;
     assert_eq!(stored(&*store, &owner()).await, empty / 2);
-    made(&*store, [Change::DeleteSession(session_id("t"))]).await;
+    made(&*store, [Change::from(SessionChange::Delete(session_id("t")))]).await;
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
@@ -50,7 +50,7 @@ pub async fn execution_bytes_count_until_deletion(place: &dyn TestDatabase) {
     assert!(accepted > 0);
     made(&*store, [executions::end("a", "here", 0)]).await;
     assert!(stored(&*store, &owner()).await > accepted);
-    made(&*store, [Change::ForgetExecutions { at: later(9 + KEPT), limit: 10 }]).await;
+    made(&*store, [Change::from(ExecutionChange::Forget { at: later(9 + RETENTION_MS), limit: 10 })]).await;
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
@@ -58,10 +58,10 @@ pub async fn execution_bytes_count_until_deletion(place: &dyn TestDatabase) {
 pub async fn local_caller_is_not_counted(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = Session { owner: Principal::Local, ..sample::session("s") };
-    made(&*store, [Change::CreateSession { session, messages: vec![Message::user("hello")] }]).await;
+    made(&*store, [Change::from(SessionChange::Create { session, messages: vec![Message::user("hello")] })]).await;
     made(&*store, [sample::begin("s", 1), sample::end("s", 1)]).await;
     assert_eq!(stored(&*store, &Principal::Local).await, 0);
-    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+    made(&*store, [Change::from(SessionChange::Delete(session_id("s")))]).await;
 }
 
 pub async fn failed_commit_adds_no_bytes(place: &dyn TestDatabase) {

@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::{AgentName, CallId, TaskId, ToolName};
 use nuncio_core::task::{Task, TaskState};
-use nuncio_engine::ports::store::{Change, Conflict};
+use nuncio_engine::ports::store::{Change, Conflict, TaskChange};
 use serde_json::{Map, json};
 
 use super::sample::{later, owner};
@@ -33,11 +33,11 @@ pub(super) fn task(name: &str, execution: Option<&str>) -> Task {
 }
 
 fn create(task: &Task) -> Change {
-    Change::CreateTask(Box::new(task.clone()))
+    Change::from(TaskChange::Create(Box::new(task.clone())))
 }
 
 fn moved(from: &Task, to: &Task) -> Change {
-    Change::MoveTask { from: Box::new(from.clone()), to: Box::new(to.clone()) }
+    Change::from(TaskChange::Move { from: Box::new(from.clone()), to: Box::new(to.clone()) })
 }
 
 pub async fn task_round_trips(place: &dyn TestDatabase) {

@@ -1,7 +1,7 @@
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{Session, SessionSettings};
 use nuncio_core::turn::{StreamMode, Turn, TurnState};
-use nuncio_engine::ports::store::{Change, Conflict};
+use nuncio_engine::ports::store::{Change, Conflict, SessionChange};
 
 use super::sample::{self, NOW, later, session_id};
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
@@ -34,13 +34,15 @@ pub async fn turn_begins_and_ends(place: &dyn TestDatabase) {
 pub async fn turn_stores_changed_settings(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
-    let begin = |number, settings| Change::BeginTurn {
-        session: session_id("s"),
-        number,
-        mode: StreamMode::None,
-        protocol: Protocol::Aap,
-        at: NOW,
-        settings: Some(settings),
+    let begin = |number, settings| {
+        Change::from(SessionChange::BeginTurn {
+            session: session_id("s"),
+            number,
+            mode: StreamMode::None,
+            protocol: Protocol::Aap,
+            at: NOW,
+            settings: Some(settings),
+        })
     };
     made(&*store, [begin(1, sample::settings())]).await;
     let expected = Session { settings: sample::settings(), turns: 1, running: true, ..sample::session("s") };
@@ -85,13 +87,13 @@ pub async fn turn_ends_only_once(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, [sample::end("s", 1)]).await, Conflict::TurnOver);
     made(&*store, [sample::begin("s", 1), sample::end("s", 1), sample::begin("s", 2)]).await;
     let first = store.turn(&session_id("s"), 1).await.unwrap();
-    let again = Change::EndTurn {
+    let again = Change::from(SessionChange::EndTurn {
         session: session_id("s"),
         number: 1,
         at: later(100),
         stop: sample::stop("s", 1),
         events: Vec::new(),
-    };
+    });
     assert_eq!(refusal(&*store, [again]).await, Conflict::TurnOver);
     assert_eq!(refusal(&*store, [sample::end("s", 3)]).await, Conflict::TurnOver);
     assert_eq!(store.turn(&session_id("s"), 1).await.unwrap(), first);
@@ -105,13 +107,13 @@ pub async fn running_turns_are_listed(place: &dyn TestDatabase) {
     for id in ["a", "b", "c"] {
         made(&*store, [sample::create(id), sample::begin(id, 1)]).await;
     }
-    let end = Change::EndTurn {
+    let end = Change::from(SessionChange::EndTurn {
         session: session_id("b"),
         number: 1,
         at: NOW,
         stop: sample::stop("b", 1),
         events: Vec::new(),
-    };
+    });
     made(&*store, [end]).await;
     assert_eq!(store.turn_events(&session_id("b"), 1).await.unwrap(), Some(Vec::new()));
     let mut found = store.running_turns().await.unwrap();

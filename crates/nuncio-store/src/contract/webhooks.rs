@@ -1,10 +1,10 @@
 //! Contract checks for webhooks and deliveries.
 
-use nuncio_core::happening::{Notification, Recipient, WebhookState};
+use nuncio_core::notification::{Notification, Recipient, WebhookState};
 use nuncio_engine::ports::store::relay::{Delivery, Webhook};
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, RelayChange, Store};
 
-use super::consent_sample::{agent_id, happening, recipient, tell};
+use super::consent_sample::{agent_id, notification, recipient, tell};
 use super::relay_sample::{agent, begin, conversation_id, device_id, logged, of_two, post, put_webhook, send, webhook};
 use super::sample::later;
 use super::{TestDatabase, made, refusal};
@@ -41,8 +41,8 @@ fn forget_mail(before: i64, limit: usize) -> Change {
 
 /// Notifies a recipient of a message.
 fn tell_of(recipient: &Recipient, conversation: &str, at: i64) -> Change {
-    let happening = Notification::Message { conversation: conversation_id(conversation), seq: 1 };
-    ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), happening }.into()
+    let notification = Notification::Message { conversation: conversation_id(conversation), seq: 1 };
+    ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), notification }.into()
 }
 
 /// Agents and numbers of due deliveries.
@@ -91,7 +91,7 @@ pub async fn mail_to_webhook_agent_creates_delivery(place: &dyn TestDatabase) {
     assert_eq!(due(&*store, 2).await, []);
     let found = store.deliveries(later(3), &[], 9).await.unwrap();
     let told = store.mail(&hotel, 1, 1).await.unwrap().remove(0);
-    assert_eq!((told.seq, told.at, &told.happening), (2, later(3), &happening(4)));
+    assert_eq!((told.seq, told.at, &told.notification), (2, later(3), &notification(4)));
     let expected = Delivery { agent: agent_id("agt_1"), mailed: told, attempts: 0, due: later(3) };
     assert_eq!(first(&*store, "agt_1").await.as_ref(), Some(&expected));
     assert_eq!(found, [expected]);
@@ -172,11 +172,11 @@ pub async fn each_conversation_is_its_own_lane(place: &dyn TestDatabase) {
         Notification::Claimed { conversation: conversation.clone(), seq: 1, device: device_id("dev_1") },
         Notification::Read { conversation, reader: recipient("ada"), seq: 1 },
         Notification::KeysChanged { owner: recipient("ada") },
-        happening(1),
+        notification(1),
         Notification::WebhookMoved { agent: agent_id("agt_1"), state: Reachable },
     ];
-    let told =
-        about.map(|happening| ConsentChange::PutMail { recipient: hotel.clone(), at: later(1), happening }.into());
+    let told = about
+        .map(|notification| ConsentChange::PutMail { recipient: hotel.clone(), at: later(1), notification }.into());
     made(&*store, told).await;
     for (first, then) in [(1, [2, 5]), (2, [3, 5]), (5, [3, 6]), (3, [4, 6]), (6, [4, 7])] {
         made(&*store, [end("agt_1", first, 2)]).await;

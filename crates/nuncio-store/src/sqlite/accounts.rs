@@ -8,7 +8,7 @@ use nuncio_judge::lineage::Lineage;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, changed_or, clamped, execute, execute_or, first, run, to_integer, to_json, to_limit};
 
 const COLUMNS: &str = "content, manifest_version, manifest_hash, revision";
 
@@ -52,10 +52,7 @@ pub(super) fn update(connection: &Connection, account: &Account, words: &str) ->
             to_json(account)?
         ],
     )?;
-    if changed > 0 {
-        return Ok(());
-    }
-    Err(one(connection, &account.id)?.map_or(Conflict::Missing, |_| Conflict::Moved).into())
+    changed_or(Conflict::Moved, connection, changed, "accounts", account.id.as_str())
 }
 
 pub(super) fn publish(
@@ -80,13 +77,12 @@ pub(super) fn publish(
             version.manifest
         ],
     )?;
-    execute(
+    run(
         connection,
         "INSERT INTO lineages (agent, content) VALUES (?1, ?2)
          ON CONFLICT (agent) DO UPDATE SET content = excluded.content",
         params![version.agent.as_str(), to_json(lineage)?],
-    )?;
-    Ok(())
+    )
 }
 
 /// Increments the account's revision, so that concurrent changes conflict. `Moved` unless the manifest is at the
@@ -98,10 +94,7 @@ pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u6
         "UPDATE accounts SET revision = revision + 1 WHERE id = ?1 AND (?2 IS NULL OR manifest_version = ?2)",
         params![agent.as_str(), version],
     )?;
-    if touched > 0 {
-        return Ok(());
-    }
-    Err(one(connection, agent)?.map_or(Conflict::Missing, |_| Conflict::Moved).into())
+    changed_or(Conflict::Moved, connection, touched, "accounts", agent.as_str())
 }
 
 pub(super) fn one(connection: &Connection, id: &AgentId) -> Result<Option<Account>, SqlProblem> {
@@ -156,7 +149,7 @@ pub(super) fn manifests(
     before: u64,
     limit: usize,
 ) -> Result<Vec<ManifestVersion>, SqlProblem> {
-    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    let before = clamped(before);
     let sql =
         "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3";
     all(connection, sql, params![agent.as_str(), before, to_limit(limit)], read_version)

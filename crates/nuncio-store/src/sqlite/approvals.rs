@@ -4,14 +4,14 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_json};
+use super::rows::{self, all, changed_or, execute, execute_or, first, to_json};
 
 pub(super) fn create(connection: &Connection, approval: &Approval) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
         "INSERT INTO approvals (id, state, asked_at, content) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING",
-        params![approval.id.as_str(), approval.state.word(), approval.asked_at.as_millis(), to_json(approval)?],
+        params![approval.id.as_str(), approval.state.as_str(), approval.asked_at.as_millis(), to_json(approval)?],
     )
 }
 
@@ -19,13 +19,9 @@ pub(super) fn move_on(connection: &Connection, approval: &Approval, from: &str) 
     let moved = execute(
         connection,
         "UPDATE approvals SET state = ?3, asked_at = ?4, content = ?5 WHERE id = ?1 AND state = ?2",
-        params![approval.id.as_str(), from, approval.state.word(), approval.asked_at.as_millis(), to_json(approval)?],
+        params![approval.id.as_str(), from, approval.state.as_str(), approval.asked_at.as_millis(), to_json(approval)?],
     )?;
-    if moved > 0 {
-        return Ok(());
-    }
-    let there = first(connection, "SELECT 1 FROM approvals WHERE id = ?1", [approval.id.as_str()], |_| Ok(()))?;
-    Err(there.map_or(Conflict::Missing, |()| Conflict::ApprovalMoved).into())
+    changed_or(Conflict::ApprovalMoved, connection, moved, "approvals", approval.id.as_str())
 }
 
 pub(super) fn one(connection: &Connection, id: &ApprovalId) -> Result<Option<Approval>, SqlProblem> {

@@ -5,7 +5,7 @@ use nuncio_core::ids::CallId;
 use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, clamped, execute, first, run, to_integer, to_json, to_limit};
 
 /// Head of the chain within a transaction. Read once per transaction and dropped with it, so that it is right after a
 /// rollback or a write by another process.
@@ -35,8 +35,7 @@ pub(super) fn append(connection: &Connection, tip: &AuditTip, record: &impl Chai
 pub(super) fn prune(connection: &Connection, through: u64, limit: usize) -> Result<(), SqlProblem> {
     let sql =
         "DELETE FROM audit_links WHERE seq IN (SELECT seq FROM audit_links WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
-    execute(connection, sql, params![to_integer(through)?, to_limit(limit)])?;
-    Ok(())
+    run(connection, sql, params![to_integer(through)?, to_limit(limit)])
 }
 
 pub(super) fn head(connection: &Connection) -> Result<ChainHead, SqlProblem> {
@@ -47,12 +46,12 @@ pub(super) fn head(connection: &Connection) -> Result<ChainHead, SqlProblem> {
 }
 
 pub(super) fn links(connection: &Connection, after: u64, limit: usize) -> Result<Vec<ChainLink>, SqlProblem> {
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let after = clamped(after);
     let sql = "SELECT seq, previous, hash, record, redaction FROM audit_links WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     all(connection, sql, params![after, to_limit(limit)], read)
 }
 
-/// Searches the text of the record, because a tampered record may no longer be JSON.
+/// Finds the links of a call. The text of the records is searched, because a tampered record may no longer be JSON.
 pub(super) fn links_of(connection: &Connection, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, SqlProblem> {
     let named = format!("\"call\":{}", to_json(call)?);
     let sql = "SELECT seq, previous, hash, record, redaction FROM audit_links WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2";

@@ -1,14 +1,14 @@
 //! Public key bundles, one-time keys and key backups.
 
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, execute, execute_or, first, run, to_integer, to_json, to_limit};
 
 pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), SqlProblem> {
     let (keys, id) = (&bundle.keys, bundle.keys.id());
@@ -44,8 +44,7 @@ pub(super) fn endorse(connection: &Connection, id: &BundleId, endorsement: &Endo
     let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..before };
     let [owner, device] = columns(id);
     let sql = "UPDATE key_bundles SET content = ?3 WHERE owner = ?1 AND device = ?2";
-    execute(connection, sql, params![owner, device, to_json(&endorsed)?])?;
-    Ok(())
+    run(connection, sql, params![owner, device, to_json(&endorsed)?])
 }
 
 pub(super) fn put_one_time(
@@ -68,17 +67,16 @@ pub(super) fn put_one_time(
             execute(connection, sql, params![owner, device, key.key_id])?;
         }
     }
-    execute(
+    run(
         connection,
         "DELETE FROM one_time_keys WHERE place IN
          (SELECT place FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND fallback = 0
           ORDER BY place DESC LIMIT -1 OFFSET ?3)",
         params![owner, device, to_limit(most)],
-    )?;
-    Ok(())
+    )
 }
 
-/// A fallback key stays when it is handed out.
+/// Removes a one-time key that is handed out; a fallback key stays.
 pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str) -> Result<(), SqlProblem> {
     let [owner, device] = columns(id);
     let key = params![owner, device, key_id];
@@ -90,10 +88,9 @@ pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str
     Ok(first(connection, sql, key, |_| Ok(()))?.ok_or(Conflict::Missing)?)
 }
 
-/// One-time keys are deleted with the bundle.
+/// Removes a bundle; its one-time keys are deleted with it.
 pub(super) fn remove(connection: &Connection, id: &BundleId) -> Result<(), SqlProblem> {
-    execute(connection, "DELETE FROM key_bundles WHERE owner = ?1 AND device = ?2", columns(id))?;
-    Ok(())
+    run(connection, "DELETE FROM key_bundles WHERE owner = ?1 AND device = ?2", columns(id))
 }
 
 pub(super) fn put_backup(
@@ -102,13 +99,12 @@ pub(super) fn put_backup(
     content: &str,
     at: Timestamp,
 ) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "INSERT INTO key_backups (person, at, content) VALUES (?1, ?2, ?3)
          ON CONFLICT (person) DO UPDATE SET at = excluded.at, content = excluded.content",
         params![person.as_str(), at.as_millis(), content],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Result<(), SqlProblem> {

@@ -15,7 +15,7 @@ use super::{connection, wal};
 /// How long the check at the start of a server may take. What it reads grows with the database, about a gigabyte in
 /// this time on a fast disk; a larger one is checked in part, since a server that does not start for minutes costs
 /// more than damage that `nuncio store check` finds.
-pub(super) const QUICK: Duration = Duration::from_secs(3);
+pub(super) const QUICK_CHECK_TIME: Duration = Duration::from_secs(3);
 
 /// Maximum number of reported problems.
 const MOST: u32 = 100;

@@ -12,10 +12,10 @@ use rusqlite::{Connection, OpenFlags};
 use super::problem::SqlProblem;
 
 /// Busy timeout, for another process such as a command beside the server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Statement cache size, above the number of different statements.
-const STATEMENTS: usize = 256;
+const STATEMENT_CACHE_SIZE: usize = 256;
 
 /// Pages after which the write-ahead log is checkpointed.
 const LOG_PAGES: i64 = 8192;
@@ -43,8 +43,8 @@ pub(super) fn checking(path: &Path) -> Result<Connection, SqlProblem> {
 
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, SqlProblem> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(PATIENCE)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
     // Without this, SQLite plans a statement again for every parameter value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)

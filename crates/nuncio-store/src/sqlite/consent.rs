@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
+use nuncio_core::notification::{QueuedNotification, Recipient};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
@@ -14,13 +14,13 @@ use nuncio_judge::lineage::Lineage;
 use rusqlite::Connection;
 
 use super::problem::SqlProblem;
-use super::{SqliteStore, accounts, audit, mail, people, relations};
+use super::{SqliteStore, accounts, mail, people, relations};
 
 /// Page size up to which mail is read on the calling thread.
 const FEW_MAILS: usize = 32;
 
 /// Applies one change in the open transaction.
-pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &ConsentChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &ConsentChange) -> Result<(), SqlProblem> {
     match change {
         ConsentChange::PutPerson(person) => people::put(connection, person),
         ConsentChange::CreateInvite(invite) => people::invite(connection, invite),
@@ -39,10 +39,9 @@ pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Con
             relations::move_on(connection, *from, relation, *manifest_version)
         }
         ConsentChange::AppendLedger(entry) => relations::append(connection, entry),
-        ConsentChange::PutMail { recipient, at, happening } => mail::put(connection, recipient, *at, happening),
+        ConsentChange::PutMail { recipient, at, notification } => mail::put(connection, recipient, *at, notification),
         ConsentChange::ReadMail { recipient, reader, seq } => mail::mark_read(connection, recipient, reader, *seq),
         ConsentChange::ForgetMail { before, limit } => mail::forget(connection, *before, *limit),
-        ConsentChange::Record(record) => audit::append(connection, tip, record),
     }
 }
 

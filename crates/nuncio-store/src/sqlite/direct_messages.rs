@@ -1,29 +1,27 @@
 //! Pending replies, sent direct messages and person links.
 
-use nuncio_core::ids::{AgentName, PersonName};
+use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::peers::{DirectMessageReply, PendingReply, PersonLink, SentDirectMessage};
 use nuncio_engine::ports::store::Conflict;
+use nuncio_engine::ports::store::{DirectMessageReply, PendingReply, PersonLink, SentDirectMessage};
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+use super::rows::{self, all, execute_or, first, run, to_json, to_limit};
 
 pub(super) fn owe(connection: &Connection, owed: &PendingReply) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "INSERT INTO owed_answers (id, session, due, content) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (id) DO UPDATE SET session = excluded.session, due = excluded.due, content = excluded.content",
         params![owed.id, owed.session.as_str(), owed.due.as_millis(), to_json(owed)?],
     )
-    .map_err(SqlProblem::of_no_session)?;
-    Ok(())
+    .map_err(SqlProblem::of_no_session)
 }
 
 pub(super) fn settle(connection: &Connection, id: &str) -> Result<(), SqlProblem> {
-    execute(connection, "DELETE FROM owed_answers WHERE id = ?1", [id])?;
-    Ok(())
+    run(connection, "DELETE FROM owed_answers WHERE id = ?1", [id])
 }
 
 pub(super) fn owed(connection: &Connection, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, SqlProblem> {
@@ -64,8 +62,7 @@ pub(super) fn answer(
 }
 
 pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), SqlProblem> {
-    execute(connection, "DELETE FROM letters WHERE sent_at < ?1", [before.as_millis()])?;
-    Ok(())
+    run(connection, "DELETE FROM letters WHERE sent_at < ?1", [before.as_millis()])
 }
 
 pub(super) fn one(
@@ -88,13 +85,12 @@ pub(super) fn one(
 }
 
 pub(super) fn link(connection: &Connection, link: &PersonLink) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "INSERT INTO links (principal, person, since) VALUES (?1, ?2, ?3)
          ON CONFLICT (principal) DO UPDATE SET person = excluded.person, since = excluded.since",
         params![link.principal.to_string(), link.person.as_str(), link.since.as_millis()],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn unlink(connection: &Connection, principal: &Principal) -> Result<(), SqlProblem> {
@@ -105,8 +101,8 @@ pub(super) fn unlink(connection: &Connection, principal: &Principal) -> Result<(
 pub(super) fn links(connection: &Connection) -> Result<Vec<PersonLink>, SqlProblem> {
     all(connection, "SELECT principal, person, since FROM links ORDER BY principal", [], |row| {
         Ok(PersonLink {
-            principal: rows::parsed(row, 0, |text| Principal::try_from(text.to_owned()).ok())?,
-            person: rows::parsed(row, 1, |text| PersonName::parse(text).ok())?,
+            principal: rows::text_form(row, 0)?,
+            person: rows::text_form(row, 1)?,
             since: rows::moment(row, 2)?,
         })
     })

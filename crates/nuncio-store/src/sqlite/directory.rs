@@ -1,13 +1,11 @@
 //! Directory listings of agents on other hosts.
 
-use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{DirectoryListing, ListingId};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
-use url::Url;
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or};
+use super::rows::{self, all, execute_or, run};
 
 pub(super) fn put(connection: &Connection, entry: &DirectoryListing, description: &str) -> Result<(), SqlProblem> {
     let sql = "INSERT INTO directory
@@ -29,7 +27,7 @@ pub(super) fn put(connection: &Connection, entry: &DirectoryListing, description
         entry.problem,
         description,
     ];
-    execute(connection, sql, row).map(drop)
+    run(connection, sql, row)
 }
 
 pub(super) fn update(connection: &Connection, entry: &DirectoryListing) -> Result<(), SqlProblem> {
@@ -61,9 +59,9 @@ pub(super) fn every(connection: &Connection) -> Result<Vec<(DirectoryListing, St
 
 fn read(row: &Row<'_>) -> Result<DirectoryListing, SqlProblem> {
     Ok(DirectoryListing {
-        url: rows::parsed(row, 0, |text| Url::parse(text).ok())?,
+        url: rows::text_form(row, 0)?,
         did: row.get(1)?,
-        by: rows::parsed(row, 2, Principal::parse)?,
+        by: rows::text_form(row, 2)?,
         since: rows::moment(row, 3)?,
         verified: rows::moment(row, 4)?,
         next_check: rows::moment(row, 5)?,

@@ -8,7 +8,7 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+use super::rows::{self, all, changed_or, execute, execute_or, first, run, to_json, to_limit};
 
 pub(super) fn create(connection: &Connection, draft: &ProtocolDraft) -> Result<(), SqlProblem> {
     execute_or(
@@ -35,17 +35,12 @@ pub(super) fn move_on(connection: &Connection, draft: &ProtocolDraft, from: &str
         "UPDATE protocol_drafts SET state = ?3, content = ?4 WHERE id = ?1 AND state = ?2",
         params![draft.id.as_str(), from, draft.state.word(), to_json(draft)?],
     )?;
-    if moved > 0 {
-        return Ok(());
-    }
-    let there = first(connection, "SELECT 1 FROM protocol_drafts WHERE id = ?1", [draft.id.as_str()], |_| Ok(()))?;
-    Err(there.map_or(Conflict::Missing, |()| Conflict::DraftMoved).into())
+    changed_or(Conflict::DraftMoved, connection, moved, "protocol_drafts", draft.id.as_str())
 }
 
 pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), SqlProblem> {
     let sql = "DELETE FROM protocol_drafts WHERE state <> 'accepted' AND expires_at < ?1";
-    execute(connection, sql, [before.as_millis()])?;
-    Ok(())
+    run(connection, sql, [before.as_millis()])
 }
 
 pub(super) fn one(connection: &Connection, id: &DraftId) -> Result<Option<ProtocolDraft>, SqlProblem> {

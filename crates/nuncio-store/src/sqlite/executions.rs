@@ -11,7 +11,7 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+use super::rows::{self, all, execute_or, first, run, to_json, to_limit};
 
 pub(super) fn create(
     connection: &Connection,
@@ -108,13 +108,12 @@ pub(super) fn mark_started(
     owner: &str,
     attempt: u32,
 ) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "UPDATE executions SET call = json_set(call, '$.started', json('true'))
          WHERE id = ?1 AND owner = ?2 AND attempt = ?3 AND call IS NOT NULL",
         params![id.as_str(), owner, attempt],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn finish_attempt(
@@ -141,23 +140,21 @@ pub(super) fn begun(
 }
 
 pub(super) fn renew(connection: &Connection, lease: &ExecutionLease) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "UPDATE executions SET lease_until = ?2 WHERE owner IS NOT NULL AND owner = ?1",
         params![lease.owner, lease.until.as_millis()],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn forget(connection: &Connection, at: Timestamp, limit: usize) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "DELETE FROM executions WHERE rowid IN (
              SELECT rowid FROM executions WHERE kept_until IS NOT NULL AND kept_until <= ?1
              ORDER BY kept_until LIMIT ?2)",
         params![at.as_millis(), to_limit(limit)],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn is_any_to_forget(connection: &Connection, at: Timestamp) -> Result<bool, SqlProblem> {
@@ -185,7 +182,7 @@ pub(super) fn by_key(
         connection,
         "SELECT execution, body FROM execution_keys WHERE caller = ?1 AND skill = ?2 AND key = ?3",
         params![caller.to_string(), skill.as_str(), key],
-        |row| Ok((execution_id(row, 0)?, rows::digest(row, 1)?)),
+        |row| Ok((rows::text_form(row, 0)?, rows::digest(row, 1)?)),
     )
 }
 
@@ -209,15 +206,11 @@ fn read(row: &Row<'_>) -> Result<Execution, SqlProblem> {
         })?,
     };
     Ok(Execution {
-        id: execution_id(row, 0)?,
+        id: rows::text_form(row, 0)?,
         attempt: row.get(2)?,
         unstarted: row.get(3)?,
         updated_at: rows::moment(row, 4)?,
         order: Arc::new(rows::json(row, 6)?),
         state,
     })
-}
-
-fn execution_id(row: &Row<'_>, column: usize) -> Result<ExecutionId, SqlProblem> {
-    rows::parsed(row, column, |text| ExecutionId::parse(text).ok())
 }

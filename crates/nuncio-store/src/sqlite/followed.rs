@@ -1,6 +1,6 @@
 //! Followed domains and their offers.
 
-use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
+use nuncio_engine::follow::{Domain, FollowedDomain};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
@@ -73,8 +73,8 @@ pub(super) fn one(
 
 fn read(row: &Row<'_>) -> Result<FollowedDomain, SqlProblem> {
     Ok(FollowedDomain {
-        domain: rows::parsed(row, 0, |text| Domain::parse(text).ok())?,
-        by: rows::parsed(row, 1, FollowSource::parse)?,
+        domain: rows::text_form(row, 0)?,
+        by: rows::text_form(row, 1)?,
         since: rows::moment(row, 2)?,
         last_seen: rows::optional(row, 3, rows::moment)?,
         next_visit: rows::moment(row, 4)?,

@@ -7,7 +7,7 @@ use nuncio_engine::ports::store::{PersonErasure, RedactedLedgerEntry};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, to_integer};
+use super::rows::{self, all, execute, run, to_integer};
 
 /// Rows that belong to one principal, `?1`.
 const OF_PRINCIPAL: &[&str] = &[
@@ -48,7 +48,7 @@ const OF_RECIPIENT: &[&str] = &[
 ];
 
 /// JSON columns of other rows that may mention the person.
-const MENTIONS: &[(&str, &str)] = &[
+const MENTIONING_COLUMNS: &[(&str, &str)] = &[
     ("mail", "happening"),
     ("relay_conversations", "content"),
     ("accounts", "content"),
@@ -78,10 +78,10 @@ pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Resu
     let revoke = "UPDATE api_keys SET revoked_at = ?2 WHERE person = ?1 AND revoked_at IS NULL";
     execute(connection, revoke, params![name.as_str(), at.as_millis()])?;
     for principal in principals {
-        OF_PRINCIPAL.iter().try_for_each(|sql| execute(connection, sql, [principal.to_string()]).map(drop))?;
+        OF_PRINCIPAL.iter().try_for_each(|sql| run(connection, sql, [principal.to_string()]))?;
     }
-    OF_PERSON.iter().try_for_each(|sql| execute(connection, sql, [name.as_str()]).map(drop))?;
-    OF_RECIPIENT.iter().try_for_each(|sql| execute(connection, sql, [&me]).map(drop))?;
+    OF_PERSON.iter().try_for_each(|sql| run(connection, sql, [name.as_str()]))?;
+    OF_RECIPIENT.iter().try_for_each(|sql| run(connection, sql, [&me]))?;
     let pairs = "SELECT id FROM relay_conversations WHERE pair IS NOT NULL
                  AND id IN (SELECT conversation FROM relay_members WHERE member = ?1)";
     let of_two: Vec<String> = all(connection, pairs, [&me], |row| Ok(row.get(0)?))?;
@@ -107,7 +107,7 @@ pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Resu
     let took = "UPDATE tasks SET content = json_set(content, '$.state.by', ?2)
                 WHERE json_extract(content, '$.state.by') = ?1";
     execute(connection, took, [name.as_str(), pseudonym.as_str()])?;
-    MENTIONS.iter().try_for_each(|(table, column)| replace_mentions(connection, redaction, table, column))
+    MENTIONING_COLUMNS.iter().try_for_each(|(table, column)| replace_mentions(connection, redaction, table, column))
 }
 
 fn replace_mentions(
@@ -133,13 +133,12 @@ fn replace_mentions(
 
 fn erase(connection: &Connection, entry: &RedactedLedgerEntry) -> Result<(), SqlProblem> {
     let RedactedLedgerEntry { relation, seq, previous, hash, entry, signature } = entry;
-    execute(
+    run(
         connection,
         "INSERT INTO erased_ledger (relation, seq, previous, hash, redaction, entry) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (relation, seq) DO NOTHING",
         params![relation.as_str(), to_integer(*seq)?, previous.to_string(), hash.to_string(), signature, entry],
-    )?;
-    Ok(())
+    )
 }
 
 /// Redacted ledger entries of one relation or all.
@@ -154,7 +153,7 @@ pub(super) fn erased(
 
 fn read(row: &Row<'_>) -> Result<RedactedLedgerEntry, SqlProblem> {
     Ok(RedactedLedgerEntry {
-        relation: rows::parsed(row, 0, |text| RelationId::parse(text).ok())?,
+        relation: rows::text_form(row, 0)?,
         seq: rows::number(row, 1)?,
         previous: rows::digest(row, 2)?,
         hash: rows::digest(row, 3)?,

@@ -1,6 +1,5 @@
 //! Idempotency records.
 
-use nuncio_core::ids::SessionId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Conflict, IdempotencyRecord};
 use rusqlite::{Connection, Row, params};
@@ -43,11 +42,11 @@ pub(super) fn one(
 
 fn read(row: &Row<'_>) -> Result<IdempotencyRecord, SqlProblem> {
     Ok(IdempotencyRecord {
-        owner: rows::parsed(row, 0, Principal::parse)?,
+        owner: rows::text_form(row, 0)?,
         request: row.get(1)?,
         key: row.get(2)?,
         body: rows::digest(row, 3)?,
-        session: rows::parsed(row, 4, |text| SessionId::parse(text).ok())?,
+        session: rows::text_form(row, 4)?,
         turn: rows::optional(row, 5, rows::number)?,
     })
 }

@@ -1,7 +1,7 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind, KeyRole, PreviousSecret};
+use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind, PreviousSecret};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlProblem;
@@ -23,11 +23,7 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), SqlPro
             key.created_at.as_millis(),
             key.revoked_at.map(Timestamp::as_millis),
             sealed(&key.kind),
-            match key.role {
-                KeyRole::App => "app",
-                KeyRole::AppWithMetrics => "app_with_metrics",
-                KeyRole::Operator => "operator",
-            },
+            key.role.as_str(),
             key.rotated_at.map(Timestamp::as_millis),
             key.expires_at.map(Timestamp::as_millis),
             key.lifetime_seconds.map(rows::to_integer).transpose()?,
@@ -93,11 +89,11 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, SqlProblem> {
 
 fn read(row: &Row<'_>) -> Result<ApiKey, SqlProblem> {
     Ok(ApiKey {
-        id: rows::parsed(row, 0, |text| KeyId::parse(text).ok())?,
+        id: rows::text_form(row, 0)?,
         name: row.get(1)?,
         digest: rows::digest(row, 2)?,
         scopes: rows::json(row, 3)?,
-        person: rows::optional(row, 4, |row, column| rows::parsed(row, column, |text| PersonName::parse(text).ok()))?,
+        person: rows::optional(row, 4, rows::text_form)?,
         created_at: rows::moment(row, 5)?,
         revoked_at: rows::optional(row, 6, rows::moment)?,
         kind: kind(row.get(7)?),
@@ -108,11 +104,6 @@ fn read(row: &Row<'_>) -> Result<ApiKey, SqlProblem> {
             (Some(digest), Some(until)) => Some(PreviousSecret { digest, kind: kind(row.get(13)?), until }),
             _ => None,
         },
-        role: rows::parsed(row, 8, |text| match text {
-            "app" => Some(KeyRole::App),
-            "app_with_metrics" => Some(KeyRole::AppWithMetrics),
-            "operator" => Some(KeyRole::Operator),
-            _ => None,
-        })?,
+        role: rows::text_form(row, 8)?,
     })
 }

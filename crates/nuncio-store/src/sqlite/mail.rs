@@ -1,20 +1,20 @@
 //! Notifications, and the position of each reader.
 
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, clamped, execute, first, run, to_integer, to_json, to_limit};
 use super::webhooks;
 
 pub(super) fn put(
     connection: &Connection,
     recipient: &Recipient,
     at: Timestamp,
-    happening: &Notification,
+    notification: &Notification,
 ) -> Result<(), SqlProblem> {
-    put_all(connection, std::slice::from_ref(recipient), at, happening)
+    put_all(connection, std::slice::from_ref(recipient), at, notification)
 }
 
 /// Adds the same notification for several recipients.
@@ -22,9 +22,9 @@ pub(super) fn put_all(
     connection: &Connection,
     recipients: &[Recipient],
     at: Timestamp,
-    happening: &Notification,
+    notification: &Notification,
 ) -> Result<(), SqlProblem> {
-    let content = to_json(happening)?;
+    let content = to_json(notification)?;
     for recipient in recipients {
         let name = recipient.to_string();
         let seq = next(connection, &name)?;
@@ -34,7 +34,7 @@ pub(super) fn put_all(
             params![name, seq, at.as_millis(), content],
         )?;
         if matches!(recipient, Recipient::Agent(_)) {
-            webhooks::deliver(connection, &name, seq, at, happening)?;
+            webhooks::deliver(connection, &name, seq, at, notification)?;
         }
     }
     Ok(())
@@ -58,22 +58,20 @@ pub(super) fn mark_read(
     if seq == 0 {
         return Ok(());
     }
-    execute(
+    run(
         connection,
         "INSERT INTO mail_read (recipient, reader, seq) VALUES (?1, ?2, ?3)
          ON CONFLICT (recipient, reader) DO UPDATE SET seq = max(seq, excluded.seq)",
         params![recipient.to_string(), reader, seq],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "DELETE FROM mail WHERE (recipient, seq) IN (SELECT recipient, seq FROM mail WHERE at < ?1 ORDER BY at LIMIT ?2)",
         params![before.as_millis(), to_limit(limit)],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn after(
@@ -82,10 +80,14 @@ pub(super) fn after(
     after: u64,
     limit: usize,
 ) -> Result<Vec<QueuedNotification>, SqlProblem> {
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let after = clamped(after);
     let sql = "SELECT seq, at, happening FROM mail WHERE recipient = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![recipient.to_string(), after, to_limit(limit)], |row| {
-        Ok(QueuedNotification { seq: rows::number(row, 0)?, at: rows::moment(row, 1)?, happening: rows::json(row, 2)? })
+        Ok(QueuedNotification {
+            seq: rows::number(row, 0)?,
+            at: rows::moment(row, 1)?,
+            notification: rows::json(row, 2)?,
+        })
     })
 }
 

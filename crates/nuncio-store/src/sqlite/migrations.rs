@@ -25,6 +25,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0016_stored_bytes.sql"),
     include_str!("migrations/0017_redactions.sql"),
     include_str!("migrations/0018_key_rotation.sql"),
+    include_str!("migrations/0019_failure_texts.sql"),
 ];
 
 /// Migrates to the current schema, or refuses a newer one.

@@ -3,27 +3,25 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::{Device, Invite, Person};
-use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first};
+use super::rows::{self, all, execute, execute_or, first, run};
 
-/// Expired nonces deleted per insert.
-const FORGET: i64 = 16;
+/// Number of expired nonces that each insert deletes.
+const NONCES_PER_INSERT: i64 = 16;
 
 const INVITE: &str = "code, person, created_at, expires_at, used_by";
 const DEVICE: &str = "id, person, name, key, enrolled_at, revoked_at";
 
 pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "INSERT INTO people (name, created_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
         params![person.name.as_str(), person.created_at.as_millis()],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), SqlProblem> {
@@ -80,7 +78,7 @@ pub(super) fn use_nonce(
     execute(
         connection,
         "DELETE FROM nonces WHERE digest IN (SELECT digest FROM nonces WHERE kept_until <= ?1 LIMIT ?2)",
-        params![now.as_millis(), FORGET],
+        params![now.as_millis(), NONCES_PER_INSERT],
     )?;
     execute_or(
         Conflict::Exists,
@@ -118,34 +116,26 @@ pub(super) fn devices_of(connection: &Connection, person: &PersonName) -> Result
 }
 
 fn person(row: &Row<'_>) -> Result<Person, SqlProblem> {
-    Ok(Person { name: person_name(row, 0)?, created_at: rows::moment(row, 1)? })
+    Ok(Person { name: rows::text_form(row, 0)?, created_at: rows::moment(row, 1)? })
 }
 
 fn read_invite(row: &Row<'_>) -> Result<Invite, SqlProblem> {
     Ok(Invite {
         code: rows::digest(row, 0)?,
-        person: person_name(row, 1)?,
+        person: rows::text_form(row, 1)?,
         created_at: rows::moment(row, 2)?,
         expires_at: rows::moment(row, 3)?,
-        used_by: rows::optional(row, 4, device_id)?,
+        used_by: rows::optional(row, 4, rows::text_form)?,
     })
 }
 
 fn read_device(row: &Row<'_>) -> Result<Device, SqlProblem> {
     Ok(Device {
-        id: device_id(row, 0)?,
-        person: person_name(row, 1)?,
+        id: rows::text_form(row, 0)?,
+        person: rows::text_form(row, 1)?,
         name: row.get(2)?,
-        key: rows::parsed(row, 3, |text| PublicKey::parse(text).ok())?,
+        key: rows::text_form(row, 3)?,
         enrolled_at: rows::moment(row, 4)?,
         revoked_at: rows::optional(row, 5, rows::moment)?,
     })
-}
-
-fn person_name(row: &Row<'_>, column: usize) -> Result<PersonName, SqlProblem> {
-    rows::parsed(row, column, |text| PersonName::parse(text).ok())
-}
-
-fn device_id(row: &Row<'_>, column: usize) -> Result<DeviceId, SqlProblem> {
-    rows::parsed(row, column, |text| DeviceId::parse(text).ok())
 }

@@ -15,11 +15,11 @@ use nuncio_core::turn::Turn;
 use nuncio_engine::directory::DirectoryListing;
 use nuncio_engine::drafting::ProtocolDraft;
 use nuncio_engine::follow::{Domain, FollowedDomain};
-use nuncio_engine::ports::peers::{PendingReply, PersonLink, RemoteAgentStore, SentDirectMessage};
 use nuncio_engine::ports::store::{
-    AccessStore, ApiKey, AuditStore, Change, DirectoryStore, ExecutionCallback, ExecutionStore, FollowedDomainStore,
-    IdempotencyRecord, RedactedLedgerEntry, SessionCursor, SessionStore, StartedCall, Store, StoreCheck, StoreError,
-    StoredMessage,
+    AccessStore, ApiKey, ApprovalStore, AuditStore, CallStore, Change, DirectMessageStore, DirectoryStore, DraftStore,
+    ExecutionCallback, ExecutionStore, IdempotencyRecord, PendingReply, PersonLink, RedactedLedgerEntry,
+    SentDirectMessage, SessionCursor, SessionStore, StartedCall, Store, StoreCheck, StoreError, StoredMessage,
+    TaskStore,
 };
 use tokio::sync::watch;
 
@@ -29,7 +29,7 @@ use super::{
 };
 
 /// Number of messages up to which a history is read on the calling thread.
-const SHORT: usize = 32;
+const SHORT_HISTORY: usize = 32;
 
 #[async_trait]
 impl SessionStore for SqliteStore {
@@ -48,7 +48,7 @@ impl SessionStore for SqliteStore {
     }
 
     async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError> {
-        let short = self.readers.point(|connection| messages::of_short(connection, session, from, SHORT))?;
+        let short = self.readers.point(|connection| messages::of_short(connection, session, from, SHORT_HISTORY))?;
         if let Some(messages) = short {
             return Ok(messages);
         }
@@ -93,12 +93,8 @@ impl AccessStore for SqliteStore {
         self.readers.list(grants::all).await
     }
 
-    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
-        self.readers.point(|connection| approvals::one(connection, id))
-    }
-
-    async fn pending_approvals(&self) -> Result<Vec<Approval>, StoreError> {
-        self.readers.list(approvals::pending).await
+    async fn links(&self) -> Result<Vec<PersonLink>, StoreError> {
+        self.readers.list(direct_messages::links).await
     }
 }
 
@@ -125,10 +121,6 @@ impl AuditStore for SqliteStore {
         let relation = relation.cloned();
         self.readers.list(move |connection| forget::erased(connection, relation.as_ref())).await
     }
-
-    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {
-        self.readers.list(calls::all).await
-    }
 }
 
 #[async_trait]
@@ -150,10 +142,6 @@ impl ExecutionStore for SqliteStore {
         self.readers.list(executions::unfinished).await
     }
 
-    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError> {
-        self.readers.list(executions::begun).await
-    }
-
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError> {
         self.readers.point(|connection| executions::is_any_to_forget(connection, at))
     }
@@ -161,7 +149,59 @@ impl ExecutionStore for SqliteStore {
     async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<ExecutionCallback>, StoreError> {
         self.readers.list(move |connection| callbacks::first(connection, until, limit)).await
     }
+}
 
+#[async_trait]
+impl DirectoryStore for SqliteStore {
+    async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError> {
+        self.readers.list(followed::every).await
+    }
+
+    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError> {
+        let domain = domain.clone();
+        self.readers.list(move |connection| followed::one(connection, &domain)).await
+    }
+
+    async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, StoreError> {
+        self.readers.list(directory::every).await
+    }
+}
+
+#[async_trait]
+impl DirectMessageStore for SqliteStore {
+    async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError> {
+        self.readers.list(move |connection| direct_messages::owed(connection, until, limit)).await
+    }
+
+    async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError> {
+        self.readers.point(|connection| direct_messages::one(connection, agent, id))
+    }
+}
+
+#[async_trait]
+impl ApprovalStore for SqliteStore {
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.readers.point(|connection| approvals::one(connection, id))
+    }
+
+    async fn pending_approvals(&self) -> Result<Vec<Approval>, StoreError> {
+        self.readers.list(approvals::pending).await
+    }
+}
+
+#[async_trait]
+impl CallStore for SqliteStore {
+    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {
+        self.readers.list(calls::all).await
+    }
+
+    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError> {
+        self.readers.list(executions::begun).await
+    }
+}
+
+#[async_trait]
+impl TaskStore for SqliteStore {
     async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
         self.readers.point(|connection| tasks::one(connection, id))
     }
@@ -172,26 +212,7 @@ impl ExecutionStore for SqliteStore {
 }
 
 #[async_trait]
-impl FollowedDomainStore for SqliteStore {
-    async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError> {
-        self.readers.list(followed::every).await
-    }
-
-    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError> {
-        let domain = domain.clone();
-        self.readers.list(move |connection| followed::one(connection, &domain)).await
-    }
-}
-
-#[async_trait]
-impl DirectoryStore for SqliteStore {
-    async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, StoreError> {
-        self.readers.list(directory::every).await
-    }
-}
-
-#[async_trait]
-impl RemoteAgentStore for SqliteStore {
+impl DraftStore for SqliteStore {
     async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError> {
         self.readers.point(|connection| drafts::one(connection, id))
     }
@@ -207,18 +228,6 @@ impl RemoteAgentStore for SqliteStore {
 
     async fn open_drafts(&self, limit: usize) -> Result<Vec<ProtocolDraft>, StoreError> {
         self.readers.list(move |connection| drafts::open(connection, limit)).await
-    }
-
-    async fn pending_replies(&self, until: Timestamp, limit: usize) -> Result<Vec<PendingReply>, StoreError> {
-        self.readers.list(move |connection| direct_messages::owed(connection, until, limit)).await
-    }
-
-    async fn direct_message(&self, agent: &AgentName, id: &str) -> Result<Option<SentDirectMessage>, StoreError> {
-        self.readers.point(|connection| direct_messages::one(connection, agent, id))
-    }
-
-    async fn links(&self) -> Result<Vec<PersonLink>, StoreError> {
-        self.readers.list(direct_messages::links).await
     }
 }
 

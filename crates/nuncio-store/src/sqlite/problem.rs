@@ -74,7 +74,7 @@ fn from_sqlite(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// Explanation for operators.
+/// Explanation of a SQLite error for operators.
 fn reason(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::DiskFull => "the disk is full",

@@ -15,11 +15,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::connection;
 use super::problem::SqlProblem;
 
-/// Connections of each kind.
-const CONNECTIONS: usize = 4;
+/// Number of read connections of each kind.
+const READ_CONNECTIONS: usize = 4;
 
 pub(super) struct ReaderPool {
-    points: [Mutex<Connection>; CONNECTIONS],
+    points: [Mutex<Connection>; READ_CONNECTIONS],
     next: AtomicUsize,
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
@@ -27,9 +27,9 @@ pub(super) struct ReaderPool {
 
 impl ReaderPool {
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut points = Vec::with_capacity(CONNECTIONS);
-        let mut idle = Vec::with_capacity(CONNECTIONS);
-        for _ in 0..CONNECTIONS {
+        let mut points = Vec::with_capacity(READ_CONNECTIONS);
+        let mut idle = Vec::with_capacity(READ_CONNECTIONS);
+        for _ in 0..READ_CONNECTIONS {
             points.push(Mutex::new(connection::reading(path)?));
             idle.push(connection::reading(path)?);
         }
@@ -37,7 +37,7 @@ impl ReaderPool {
             points: points.try_into().expect("as many were pushed as the array is long"),
             next: AtomicUsize::new(0),
             idle: Arc::new(Mutex::new(idle)),
-            free: Arc::new(Semaphore::new(CONNECTIONS)),
+            free: Arc::new(Semaphore::new(READ_CONNECTIONS)),
         })
     }
 
@@ -61,14 +61,14 @@ impl ReaderPool {
     /// A free connection, or else the next one in turn.
     fn any_point(&self) -> MutexGuard<'_, Connection> {
         let start = self.next.fetch_add(1, Ordering::Relaxed);
-        for offset in 0..CONNECTIONS {
-            match self.points[start.wrapping_add(offset) % CONNECTIONS].try_lock() {
+        for offset in 0..READ_CONNECTIONS {
+            match self.points[start.wrapping_add(offset) % READ_CONNECTIONS].try_lock() {
                 Ok(connection) => return connection,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
                 Err(TryLockError::WouldBlock) => {}
             }
         }
-        lock(&self.points[start % CONNECTIONS])
+        lock(&self.points[start % READ_CONNECTIONS])
     }
 }
 
@@ -99,7 +99,7 @@ impl Drop for ReaderLease {
     }
 }
 
-/// A panicking read resets its statements, so the connection stays usable.
+/// Locks a connection. A panicking read resets its statements, so a poisoned connection stays usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Params, Row, params};
 
 use super::accounts;
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, changed_or, clamped, execute, execute_or, first, run, to_integer, to_json, to_limit};
 
 /// A relation with its grants as one JSON array.
 const COLUMNS: &str = "relations.content, relations.revision,
@@ -54,9 +54,7 @@ pub(super) fn move_on(
             bare(relation)?
         ],
     )?;
-    if moved == 0 {
-        return Err(one(connection, &relation.id)?.map_or(Conflict::Missing, |_| Conflict::Moved).into());
-    }
+    changed_or(Conflict::Moved, connection, moved, "relations", relation.id.as_str())?;
     accounts::touch(connection, &relation.agent, manifest_version)?;
     execute(connection, "DELETE FROM consents WHERE relation = ?1", [relation.id.as_str()])?;
     put_grants(connection, relation)
@@ -99,13 +97,12 @@ pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(),
     if entry.seq != last + 1 {
         return Err(Conflict::Moved.into());
     }
-    execute(
+    run(
         connection,
         "INSERT INTO ledger (relation, seq, entry) VALUES (?1, ?2, ?3)",
         params![entry.relation_id.as_str(), to_integer(entry.seq)?, to_json(entry)?],
     )
-    .map_err(|problem| problem.of_no_owner(Conflict::Missing))?;
-    Ok(())
+    .map_err(|problem| problem.of_no_owner(Conflict::Missing))
 }
 
 pub(super) fn one(connection: &Connection, id: &RelationId) -> Result<Option<Relation>, SqlProblem> {
@@ -144,7 +141,7 @@ pub(super) fn ledger(
     after: u64,
     limit: usize,
 ) -> Result<Vec<LedgerEntry>, SqlProblem> {
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let after = clamped(after);
     let sql = "SELECT entry FROM ledger WHERE relation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![relation.as_str(), after, to_limit(limit)], |row| rows::json(row, 0))
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, ToolCallClaim};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, MemberView, Webhook};
 use nuncio_engine::ports::store::{KeyBundleStore, RelayChange, RelayStore, StoreError, WebhookStore};
@@ -14,7 +14,7 @@ use super::problem::SqlProblem;
 use super::{SqliteStore, bundles, relayed, webhooks};
 
 /// Number of messages and bytes up to which a page is read on the calling thread.
-const SHORT: (usize, usize) = (32, 64 * 1024);
+const SHORT_PAGE: (usize, usize) = (32, 64 * 1024);
 
 /// Applies one change in the open transaction.
 pub(super) fn apply(connection: &Connection, change: &RelayChange) -> Result<(), SqlProblem> {
@@ -86,8 +86,9 @@ impl RelayStore for SqliteStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<ConversationMessage>, StoreError> {
-        let short =
-            self.readers.point(|connection| relayed::after_short(connection, conversation, after, limit, SHORT))?;
+        let short = self
+            .readers
+            .point(|connection| relayed::after_short(connection, conversation, after, limit, SHORT_PAGE))?;
         if let Some(messages) = short {
             return Ok(messages);
         }

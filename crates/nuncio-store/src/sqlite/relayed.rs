@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
-use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
-use nuncio_core::principal::Principal;
+use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::Conflict;
 use nuncio_engine::ports::store::relay::MemberView;
@@ -13,7 +12,7 @@ use rusqlite::{Connection, Params, Row, params};
 
 use super::mail;
 use super::problem::SqlProblem;
-use super::rows::{self, all, clamped, execute, execute_or, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, clamped, execute, execute_or, first, run, to_integer, to_json, to_limit};
 
 pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
     execute_or(
@@ -50,7 +49,7 @@ pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Re
     take_part(connection, conversation)
 }
 
-/// Existing members keep their read position.
+/// Adds the members of a conversation; existing ones keep their read position.
 fn take_part(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
     for member in &conversation.members {
         execute(
@@ -142,13 +141,12 @@ pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCal
 /// Deletes old messages from the start of a conversation. After a clock that was set back, a newer message delays the
 /// older ones behind it.
 pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "DELETE FROM relay_messages
          WHERE at < ?1 AND place IN (SELECT place FROM relay_messages ORDER BY place LIMIT ?2)",
         params![before.as_millis(), to_limit(limit)],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
@@ -244,7 +242,7 @@ pub(super) fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Op
     let sql = "SELECT device, at FROM relay_claims
          WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2";
     first(connection, sql, params![place.conversation.as_str(), clamped(place.seq)], |row| {
-        Ok(ToolCallClaim { device: rows::parsed(row, 0, device)?, at: rows::moment(row, 1)? })
+        Ok(ToolCallClaim { device: rows::text_form(row, 0)?, at: rows::moment(row, 1)? })
     })
 }
 
@@ -271,16 +269,12 @@ fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMess
         seq: rows::number(row, 0)?,
         at: rows::moment(row, 6)?,
         post: NewMessage {
-            client_id: rows::parsed(row, 2, |text| ClientMessageId::parse(text).ok())?,
-            sender: rows::parsed(row, 1, |text| Recipient::try_from(Principal::parse(text)?).ok())?,
-            device: rows::optional(row, 3, |row, column| rows::parsed(row, column, device))?,
+            client_id: rows::text_form(row, 2)?,
+            sender: rows::text_form(row, 1)?,
+            device: rows::optional(row, 3, rows::text_form)?,
             content_type: rows::json(row, 4)?,
             subtype: rows::optional(row, 5, rows::json)?,
             envelope: Arc::from(rows::bytes(row, 7)?),
         },
     })
-}
-
-fn device(text: &str) -> Option<DeviceId> {
-    DeviceId::parse(text).ok()
 }

@@ -6,13 +6,18 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Params, Row};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 
 use super::problem::SqlProblem;
 
 /// Runs a statement and returns the number of changed rows.
 pub(super) fn execute(connection: &Connection, sql: &str, params: impl Params) -> Result<usize, SqlProblem> {
     Ok(connection.prepare_cached(sql)?.execute(params)?)
+}
+
+/// Runs a statement that may change any number of rows.
+pub(super) fn run(connection: &Connection, sql: &str, params: impl Params) -> Result<(), SqlProblem> {
+    execute(connection, sql, params).map(drop)
 }
 
 /// Runs a statement that must change a row; otherwise returns the conflict.
@@ -26,6 +31,22 @@ pub(super) fn execute_or(
         0 => Err(conflict.into()),
         _ => Ok(()),
     }
+}
+
+/// Checks the number of rows that an update changed: if it is zero, `Missing` if the table has no row with this id, or
+/// else the conflict.
+pub(super) fn changed_or(
+    conflict: Conflict,
+    connection: &Connection,
+    changed: usize,
+    table: &str,
+    id: &str,
+) -> Result<(), SqlProblem> {
+    if changed > 0 {
+        return Ok(());
+    }
+    let row = first(connection, &format!("SELECT 1 FROM {table} WHERE id = ?1"), [id], |_| Ok(()))?;
+    Err(row.map_or(Conflict::Missing, |()| conflict).into())
 }
 
 pub(super) fn first<T>(
@@ -46,13 +67,13 @@ pub(super) fn all<T>(
     connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
 }
 
-/// Usual maximum size of a JSON value, in bytes.
-const USUAL: usize = 512;
+/// Initial capacity for a JSON value, in bytes; most values fit.
+const TYPICAL_JSON_BYTES: usize = 512;
 
 pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, SqlProblem> {
     let not_json = |error: &dyn std::fmt::Display| SqlProblem::Unwritable(format!("it is not JSON: {error}"));
     // Most fit, and are not moved while they grow.
-    let mut text = Vec::with_capacity(USUAL);
+    let mut text = Vec::with_capacity(TYPICAL_JSON_BYTES);
     serde_json::to_writer(&mut text, value).map_err(|error| not_json(&error))?;
     String::from_utf8(text).map_err(|error| not_json(&error))
 }
@@ -62,8 +83,8 @@ pub(super) fn to_integer(number: u64) -> Result<i64, SqlProblem> {
 }
 
 /// Clamps a number to the range of SQLite integers, for comparisons.
-pub(super) fn clamped(place: u64) -> i64 {
-    i64::try_from(place).unwrap_or(i64::MAX)
+pub(super) fn clamped(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 pub(super) fn to_limit(limit: usize) -> i64 {
@@ -87,6 +108,13 @@ pub(super) fn optional<T>(
         ValueRef::Null => Ok(None),
         _ => read(row, column).map(Some),
     }
+}
+
+/// Reads a text column in the form that serde gives the type.
+pub(super) fn text_form<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
+    parsed(row, column, |text| {
+        T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(text)).ok()
+    })
 }
 
 /// Parses a text column.
@@ -114,7 +142,7 @@ fn text<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row str, SqlProblem
     row.get_ref(column)?.as_str().map_err(|error| damaged(row, column, &error.to_string()))
 }
 
-/// Names the column without its content, which may be private.
+/// Error for an unreadable column. It names the column without its content, which may be private.
 fn damaged(row: &Row<'_>, column: usize, why: &str) -> SqlProblem {
     let name = row.as_ref().column_name(column).unwrap_or("?");
     SqlProblem::Damaged(format!("column {name}: {why}"))

@@ -1,4 +1,4 @@
-use nuncio_core::ids::{AgentName, SessionId};
+use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{HistorySummary, PendingCall, Session, SessionSettings};
@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::messages;
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+use super::rows::{self, all, execute_or, first, run, to_json, to_limit};
 
 pub(super) fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), SqlProblem> {
     execute_or(
@@ -29,7 +29,7 @@ pub(super) fn create(connection: &Connection, session: &Session, messages: &[Mes
     (0..).zip(messages).try_for_each(|(number, message)| messages::append(connection, &session.id, 0, number, message))
 }
 
-/// Messages, turns and idempotency records are deleted by foreign keys.
+/// Deletes a session; foreign keys delete its messages, turns and idempotency records.
 pub(super) fn delete(connection: &Connection, id: &SessionId) -> Result<(), SqlProblem> {
     execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
 }
@@ -40,14 +40,14 @@ const IDLE: &str = "created_at < ?1 AND NOT EXISTS
 
 pub(super) fn idle(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, SqlProblem> {
     let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT ?2");
-    let read = |row: &Row<'_>| rows::parsed(row, 0, |text| SessionId::parse(text).ok());
+    let read = |row: &Row<'_>| rows::text_form(row, 0);
     all(connection, &sql, params![before.as_millis(), to_limit(limit)], read)
 }
 
 /// Deletes the sessions that are still idle.
 pub(super) fn prune(connection: &Connection, ids: &[SessionId], before: Timestamp) -> Result<(), SqlProblem> {
     let sql = format!("DELETE FROM sessions WHERE {IDLE} AND id = ?2");
-    ids.iter().try_for_each(|id| execute(connection, &sql, params![before.as_millis(), id.as_str()]).map(drop))
+    ids.iter().try_for_each(|id| run(connection, &sql, params![before.as_millis(), id.as_str()]))
 }
 
 pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[PendingCall]) -> Result<(), SqlProblem> {
@@ -59,18 +59,17 @@ pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[Pe
     )
 }
 
-/// Skips the write if nothing changes.
+/// Stores the settings of a session, unless they are unchanged.
 pub(super) fn set_settings(
     connection: &Connection,
     id: &SessionId,
     settings: &SessionSettings,
 ) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2",
         params![id.as_str(), to_json(settings)?],
-    )?;
-    Ok(())
+    )
 }
 
 pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &HistorySummary) -> Result<(), SqlProblem> {
@@ -88,14 +87,11 @@ pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Confli
     Ok(there.map_or(Conflict::NoSession, |()| reason).into())
 }
 
+const SELECT: &str = "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
+    FROM session_states";
+
 pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Session>, SqlProblem> {
-    first(
-        connection,
-        "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
-         FROM session_states WHERE id = ?1",
-        [id.as_str()],
-        read,
-    )
+    first(connection, &format!("{SELECT} WHERE id = ?1"), [id.as_str()], read)
 }
 
 pub(super) fn of(
@@ -105,31 +101,21 @@ pub(super) fn of(
     limit: usize,
 ) -> Result<Vec<Session>, SqlProblem> {
     let (owner, limit) = (owner.to_string(), to_limit(limit));
+    let order = "ORDER BY created_at DESC, id DESC LIMIT ?2";
     match after {
-        None => all(
-            connection,
-            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
-             FROM session_states WHERE owner = ?1
-             ORDER BY created_at DESC, id DESC LIMIT ?2",
-            params![owner, limit],
-            read,
-        ),
-        Some(cursor) => all(
-            connection,
-            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
-             FROM session_states WHERE owner = ?1 AND (created_at, id) < (?3, ?4)
-             ORDER BY created_at DESC, id DESC LIMIT ?2",
-            params![owner, limit, cursor.created_at.as_millis(), cursor.id.as_str()],
-            read,
-        ),
+        None => all(connection, &format!("{SELECT} WHERE owner = ?1 {order}"), params![owner, limit], read),
+        Some(cursor) => {
+            let sql = format!("{SELECT} WHERE owner = ?1 AND (created_at, id) < (?3, ?4) {order}");
+            all(connection, &sql, params![owner, limit, cursor.created_at.as_millis(), cursor.id.as_str()], read)
+        }
     }
 }
 
 fn read(row: &Row<'_>) -> Result<Session, SqlProblem> {
     Ok(Session {
-        id: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
-        owner: rows::parsed(row, 1, Principal::parse)?,
-        agent: rows::parsed(row, 2, |text| AgentName::parse(text).ok())?,
+        id: rows::text_form(row, 0)?,
+        owner: rows::text_form(row, 1)?,
+        agent: rows::text_form(row, 2)?,
         turns: rows::number(row, 3)?,
         running: row.get(4)?,
         next_message: rows::number(row, 5)?,

@@ -6,7 +6,7 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+use super::rows::{self, all, changed_or, execute, execute_or, first, to_json, to_limit};
 
 pub(super) fn create(connection: &Connection, task: &Task) -> Result<(), SqlProblem> {
     execute_or(
@@ -30,11 +30,7 @@ pub(super) fn move_on(connection: &Connection, from: &Task, to: &Task) -> Result
         "UPDATE tasks SET open = ?3, content = ?4 WHERE id = ?1 AND content = ?2",
         params![from.id.as_str(), to_json(from)?, !to.state.is_over(), to_json(to)?],
     )?;
-    if moved > 0 {
-        return Ok(());
-    }
-    let there = first(connection, "SELECT 1 FROM tasks WHERE id = ?1", [from.id.as_str()], |_| Ok(()))?;
-    Err(there.map_or(Conflict::Missing, |()| Conflict::TaskMoved).into())
+    changed_or(Conflict::TaskMoved, connection, moved, "tasks", from.id.as_str())
 }
 
 pub(super) fn one(connection: &Connection, id: &TaskId) -> Result<Option<Task>, SqlProblem> {

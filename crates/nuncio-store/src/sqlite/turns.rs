@@ -4,7 +4,7 @@ use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::SessionSettings;
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{Stop, StreamMode, Turn, TurnState};
+use nuncio_core::turn::{StreamMode, Turn, TurnOutcome, TurnState};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
@@ -44,7 +44,7 @@ pub(super) fn end(
     session: &SessionId,
     number: u64,
     at: Timestamp,
-    stop: &Stop,
+    stop: &TurnOutcome,
     events: &[u8],
 ) -> Result<(), SqlProblem> {
     let ended = execute(
@@ -93,10 +93,10 @@ pub(super) fn running(connection: &Connection) -> Result<Vec<Turn>, SqlProblem> 
 
 fn read(row: &Row<'_>) -> Result<Turn, SqlProblem> {
     Ok(Turn {
-        session: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
+        session: rows::text_form(row, 0)?,
         number: rows::number(row, 1)?,
-        mode: rows::parsed(row, 2, StreamMode::parse)?,
-        protocol: rows::parsed(row, 3, Protocol::parse)?,
+        mode: rows::text_form(row, 2)?,
+        protocol: rows::text_form(row, 3)?,
         started_at: rows::moment(row, 4)?,
         state: match rows::optional(row, 5, rows::moment)? {
             None => TurnState::Running,

@@ -17,7 +17,7 @@ const MAGIC: u32 = 0x377f_0682;
 
 /// Number of commits after a bad frame that prove damage. A power failure may leave gaps in the last commit only,
 /// because a further commit begins after a sync.
-const PROOF: u32 = 2;
+const COMMITS_PROVING_DAMAGE: u32 = 2;
 
 /// Damage of a write-ahead file; `None` if it is intact or ends in an unfinished commit.
 pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
@@ -32,7 +32,7 @@ pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
     if !fill(&mut file, &mut header)? {
         return Ok(None);
     }
-    let Some(format) = Format::read(&header) else {
+    let Some(format) = WalHeader::read(&header) else {
         return Ok(Some(format!("the header of {} is damaged, and no commit in it can be read", path.display())));
     };
     let (mut frame_header, mut page) = ([0; FRAME_HEADER_BYTES], vec![0; format.page_bytes]);
@@ -53,7 +53,7 @@ pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
         }
         before = stored;
     }
-    Ok(damaged.filter(|_| commits_behind >= PROOF).map(|number| {
+    Ok(damaged.filter(|_| commits_behind >= COMMITS_PROVING_DAMAGE).map(|number| {
         format!(
             "frame {number} of {frames} in {} is damaged; {commits_behind} commits behind it would be lost",
             path.display()
@@ -80,14 +80,14 @@ fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-struct Format {
+struct WalHeader {
     big_endian: bool,
     page_bytes: usize,
     salts: [u32; 2],
     checksum: Checksum,
 }
 
-impl Format {
+impl WalHeader {
     fn read(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let magic = word(header, 0);
         let big_endian = magic & 1 == 1;

@@ -1,35 +1,33 @@
 //! Webhooks, waiting deliveries and the delivery log.
 
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Webhook};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, clamped, execute, first, to_json, to_limit};
+use super::rows::{self, all, clamped, execute, first, run, to_json, to_limit};
 
 pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "INSERT INTO webhooks (recipient, state, failing_since, probe_at, secret) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (recipient) DO UPDATE SET state = excluded.state, failing_since = excluded.failing_since,
          probe_at = excluded.probe_at, secret = excluded.secret",
         params![
             recipient(&webhook.agent),
-            word(webhook.state),
+            webhook.state.as_str(),
             webhook.failing_since.map(Timestamp::as_millis),
             webhook.probe_at.map(Timestamp::as_millis),
             webhook.secret
         ],
-    )?;
-    Ok(())
+    )
 }
 
-/// Waiting deliveries are deleted with the webhook.
+/// Removes a webhook; its waiting deliveries are deleted with it.
 pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), SqlProblem> {
-    execute(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])?;
-    Ok(())
+    run(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])
 }
 
 /// Creates a delivery for a notification if the agent has a webhook. It is deleted with the notification.
@@ -38,21 +36,20 @@ pub(super) fn deliver(
     recipient: &str,
     seq: i64,
     at: Timestamp,
-    happening: &Notification,
+    notification: &Notification,
 ) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "INSERT INTO deliveries (recipient, seq, lane, is_first, attempts, due)
          SELECT ?1, ?2, ?3, NOT EXISTS (SELECT 1 FROM deliveries WHERE recipient = ?1 AND lane = ?3), 0, ?4
          FROM webhooks WHERE recipient = ?1 AND state <> 'disabled'",
-        params![recipient, seq, lane(happening), at.as_millis()],
-    )?;
-    Ok(())
+        params![recipient, seq, lane(notification), at.as_millis()],
+    )
 }
 
 /// Lane of a notification: its conversation, or one lane for everything else.
-fn lane(happening: &Notification) -> &str {
-    match happening {
+fn lane(notification: &Notification) -> &str {
+    match notification {
         Notification::Message { conversation, .. }
         | Notification::Read { conversation, .. }
         | Notification::Claimed { conversation, .. }
@@ -89,25 +86,22 @@ pub(super) fn delay(
     due: Timestamp,
 ) -> Result<(), SqlProblem> {
     let sql = "UPDATE deliveries SET attempts = ?3, due = ?4 WHERE recipient = ?1 AND seq = ?2";
-    execute(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])?;
-    Ok(())
+    run(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])
 }
 
-/// Deliveries due earlier stay as they are.
+/// Makes deliveries due at this time; those due earlier stay as they are.
 pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), SqlProblem> {
     let sql = "UPDATE deliveries SET due = ?2 WHERE recipient = ?1 AND due > ?2";
-    execute(connection, sql, params![recipient(agent), due.as_millis()])?;
-    Ok(())
+    run(connection, sql, params![recipient(agent), due.as_millis()])
 }
 
 pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
-    execute(
+    run(
         connection,
         "DELETE FROM delivery_log WHERE (recipient, seq) IN
          (SELECT recipient, seq FROM delivery_log WHERE at < ?1 ORDER BY at LIMIT ?2)",
         params![before.as_millis(), to_limit(limit)],
-    )?;
-    Ok(())
+    )
 }
 
 const WEBHOOK: &str = "SELECT recipient, state, failing_since, probe_at, secret FROM webhooks";
@@ -123,7 +117,7 @@ pub(super) fn every(connection: &Connection) -> Result<Vec<Webhook>, SqlProblem>
 fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
     Ok(Webhook {
         agent: rows::parsed(row, 0, agent)?,
-        state: rows::parsed(row, 1, state)?,
+        state: rows::text_form(row, 1)?,
         failing_since: rows::optional(row, 2, rows::moment)?,
         probe_at: rows::optional(row, 3, rows::moment)?,
         secret: row.get(4)?,
@@ -160,7 +154,7 @@ fn read_delivery(row: &Row<'_>) -> Result<Delivery, SqlProblem> {
         mailed: QueuedNotification {
             seq: rows::number(row, 1)?,
             at: rows::moment(row, 4)?,
-            happening: rows::json(row, 5)?,
+            notification: rows::json(row, 5)?,
         },
         attempts: row.get(2)?,
         due: rows::moment(row, 3)?,
@@ -188,18 +182,4 @@ fn recipient(agent: &AgentId) -> String {
 
 fn agent(recipient: &str) -> Option<AgentId> {
     AgentId::parse(recipient.strip_prefix("agent:")?).ok()
-}
-
-const fn word(state: WebhookState) -> &'static str {
-    match state {
-        WebhookState::Reachable => "reachable",
-        WebhookState::Unreachable => "unreachable",
-        WebhookState::Disabled => "disabled",
-    }
-}
-
-fn state(text: &str) -> Option<WebhookState> {
-    [WebhookState::Reachable, WebhookState::Unreachable, WebhookState::Disabled]
-        .into_iter()
-        .find(|state| word(*state) == text)
 }

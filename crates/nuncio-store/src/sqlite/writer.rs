@@ -19,27 +19,27 @@ use super::problem::SqlProblem;
 use super::rows::execute;
 
 /// Maximum number of commits per transaction.
-const GROUP: usize = 256;
+const MAX_GROUP: usize = 256;
 
 /// Queue length after which callers wait.
-const QUEUE: usize = 4 * GROUP;
+const MAX_QUEUE: usize = 4 * MAX_GROUP;
 
 /// Attempts to truncate the log; each waits for readers.
-const TRUNCATIONS: usize = 5;
+const TRUNCATION_ATTEMPTS: usize = 5;
 
-type Outcome = Result<(), StoreError>;
+type CommitResult = Result<(), StoreError>;
 
 /// Changes of one commit.
 struct CommitUnit {
     changes: Vec<Change>,
     /// Whether the file is compacted afterwards.
     compacts: bool,
-    answer: oneshot::Sender<Outcome>,
+    answer: oneshot::Sender<CommitResult>,
 }
 
 /// Handle of the writer thread.
 pub(super) struct Writer {
-    /// `None` while the store closes.
+    /// Queue of commits; `None` while the store closes.
     queue: Option<mpsc::Sender<CommitUnit>>,
     thread: Option<JoinHandle<()>>,
     /// Number of the last stored audit record.
@@ -50,7 +50,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn start(connection: Connection, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
-        let (queue, units) = mpsc::channel(QUEUE);
+        let (queue, units) = mpsc::channel(MAX_QUEUE);
         let is_failing = Arc::new(AtomicBool::new(false));
         let (grown, audit_growth) = watch::channel(audit::head(&connection)?.seq);
         let thread = thread::Builder::new()
@@ -65,16 +65,16 @@ impl Writer {
 
     /// Commits the changes; they are on disk when this returns. Queued changes are made even if the caller no longer
     /// waits.
-    pub(super) async fn commit(&self, changes: Vec<Change>) -> Outcome {
+    pub(super) async fn commit(&self, changes: Vec<Change>) -> CommitResult {
         self.queue(changes, false).await
     }
 
     /// Rewrites the file, so that no deleted data is left in it or its log.
-    pub(super) async fn compact(&self) -> Outcome {
+    pub(super) async fn compact(&self) -> CommitResult {
         self.queue(Vec::new(), true).await
     }
 
-    async fn queue(&self, changes: Vec<Change>, compacts: bool) -> Outcome {
+    async fn queue(&self, changes: Vec<Change>, compacts: bool) -> CommitResult {
         let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());
         let (answer, outcome) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
@@ -87,7 +87,7 @@ impl Writer {
     }
 
     /// Fails while transactions fail; tries a write if the last one failed.
-    pub(super) async fn check(&self) -> Outcome {
+    pub(super) async fn check(&self) -> CommitResult {
         match self.is_failing.load(Ordering::Relaxed) {
             true => self.commit(Vec::new()).await,
             false => Ok(()),
@@ -115,8 +115,8 @@ fn run(
     grown: &watch::Sender<u64>,
     is_failing: &AtomicBool,
 ) {
-    let mut units = Vec::with_capacity(GROUP);
-    while queue.blocking_recv_many(&mut units, GROUP) > 0 {
+    let mut units = Vec::with_capacity(MAX_GROUP);
+    while queue.blocking_recv_many(&mut units, MAX_GROUP) > 0 {
         let compacts: Vec<_> = units.extract_if(.., |unit| unit.compacts).collect();
         let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
         let began = Instant::now();
@@ -125,7 +125,7 @@ fn run(
         if let Ok(head) = audit::head(connection) {
             grown.send_if_modified(|seq| std::mem::replace(seq, head.seq) != head.seq);
         }
-        let failed = |outcome: &Outcome| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
+        let failed = |outcome: &CommitResult| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
         is_failing.store(outcomes.iter().any(failed), Ordering::Relaxed);
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
             // Send errors are ignored: the caller no longer waits.
@@ -137,14 +137,14 @@ fn run(
     }
 }
 
-/// `VACUUM` copies the data to the log, and the log to the file, which shrinks.
+/// Rewrites the file: `VACUUM` copies the data to the log, and the log to the file, which shrinks.
 fn compact(connection: &Connection) -> Result<(), SqlProblem> {
     // The copy may be larger than the memory.
     connection.pragma_update(None, "temp_store", "file")?;
     let written = connection.execute_batch("VACUUM");
     connection.pragma_update(None, "temp_store", "memory")?;
     written?;
-    for _ in 0..TRUNCATIONS {
+    for _ in 0..TRUNCATION_ATTEMPTS {
         let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
         if busy == 0 {
             return Ok(());
@@ -154,15 +154,15 @@ fn compact(connection: &Connection) -> Result<(), SqlProblem> {
 }
 
 /// Commits a group in one transaction, with a result per commit.
-fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<Outcome> {
+fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<CommitResult> {
     try_group(connection, group).unwrap_or_else(|problem| {
         rollback(connection);
         vec![Err(problem.into()); group.len()]
     })
 }
 
-/// Fails if the whole transaction fails; nothing is stored then.
-fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outcome>, SqlProblem> {
+/// Commits a group in one transaction. An error means that nothing was stored.
+fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<CommitResult>, SqlProblem> {
     let tip = AuditTip::default();
     execute(connection, "BEGIN IMMEDIATE", [])?;
     let outcomes = match group {
@@ -185,7 +185,7 @@ fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outco
 }
 
 /// Applies one commit in a savepoint. Fails only if the whole transaction was lost.
-fn apply_apart(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<Outcome, SqlProblem> {
+fn apply_apart(connection: &Connection, tip: &AuditTip, unit: &[Change]) -> Result<CommitResult, SqlProblem> {
     execute(connection, "SAVEPOINT unit", [])?;
     let outcome = apply(connection, tip, unit);
     if let Err(problem) = outcome {

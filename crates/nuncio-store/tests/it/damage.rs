@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nuncio_engine::ports::store::{Change, SessionStore as _, Store as _, StoreError};
+use nuncio_engine::ports::store::{Change, SessionChange, SessionStore as _, Store as _, StoreError};
 use nuncio_store::contract::sample;
 use nuncio_store::{SqliteStore, full_check, quick_check};
 use rusqlite::Connection;
@@ -115,7 +115,7 @@ async fn broken_json_is_found_by_the_full_check() {
 async fn check_of_an_open_store_finds_nothing_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&file(&folder)).unwrap();
-    store.commit(vec![Change::DeleteSession(sample::session_id("nobody"))]).await.unwrap_err();
+    store.commit(vec![Change::from(SessionChange::Delete(sample::session_id("nobody")))]).await.unwrap_err();
     store.commit(vec![sample::create("s")]).await.unwrap();
     let found = store.check().await.unwrap();
     assert!(found.complete && found.problems.is_empty(), "{found:?}");

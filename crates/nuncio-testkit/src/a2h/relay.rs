@@ -1,8 +1,8 @@
 //! Messages and keys of devices and agents at the relay. Envelopes are opaque bytes here.
 
 use nuncio_core::bundle::{AgreementKey, BundleKeys, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};

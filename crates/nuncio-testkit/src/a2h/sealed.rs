@@ -11,17 +11,17 @@ use nuncio_a2h::client::{
     DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, RelayIdentity, SignFn, enrol,
 };
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, StreamEvent, StreamEventKind, UnopenedMessage};
-use nuncio_a2h::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
+use nuncio_a2h::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_core::notification::Recipient;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_engine::ports::{Clock, Dial, Fetch};
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
-use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_server::{SystemClock, SystemEntropy};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -48,7 +48,7 @@ pub struct PeerNetwork {
 impl PeerNetwork {
     #[must_use]
     pub fn direct() -> Self {
-        let fetch = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
+        let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap());
         Self { fetch: Arc::clone(&fetch) as _, dial: fetch, clock: Arc::new(SystemClock) }
     }
 
@@ -65,7 +65,7 @@ impl PeerNetwork {
 }
 
 /// Answer of the device to a tool call.
-type CallAction = Arc<dyn Fn(&ToolCall) -> Outcome + Send + Sync>;
+type CallAction = Arc<dyn Fn(&ToolCall) -> ToolOutcome + Send + Sync>;
 
 /// A device that exchanges sealed messages.
 #[derive(Debug)]
@@ -102,66 +102,71 @@ impl SealedDevice {
     pub async fn start(
         url: &str,
         code: &str,
-        keep: Arc<dyn KeyStore>,
-        act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
+        key_store: Arc<dyn KeyStore>,
+        act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        Self::start_by(&PeerNetwork::direct(), url, code, keep, act).await
+        Self::start_by(&PeerNetwork::direct(), url, code, key_store, act).await
     }
 
     pub async fn start_by(
-        way: &PeerNetwork,
+        network: &PeerNetwork,
         url: &str,
         code: &str,
-        keep: Arc<dyn KeyStore>,
-        act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
+        key_store: Arc<dyn KeyStore>,
+        act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        let PeerNetwork { fetch, dial, clock } = way.clone();
+        let PeerNetwork { fetch, dial, clock } = network.clone();
         let (url, now) = (Url::parse(url).unwrap(), clock.now());
-        let mut party = match SealIdentity::load(Arc::clone(&keep)).unwrap() {
-            Some(party) => party,
+        let mut seal_identity = match SealIdentity::load(Arc::clone(&key_store)).unwrap() {
+            Some(seal_identity) => seal_identity,
             None => {
                 let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now };
-                SealIdentity::create(Arc::clone(&keep), &new).unwrap()
+                SealIdentity::create(Arc::clone(&key_store), &new).unwrap()
             }
         };
-        let key = party.signing_key();
-        let signing = Mutex::new(SealIdentity::load(Arc::clone(&keep)).unwrap().unwrap());
+        let key = seal_identity.signing_key();
+        let signing = Mutex::new(SealIdentity::load(Arc::clone(&key_store)).unwrap().unwrap());
         let sign: SignFn = Arc::new(move |message| signing.lock().unwrap().sign(message));
-        let kept = keep.load(SELF).unwrap().map(|bytes| serde_json::from_slice::<Value>(&bytes).unwrap());
-        let kept = match kept {
-            Some(kept) => kept,
+        let enrolment = key_store.load(SELF).unwrap().map(|bytes| serde_json::from_slice::<Value>(&bytes).unwrap());
+        let enrolment = match enrolment {
+            Some(enrolment) => enrolment,
             None => {
-                let invitation =
-                    Invitation { url: url.clone(), trust: Trust::Configured, code: code.to_owned(), fingerprint: None };
+                let invitation = Invitation {
+                    url: url.clone(),
+                    trust: AddressTrust::Configured,
+                    code: code.to_owned(),
+                    fingerprint: None,
+                };
                 let enrolled = enrol(&*fetch, &invitation, "laptop", key, &sign).await.unwrap();
-                let kept = json!({"person": enrolled.person, "device": enrolled.device, "audience": enrolled.audience});
-                keep.save(vec![(SELF.to_owned(), Some(kept.to_string().into_bytes()))]).unwrap();
-                kept
+                let enrolment =
+                    json!({"person": enrolled.person, "device": enrolled.device, "audience": enrolled.audience});
+                key_store.save(vec![(SELF.to_owned(), Some(enrolment.to_string().into_bytes()))]).unwrap();
+                enrolment
             }
         };
-        let person: PersonName = serde_json::from_value(kept["person"].clone()).unwrap();
-        let device: DeviceId = serde_json::from_value(kept["device"].clone()).unwrap();
-        party.set_owner_device(Recipient::Person(person.clone()), device.clone(), now).unwrap();
+        let person: PersonName = serde_json::from_value(enrolment["person"].clone()).unwrap();
+        let device: DeviceId = serde_json::from_value(enrolment["device"].clone()).unwrap();
+        seal_identity.set_owner_device(Recipient::Person(person.clone()), device.clone(), now).unwrap();
         let who = RelayIdentity::Device(person.clone(), device);
         let login = DeviceLogin {
             who: who.clone(),
             url: url.clone(),
-            trust: Trust::Configured,
-            audience: kept["audience"].as_str().unwrap().to_owned(),
+            trust: AddressTrust::Configured,
+            audience: enrolment["audience"].as_str().unwrap().to_owned(),
             sign: Arc::clone(&sign),
             fetch: Arc::clone(&fetch),
             clock: Arc::clone(&clock),
             entropy: Arc::new(SystemEntropy),
             earned: tokio::sync::Mutex::default(),
         };
-        let address = RelayAddress { url, trust: Trust::Configured };
+        let address = RelayAddress { url, trust: AddressTrust::Configured };
         let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
         let ran = Arc::<AtomicUsize>::default();
         let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
         let streamed = Arc::<Mutex<Vec<StreamEvent>>>::default();
         let hands = TestDeviceHandler {
             relay: Arc::clone(&relay),
-            keep: Arc::clone(&keep),
+            key_store: Arc::clone(&key_store),
             act: Arc::new(act),
             ran: Arc::clone(&ran),
             heard: Arc::clone(&heard),
@@ -171,13 +176,13 @@ impl SealedDevice {
         };
         let peer = Peer::new(PeerConfig {
             relay: Arc::clone(&relay) as _,
-            keep,
-            party,
+            key_store,
+            seal_identity,
             clock,
             entropy: Arc::new(SystemEntropy),
             handler: Arc::new(hands),
         });
-        peer.publish_keys().await.unwrap();
+        peer.keys().publish_keys().await.unwrap();
         let stop = CancellationToken::new();
         tokio::spawn(peer.clone().run(stop.clone()));
         Self { peer, relay, person, ran, heard, refused, streamed, who, sign: Signer(sign), stop }
@@ -231,7 +236,7 @@ impl SealedDevice {
         let mut saying = false;
         for event in &*self.streamed.lock().unwrap() {
             match (&event.what, words.last_mut()) {
-                (StreamEventKind::Delta(more), Some(said)) if saying => said.push_str(more),
+                (StreamEventKind::Delta(more), Some(body)) if saying => body.push_str(more),
                 (StreamEventKind::Delta(more), _) => words.push(more.clone()),
                 (StreamEventKind::Begun, _) => words.push("begun".to_owned()),
                 (StreamEventKind::Done { .. }, _) => words.push("done".to_owned()),
@@ -263,7 +268,7 @@ impl Drop for SealedDevice {
 /// Claims calls and answers each once; a repeated call gets the stored answer.
 struct TestDeviceHandler {
     relay: Arc<HttpRelay>,
-    keep: Arc<dyn KeyStore>,
+    key_store: Arc<dyn KeyStore>,
     act: CallAction,
     ran: Arc<AtomicUsize>,
     heard: Arc<Mutex<Vec<InboundMessage>>>,
@@ -282,20 +287,20 @@ impl fmt::Debug for TestDeviceHandler {
 impl PeerHandler for TestDeviceHandler {
     async fn on_message(&self, peer: &Peer, message: InboundMessage) {
         self.heard.lock().unwrap().push(message.clone());
-        let Ok(Payload::Artifact { artifact: Artifact::ToolCall(call) }) =
+        let Ok(ArtifactPayload::Artifact { artifact: Artifact::ToolCall(call) }) =
             serde_json::from_value(message.payload.clone())
         else {
             return;
         };
-        let place = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
-        if !self.claim(&place).await {
+        let index = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
+        if !self.claim(&index).await {
             return;
         }
         tokio::task::yield_now().await;
         let outcome = self.once(&call).await;
         tokio::task::yield_now().await;
         let response = ToolResponse { call_id: call.call_id, outcome };
-        let _ = peer.respond(&message.conversation, response).await;
+        let _ = peer.calls().respond(&message.conversation, response).await;
     }
 
     async fn on_refused(&self, _: &Peer, refused: UnopenedMessage) {
@@ -309,9 +314,9 @@ impl PeerHandler for TestDeviceHandler {
 
 impl TestDeviceHandler {
     /// Claims a call, retrying while the relay cannot be reached.
-    async fn claim(&self, place: &MessageRef) -> bool {
+    async fn claim(&self, index: &MessageRef) -> bool {
         loop {
-            match self.relay.claim(&place.id().unwrap()).await {
+            match self.relay.claim(&index.id().unwrap()).await {
                 Ok(mine) => return mine,
                 Err(error) if error.is_retryable() => {
                     self.clock.sleep_until(self.clock.now().after(Duration::from_millis(200))).await;
@@ -322,18 +327,18 @@ impl TestDeviceHandler {
     }
 
     /// Runs a new call; returns the stored outcome of a known one.
-    async fn once(&self, call: &ToolCall) -> Outcome {
+    async fn once(&self, call: &ToolCall) -> ToolOutcome {
         let name = |call: &CallId| format!("test/call/{}", Digest::of_bytes(call.as_str().as_bytes()));
         let name = name(&call.call_id);
-        if let Some(kept) = self.keep.load(&name).unwrap() {
-            return serde_json::from_slice(&kept).unwrap();
+        if let Some(enrolment) = self.key_store.load(&name).unwrap() {
+            return serde_json::from_slice(&enrolment).unwrap();
         }
-        let begun: Outcome = serde_json::from_value(json!({
+        let begun: ToolOutcome = serde_json::from_value(json!({
             "status": "error", "error_code": "TOOL_PLATFORM_ERROR", "message": "the device stopped while it ran",
         }))
         .unwrap();
-        let save = |outcome: &Outcome| {
-            self.keep.save(vec![(name.clone(), Some(serde_json::to_vec(outcome).unwrap()))]).unwrap();
+        let save = |outcome: &ToolOutcome| {
+            self.key_store.save(vec![(name.clone(), Some(serde_json::to_vec(outcome).unwrap()))]).unwrap();
         };
         save(&begun);
         self.ran.fetch_add(1, Ordering::SeqCst);

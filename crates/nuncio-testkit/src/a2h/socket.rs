@@ -16,7 +16,7 @@ pub enum SocketMessage {
     Frame(Value),
     /// Ping of the server, which the library answers with the next read or write.
     Ping,
-    /// Closed with that code; zero without a code.
+    /// The server closed the socket with this code; zero without a code.
     Closed(u16),
 }
 
@@ -88,7 +88,7 @@ impl Socket {
         }
     }
 
-    /// The next frame of that type, skipping others.
+    /// The next frame of type `kind`, skipping others.
     pub async fn event(&mut self, kind: &str) -> Value {
         loop {
             let frame = self.frame().await;

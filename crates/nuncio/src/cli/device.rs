@@ -9,17 +9,31 @@ use url::Url;
 #[derive(Debug, Args)]
 pub(crate) struct DeviceHome {
     /// Folder of the device [default: ~/.nuncio-device]
-    #[arg(long = "home", value_name = "DIR", env = "NUNCIO_DEVICE")]
+    #[arg(long = "home", value_name = "DIR", env = "NUNCIO_DEVICE", global = true)]
     pub(crate) path: Option<PathBuf>,
     /// Trust these certificate authorities too (PEM)
-    #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
+    #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA", global = true)]
     pub(crate) extra_ca: Option<PathBuf>,
     /// File with the storage key, if it was moved
-    #[arg(long, value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_KEY")]
+    #[arg(long, value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_KEY", global = true)]
     pub(crate) storage_key: Option<PathBuf>,
     /// Read the storage passphrase from the first line of this file instead of asking for it
-    #[arg(long = "storage-passphrase-file", value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_PASSPHRASE_FILE")]
+    #[arg(
+        long = "storage-passphrase-file",
+        value_name = "FILE",
+        env = "NUNCIO_DEVICE_STORAGE_PASSPHRASE_FILE",
+        global = true
+    )]
     pub(crate) storage_passphrase: Option<PathBuf>,
+}
+
+/// The commands of a device.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArguments {
+    #[command(subcommand)]
+    pub(crate) command: DeviceSubcommand,
+    #[command(flatten)]
+    pub(crate) home: DeviceHome,
 }
 
 /// Source of the key that encrypts the stored data of a device.
@@ -35,7 +49,7 @@ pub(crate) enum StorageSource {
 
 /// Source of a passphrase.
 #[derive(Debug, Args)]
-pub(crate) struct PassphraseFrom {
+pub(crate) struct PassphraseSource {
     /// Read the passphrase from the first line of this file instead of asking for it
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
@@ -56,8 +70,6 @@ pub(crate) enum DeviceSubcommand {
         /// Name of this device
         #[arg(long, default_value = "laptop")]
         name: String,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Answer calls of agents, and ask you before sensitive ones
     Run {
@@ -76,15 +88,10 @@ pub(crate) enum DeviceSubcommand {
         /// Serve no pages
         #[arg(long, conflicts_with = "port")]
         no_pages: bool,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// List the agents that this device knows
     #[command(alias = "grants")]
-    Agents {
-        #[command(flatten)]
-        home: DeviceHome,
-    },
+    Agents,
     /// Show the permissions that an agent requests, and grant those you name
     Allow {
         /// Id of the agent
@@ -100,30 +107,22 @@ pub(crate) enum DeviceSubcommand {
         /// Duration of the grant, such as 30m, 12h or 3d
         #[arg(long = "for", value_name = "TIME")]
         time: Option<String>,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Revoke all permissions of an agent
     Revoke {
         /// Id of the agent
         agent: String,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Verify and show the activity record of this device
     Audit {
         /// Write the record to a file, one entry per line
         #[arg(long, value_name = "FILE")]
         export: Option<PathBuf>,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Show the safety number to compare with an agent's owner
     Verify {
         /// Id of the agent
         agent: String,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Accept an agent's changed keys after comparing the safety number
     Accept {
@@ -132,19 +131,11 @@ pub(crate) enum DeviceSubcommand {
         /// Do not ask, because you have compared the number
         #[arg(long)]
         yes: bool,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// List your devices
-    Devices {
-        #[command(flatten)]
-        home: DeviceHome,
-    },
+    Devices,
     /// Create an invite for another device of yours, valid for ten minutes
-    Invite {
-        #[command(flatten)]
-        home: DeviceHome,
-    },
+    Invite,
     /// Confirm that another device is yours: its signatures then count on this device
     Trust {
         /// Id of the other device
@@ -152,15 +143,11 @@ pub(crate) enum DeviceSubcommand {
         /// Do not ask, because you have compared its fingerprint
         #[arg(long)]
         yes: bool,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Remove a lost device, which then no longer acts for you
     Remove {
         /// Id of the lost device
         device: String,
-        #[command(flatten)]
-        home: DeviceHome,
     },
     /// Back up this device's keys at the server, encrypted with a passphrase
     Backup {
@@ -168,31 +155,22 @@ pub(crate) enum DeviceSubcommand {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
-        passphrase: PassphraseFrom,
-        #[command(flatten)]
-        home: DeviceHome,
+        passphrase: PassphraseSource,
     },
     /// Restore a device on this machine from its backup file
     Restore {
         /// Backup file
         file: PathBuf,
         #[command(flatten)]
-        passphrase: PassphraseFrom,
-        #[command(flatten)]
-        home: DeviceHome,
+        passphrase: PassphraseSource,
     },
     /// Confirm this device with the backup of a device that you lost
     Recover {
         #[command(flatten)]
-        passphrase: PassphraseFrom,
-        #[command(flatten)]
-        home: DeviceHome,
+        passphrase: PassphraseSource,
     },
     /// Print a new link to the pages of the running device
-    Open {
-        #[command(flatten)]
-        home: DeviceHome,
-    },
+    Open,
     /// Show or change the source of the key that encrypts the stored data
     Storage {
         /// The new source; nothing is changed when omitted
@@ -202,13 +180,8 @@ pub(crate) enum DeviceSubcommand {
         #[arg(long, value_name = "FILE")]
         key_file: Option<PathBuf>,
         #[command(flatten)]
-        passphrase: PassphraseFrom,
-        #[command(flatten)]
-        home: DeviceHome,
+        passphrase: PassphraseSource,
     },
     /// Show the identity and the tools of this device
-    Status {
-        #[command(flatten)]
-        home: DeviceHome,
-    },
+    Status,
 }

@@ -21,11 +21,11 @@ pub(crate) struct Discover {
     #[arg(long = "type", value_name = "TYPE", value_parser = capability_type)]
     pub(crate) only: Option<CapabilityType>,
     #[command(flatten)]
-    pub(crate) sight: ReadCredentials,
+    pub(crate) credentials: ReadCredentials,
     #[command(flatten)]
-    pub(crate) who: SigningAgent,
+    pub(crate) signer: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: OutboundOptions,
+    pub(crate) outbound: OutboundOptions,
 }
 
 /// Credentials for read-only commands.
@@ -39,6 +39,13 @@ pub(crate) struct ReadCredentials {
     pub(crate) token: Option<String>,
 }
 
+impl ReadCredentials {
+    /// The credential for servers that make no difference between keys and tokens.
+    pub(crate) fn bearer(&self) -> Option<&String> {
+        self.api_key.as_ref().or(self.token.as_ref())
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  nuncio show script/echo@localhost:7400\n  nuncio show https://example.com/skills/forecast.json\n  nuncio show https://example.com/agents/hotel/ad.json\n  nuncio show did:wba:example.com:agents:hotel:e1_..."
@@ -49,11 +56,11 @@ pub(crate) struct Show {
     #[arg(value_name = "SKILL|AGENT")]
     pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) sight: ReadCredentials,
+    pub(crate) credentials: ReadCredentials,
     #[command(flatten)]
-    pub(crate) who: SigningAgent,
+    pub(crate) signer: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: OutboundOptions,
+    pub(crate) outbound: OutboundOptions,
 }
 
 #[derive(Debug, Args)]
@@ -85,7 +92,7 @@ pub(crate) struct Invoke {
     #[arg(short = 'i', long = "input", value_name = "JSON|NAME=VALUE")]
     pub(crate) inputs: Vec<String>,
     #[command(flatten)]
-    pub(crate) proof: CallerCredentials,
+    pub(crate) credentials: CallerCredentials,
     /// Priority in the provider's queue: low, normal or high
     #[arg(long, value_name = "WORD", value_parser = priority)]
     pub(crate) priority: Option<Priority>,
@@ -102,9 +109,9 @@ pub(crate) struct Invoke {
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
-    pub(crate) who: SigningAgent,
+    pub(crate) signer: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: OutboundOptions,
+    pub(crate) outbound: OutboundOptions,
 }
 
 #[derive(Debug, Args)]
@@ -149,9 +156,9 @@ pub(crate) struct Negotiate {
     #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     #[command(flatten)]
-    pub(crate) who: SigningAgent,
+    pub(crate) signer: SigningAgent,
     #[command(flatten)]
-    pub(crate) reach: OutboundOptions,
+    pub(crate) outbound: OutboundOptions,
 }
 
 #[derive(Debug, Args)]
@@ -169,7 +176,7 @@ pub(crate) struct Validate {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) reach: OutboundOptions,
+    pub(crate) outbound: OutboundOptions,
 }
 
 /// Document kinds of the protocols: Skill Sharing's first, then ANP's.
@@ -267,7 +274,8 @@ fn priority(text: &str) -> Result<Priority, String> {
     one_of(text, &Priority::ALL, Priority::as_str)
 }
 
-fn one_of<T: Copy>(text: &str, all: &[T], word: impl Fn(T) -> &'static str) -> Result<T, String> {
-    let words = || all.iter().map(|one| word(*one)).collect::<Vec<_>>().join(", ");
-    all.iter().copied().find(|one| word(*one) == text).ok_or_else(|| format!("it is one of {}", words()))
+/// Parses one of the values of an enum by its name.
+fn one_of<T: Copy>(text: &str, all: &[T], name: impl Fn(T) -> &'static str) -> Result<T, String> {
+    let names = || all.iter().map(|value| name(*value)).collect::<Vec<_>>().join(", ");
+    all.iter().copied().find(|value| name(*value) == text).ok_or_else(|| format!("it is one of {}", names()))
 }

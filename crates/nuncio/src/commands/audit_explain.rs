@@ -5,12 +5,12 @@ use std::path::Path;
 use anstream::println;
 use nuncio_core::Code;
 use nuncio_core::ids::CallId;
+use nuncio_engine::record::{CallExplanation, Evidence, EvidenceState, ExplainedRecord};
 use nuncio_server::admin::AdminCommand;
 use owo_colors::OwoColorize as _;
-use serde_json::{Value, json};
 
 use super::operator::{carry_out, parsed};
-use crate::output::{AlreadyReported, cell, fault, items};
+use crate::output::{AlreadyReported, cell, fault, text};
 
 mod device;
 
@@ -20,48 +20,44 @@ use device::DeviceRecord;
 pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let call = parsed(CallId::parse(call))?;
     let device = with.map(DeviceRecord::read).transpose()?;
-    let mut answer = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
-    let records = answer["records"].as_array_mut().map(std::mem::take).unwrap_or_default();
-    if records.is_empty() && answer["chain_broken"].is_null() {
+    let reply = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
+    let mut explanation: CallExplanation = serde_json::from_value(reply)?;
+    if explanation.records.is_empty() && explanation.chain_broken.is_none() {
         let message =
             format!("there is no audit record of the call {call}; `nuncio audit list --json` shows the calls");
         return Err(fault(Code::NotFound, message));
     }
     let mut changed = Vec::new();
-    let mut explained = Vec::new();
-    for mut record in records {
+    for record in &mut explanation.records {
         if let Some(device) = &device {
-            let evidence = device.evidence(&record);
-            record["evidence"].as_array_mut().into_iter().for_each(|all| all.extend(evidence.clone()));
+            record.evidence.extend(device.evidence(record));
         }
-        let evidence = items(&record["evidence"]);
-        let is_changed = |one: &&Value| ["changed", "missing"].iter().any(|state| one["state"] == *state);
-        changed.extend(evidence.iter().filter(is_changed).map(name));
-        explained.push(record);
+        let is_changed =
+            |evidence: &&Evidence| matches!(evidence.state, EvidenceState::Changed | EvidenceState::Missing);
+        changed.extend(record.evidence.iter().filter(is_changed).map(name));
     }
-    // A break elsewhere in the chain leaves open whether this record stands where it was written.
+    // After a break elsewhere in the chain, the position of this record is no longer proven.
     if changed.is_empty()
-        && let Some(broken) = answer["chain_broken"].as_str()
+        && let Some(broken) = &explanation.chain_broken
     {
         changed.push(format!("audit chain: {broken}"));
     }
-    answer["records"] = explained.into();
-    answer["changed"] = json!(changed);
     if json {
-        println!("{answer}");
+        let mut explanation = serde_json::to_value(&explanation)?;
+        explanation["changed"] = changed.as_slice().into();
+        println!("{explanation}");
     } else {
-        show(&answer, &changed);
+        show(&explanation, &changed);
     }
     if changed.is_empty() { Ok(()) } else { Err(AlreadyReported.into()) }
 }
 
-fn name(evidence: &Value) -> String {
-    format!("{} {}", cell(&evidence["kept_by"]), cell(&evidence["name"]))
+fn name(evidence: &Evidence) -> String {
+    format!("{} {}", text(&evidence.kept_by), text(&evidence.name))
 }
 
-fn show(answer: &Value, changed: &[String]) {
-    for record in items(&answer["records"]) {
-        let call = &record["record"];
+fn show(explanation: &CallExplanation, changed: &[String]) {
+    for ExplainedRecord { record: call, evidence, .. } in &explanation.records {
         println!("{}", format!("{} of {}", cell(&call["tool"]), cell(&call["agent"])).bold());
         let outcome = [&call["decision"]["code"], &call["outcome"]["code"], &call["outcome"]["result"]];
         let outcome = outcome.into_iter().find(|value| !value.is_null()).map(cell).unwrap_or_default();
@@ -74,17 +70,18 @@ fn show(answer: &Value, changed: &[String]) {
         ] {
             println!("  {:<11}{value}", title.dimmed());
         }
-        for evidence in items(&record["evidence"]) {
-            let state = match cell(&evidence["state"]).as_str() {
-                "holds" => "holds".green().to_string(),
-                "not_kept" => "not kept".dimmed().to_string(),
-                other => other.red().bold().to_string(),
+        for evidence in evidence {
+            let state = match evidence.state {
+                EvidenceState::Holds => "holds".green().to_string(),
+                EvidenceState::NotKept => "not kept".dimmed().to_string(),
+                EvidenceState::Changed => "changed".red().bold().to_string(),
+                EvidenceState::Missing => "missing".red().bold().to_string(),
             };
-            println!("  {:<9} {}: {}", state, name(evidence), cell(&evidence["says"]));
+            println!("  {:<9} {}: {}", state, name(evidence), text(&evidence.says));
         }
     }
     if changed.is_empty() {
-        println!("{} every record that is kept is what the others say of it.", "proved:".green().bold());
+        println!("{} all stored records agree with each other.", "proved:".green().bold());
     } else {
         println!("{} {}", "changed:".red().bold(), changed.join("; "));
     }

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use nuncio_aap::client::{AapConversation, AgentConfig, AgentInfo, ApiKey, Client, Meta, NewSession};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Message;
 use nuncio_core::session::ToolRef;
 use nuncio_core::turn::TurnInput;
-use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_server::fetch::AllowedAddresses;
 
 pub(crate) mod clean;
 mod input;
@@ -19,47 +19,54 @@ mod tool;
 mod turn;
 pub(crate) mod wrap;
 
+use super::consumer::guarded_fetch;
 use crate::cli::Chat;
 use crate::output::{WrongUsage, shell_quote};
-use input::{Input, InputEvent};
-use screen::Screen;
+use input::{ChatInput, InputEvent};
+use screen::ChatScreen;
 use texts::ChatTexts;
 use tool::LocalTool;
-use turn::Answers;
+use turn::CallAnswerer;
 
-/// Talks until the user leaves.
+/// Runs the chat until the user leaves.
 pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
-    let words = ChatTexts::of_environment();
+    let texts = ChatTexts::of_environment();
     let tools = flags.tools.iter().map(|file| LocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
     let key =
         flags.key.as_deref().map(|key| ApiKey::parse(key).ok_or_else(|| WrongUsage("the key is not valid".into())));
-    let mut screen = Screen::new(words, json);
+    let mut screen = ChatScreen::new(texts, json);
     let (client, meta) = connect(&flags.target, key.transpose()?, flags.extra_ca.as_deref(), &mut screen).await?;
     let conversation = match &flags.session {
         Some(session) => resume(client, session, &tools, flags.trust).await?,
         None => begin(client, choose(&meta, flags.agent.as_deref())?, &tools, flags.trust).await?,
     };
-    let answers = Answers::new(tools, flags.trust, json);
-    let mut chat =
-        ChatSession { again: resume_command(&flags), conversation, answers, screen, input: Input::new(json)? };
+    let answerer = CallAnswerer::new(tools, flags.trust, json);
+    let mut chat = ChatSession {
+        resume_command: resume_command(&flags),
+        conversation,
+        answerer,
+        screen,
+        input: ChatInput::new(json)?,
+    };
     chat.screen.welcome(&chat.conversation);
     if flags.session.is_some() {
-        chat.take_up().await?;
+        chat.resume_turn().await?;
     }
     chat.talk().await
 }
 
 struct ChatSession {
-    again: String,
+    /// The command that resumes the chat, without the session id.
+    resume_command: String,
     conversation: AapConversation,
-    answers: Answers,
-    screen: Screen,
-    input: Input,
+    answerer: CallAnswerer,
+    screen: ChatScreen,
+    input: ChatInput,
 }
 
 impl ChatSession {
     /// Prints the history, joins a running turn, and asks about pending calls.
-    async fn take_up(&mut self) -> anyhow::Result<()> {
+    async fn resume_turn(&mut self) -> anyhow::Result<()> {
         let Self { conversation, screen, input, .. } = self;
         if let Some(running) = conversation.join().await? {
             screen.history(running.conversation().messages());
@@ -92,7 +99,7 @@ impl ChatSession {
                 InputEvent::End => break,
             }
         }
-        self.screen.farewell(&self.again, self.conversation.session());
+        self.screen.farewell(&self.resume_command, self.conversation.session());
         Ok(())
     }
 
@@ -107,11 +114,11 @@ impl ChatSession {
             "/session" => self.screen.session(self.conversation.session()),
             "/new" => {
                 let (client, agent) = (self.conversation.client().clone(), self.conversation.agent().clone());
-                let started = begin(client, agent, self.answers.tools(), self.answers.trusts_all()).await;
+                let started = begin(client, agent, self.answerer.tools(), self.answerer.trusts_all()).await;
                 match started {
                     Ok(conversation) => {
                         self.conversation = conversation;
-                        self.answers.forget();
+                        self.answerer.forget();
                         self.screen.session(self.conversation.session());
                     }
                     Err(error) => self.screen.failed(&error.to_string()),
@@ -128,11 +135,12 @@ impl ChatSession {
         Ok(true)
     }
 
-    /// Answers the calls that wait, and those that come of it, until none does or the user stops.
+    /// Answers pending calls until the agent waits for none, or the user stops.
     async fn answer_pending(&mut self, show: bool) -> anyhow::Result<()> {
         let mut show = show;
         while !self.conversation.pending().is_empty() {
-            let answers = self.answers.give(&mut self.conversation, &mut self.screen, &mut self.input, show).await;
+            let answers =
+                self.answerer.answer_pending(&mut self.conversation, &mut self.screen, &mut self.input, show).await;
             let Some(answers) = answers else {
                 self.screen.note(self.screen.texts().left_unanswered);
                 return Ok(());
@@ -145,19 +153,18 @@ impl ChatSession {
         Ok(())
     }
 
-    /// Whether the turn came to an end of its own.
+    /// Runs a turn, and returns whether it ended without being stopped.
     async fn turn(&mut self, input: TurnInput) -> bool {
         turn::watch(self.conversation.send(input), &mut self.screen, &mut self.input).await
     }
 }
 
-/// The command that reaches the same server with the same tools, for later. A key is shown to nobody, and whether
-/// tools are trusted is said anew.
+/// The command that resumes the chat with the same server and tools. It contains neither the key nor `--trust`.
 fn resume_command(flags: &Chat) -> String {
     let mut line = format!("nuncio chat {}", shell_quote(&flags.target));
     let file = |flag: &str, file: &Path| format!(" {flag} {}", shell_quote(&file.display().to_string()));
-    line.extend(flags.extra_ca.iter().map(|it| file("--extra-ca", it)));
-    line.extend(flags.tools.iter().map(|it| file("--tool", it)));
+    line.extend(flags.extra_ca.iter().map(|path| file("--extra-ca", path)));
+    line.extend(flags.tools.iter().map(|path| file("--tool", path)));
     if flags.key.is_some() && std::env::var_os("NUNCIO_KEY").is_none() {
         line.push_str(" --key KEY");
     }
@@ -169,25 +176,22 @@ async fn connect(
     target: &str,
     key: Option<ApiKey>,
     extra_ca: Option<&Path>,
-    screen: &mut Screen,
+    screen: &mut ChatScreen,
 ) -> anyhow::Result<(Client, Meta)> {
     let candidates = target::candidates(target).map_err(WrongUsage)?;
-    let roots = extra_ca
-        .map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())))
-        .transpose()?;
-    let way_out = GuardedFetch::new(Allow::default(), false, roots.as_deref()).map_err(anyhow::Error::msg)?;
+    let fetch = guarded_fetch(AllowedAddresses::default(), false, extra_ca)?;
     if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
         screen.note(screen.texts().key_in_clear);
     }
-    let mut first = None;
+    let mut first_error = None;
     for base in candidates {
-        let client = Client::new(base.clone(), key.clone(), way_out.client_for_configured());
+        let client = Client::new(base.clone(), key.clone(), fetch.client_for_configured());
         match client.meta().await {
             Ok(meta) => return Ok((client, meta)),
-            Err(error) => first = first.or(Some(anyhow::Error::new(error).context(base.to_string()))),
+            Err(error) => first_error = first_error.or(Some(anyhow::Error::new(error).context(base.to_string()))),
         }
     }
-    Err(first.unwrap_or_else(|| anyhow::anyhow!("{target}: there is nothing to try")))
+    Err(first_error.unwrap_or_else(|| anyhow::anyhow!("{target}: there is nothing to try")))
 }
 
 fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
@@ -210,11 +214,11 @@ async fn begin(client: Client, agent: AgentInfo, tools: &[LocalTool], trust: boo
     if !tools.is_empty() && !agent.capabilities.application_tools {
         bail!("the agent `{}` does not accept client tools; omit --tool", agent.name);
     }
-    let switched_on = agent.tools.iter().filter_map(|tool| {
+    let enabled = agent.tools.iter().filter_map(|tool| {
         let name = ToolName::parse(&tool.name).ok()?;
         Some(ToolRef { name, trust: trust.then_some(true) })
     });
-    let config = AgentConfig { name: agent.name.clone(), tools: Some(switched_on.collect()), ..AgentConfig::default() };
+    let config = AgentConfig { name: agent.name.clone(), tools: Some(enabled.collect()), ..AgentConfig::default() };
     let new = NewSession { agent: config, tools: specs(tools), messages: Vec::new() };
     Ok(AapConversation::begin(client, agent, new).await?)
 }

@@ -1,4 +1,4 @@
-//! `nuncio device`: a person's own device, which asks its person before it acts.
+//! `nuncio device`: this machine as a person's device, which asks before it runs tools for agents.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,10 +9,10 @@ use anstream::{eprintln, println};
 use nuncio_a2h::client::Invitation;
 use nuncio_core::digest::Digest;
 use nuncio_device::policy::PolicyFile;
-use nuncio_device::prompt::{DenyAll, FirstAnswer, Prompt};
+use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, Prompt};
 use nuncio_device::tools::Tools;
 use nuncio_device::{Device, DeviceError, DeviceEvent};
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_server::telemetry::{self, LogFormat};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -20,9 +20,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use super::operator::{parsed, show};
-use crate::cli::{DeviceHome, DeviceSubcommand};
-use crate::output::{WrongUsage, cell, fault};
+use super::operator::parsed;
+use crate::cli::{DeviceArguments, DeviceHome, DeviceSubcommand};
+use crate::output::{WrongUsage, cell, fault, show};
 
 mod agents;
 mod commands;
@@ -36,58 +36,56 @@ mod socket;
 mod storage;
 mod terminal;
 
-use commands::{DeviceCommand, DeviceCommands, carry_out, take_alone};
+use commands::{DeviceCommand, DeviceCommands, lock_idle_home, run_command};
 use home::{folder_of, opened, prepare_folder, tools_of};
-use pages::{Opener, Pages};
-use terminal::Terminal;
+use pages::{PageLinks, Pages};
+use terminal::TerminalPrompt;
 
-pub(crate) async fn run(command: DeviceSubcommand, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json: bool) -> anyhow::Result<()> {
     match command {
-        DeviceSubcommand::Enrol { url, code, fingerprint, name, home } => {
-            let fingerprint = fingerprint.map(|text| parsed(fingerprint_of(&text))).transpose()?;
-            let invitation = Invitation { url, trust: Trust::Configured, code, fingerprint };
+        DeviceSubcommand::Enrol { url, code, fingerprint, name } => {
+            let fingerprint = fingerprint.map(|text| parsed(parse_fingerprint(&text))).transpose()?;
+            let invitation = Invitation { url, trust: AddressTrust::Configured, code, fingerprint };
             enrol(&home, &invitation, &name, json).await
         }
-        DeviceSubcommand::Run { tty, policy, folders, port, no_pages, home } => {
+        DeviceSubcommand::Run { tty, policy, folders, port, no_pages } => {
             let _logs = telemetry::start("warn", LogFormat::Text);
             let mut tools = tools_of(&folder_of(&home)?, folders)?;
             let pages = if no_pages { None } else { Some(Pages::at(port, &prepare_folder(&home)?).await?) };
             if let Some(pages) = &pages {
-                tools = pages.noticing(tools)?;
+                tools = pages.with_notifications(tools)?;
             }
             let prompt = prompt(tty, policy.as_deref(), pages.as_ref())?;
             serve(&home, prompt, tools, pages, json).await
         }
-        DeviceSubcommand::Agents { home } => agents::list(&home, json).await,
-        DeviceSubcommand::Allow { agent, scopes, all_low, once, time, home } => {
+        DeviceSubcommand::Agents => agents::list(&home, json).await,
+        DeviceSubcommand::Allow { agent, scopes, all_low, once, time } => {
             agents::allow(&home, &agent, agents::AllowRequest { scopes, all_low, once, time }, json).await
         }
-        DeviceSubcommand::Revoke { agent, home } => agents::revoke(&home, &agent, json).await,
-        DeviceSubcommand::Audit { export, home } => log::audit(&home, export.as_deref(), json).await,
-        DeviceSubcommand::Verify { agent, home } => agents::verify(&home, &agent, json).await,
-        DeviceSubcommand::Accept { agent, yes, home } => agents::accept(&home, &agent, yes, json).await,
-        DeviceSubcommand::Devices { home } => own::list(&home, json).await,
-        DeviceSubcommand::Invite { home } => own::invite(&home, json).await,
-        DeviceSubcommand::Trust { device, yes, home } => own::trust(&home, &device, yes, json).await,
-        DeviceSubcommand::Remove { device, home } => own::remove(&home, &device, json).await,
-        DeviceSubcommand::Backup { file, passphrase, home } => {
+        DeviceSubcommand::Revoke { agent } => agents::revoke(&home, &agent, json).await,
+        DeviceSubcommand::Audit { export } => log::audit(&home, export.as_deref(), json).await,
+        DeviceSubcommand::Verify { agent } => agents::verify(&home, &agent, json).await,
+        DeviceSubcommand::Accept { agent, yes } => agents::accept(&home, &agent, yes, json).await,
+        DeviceSubcommand::Devices => own::list(&home, json).await,
+        DeviceSubcommand::Invite => own::invite(&home, json).await,
+        DeviceSubcommand::Trust { device, yes } => own::trust(&home, &device, yes, json).await,
+        DeviceSubcommand::Remove { device } => own::remove(&home, &device, json).await,
+        DeviceSubcommand::Backup { file, passphrase } => {
             own::backup(&home, file.as_deref(), passphrase.passphrase_file.as_deref(), json).await
         }
-        DeviceSubcommand::Restore { file, passphrase, home } => {
+        DeviceSubcommand::Restore { file, passphrase } => {
             own::restore(&home, &file, passphrase.passphrase_file.as_deref(), json).await
         }
-        DeviceSubcommand::Recover { passphrase, home } => {
+        DeviceSubcommand::Recover { passphrase } => {
             own::recover(&home, passphrase.passphrase_file.as_deref(), json).await
         }
-        DeviceSubcommand::Open { home } => {
-            let answer = carry_out(&home, DeviceCommand::Open).await?;
-            show(json, &answer, |answer| println!("{}", cell(&answer["url"])));
-            Ok(())
+        DeviceSubcommand::Open => {
+            run_command(&home, DeviceCommand::Open, json, |reply| println!("{}", cell(&reply["url"]))).await
         }
-        DeviceSubcommand::Storage { source, key_file, passphrase, home } => {
+        DeviceSubcommand::Storage { source, key_file, passphrase } => {
             storage::storage(&home, source, key_file, &passphrase, json).await
         }
-        DeviceSubcommand::Status { home } => log::status(&home, json).await,
+        DeviceSubcommand::Status => log::status(&home, json).await,
     }
 }
 
@@ -97,26 +95,26 @@ fn device_error(error: DeviceError) -> anyhow::Error {
 }
 
 /// Writes a file that only its owner may read, completely or not at all.
-fn written(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut beside = file.as_os_str().to_owned();
-    beside.push(".new");
+fn write_private_file(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut temporary = file.as_os_str().to_owned();
+    temporary.push(".new");
     let mut options = std::fs::OpenOptions::new();
-    let mut opened = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    let mut opened = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     opened.write_all(text.as_bytes())?;
     opened.sync_all()?;
-    std::fs::rename(beside, file)
+    std::fs::rename(temporary, file)
 }
 
 async fn enrol(home: &DeviceHome, invitation: &Invitation, name: &str, json: bool) -> anyhow::Result<()> {
-    let config = take_alone(home, Tools::default(), Arc::new(DenyAll)).await?;
+    let config = lock_idle_home(home, Tools::default(), Arc::new(DenyAllPrompts)).await?;
     let device = Device::enrol(config, invitation, name).await.map_err(device_error)?;
-    device.peer().publish_keys().await.map_err(|error| device_error(error.into()))?;
-    let devices = device.devices().await.unwrap_or_default();
+    device.peer().keys().publish_keys().await.map_err(|error| device_error(error.into()))?;
+    let devices = device.own_devices().list().await.unwrap_or_default();
     let number = devices.into_iter().find(|own| own.this).and_then(|own| own.number);
-    came_in(home, &device, number, json)
+    print_enrolled(home, &device, number, json)
 }
 
-fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: bool) -> anyhow::Result<()> {
+fn print_enrolled(home: &DeviceHome, device: &Device, number: Option<String>, json: bool) -> anyhow::Result<()> {
     let folder = folder_of(home)?.display().to_string();
     let identity = device.identity();
     let mut answer = json!({
@@ -141,10 +139,13 @@ fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: boo
 fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&Pages>) -> anyhow::Result<Arc<dyn Prompt>> {
     let Some(file) = policy else {
         return Ok(
-            match (tty.then(|| Arc::new(Terminal::new(pages.is_none())) as Arc<dyn Prompt>), pages.map(Pages::prompt)) {
-                (Some(terminal), Some(pages)) => Arc::new(FirstAnswer(terminal, pages)),
+            match (
+                tty.then(|| Arc::new(TerminalPrompt::new(pages.is_none())) as Arc<dyn Prompt>),
+                pages.map(Pages::prompt),
+            ) {
+                (Some(terminal), Some(pages)) => Arc::new(FirstAnswerPrompt(terminal, pages)),
                 (Some(one), None) | (None, Some(one)) => one,
-                (None, None) => Arc::new(DenyAll),
+                (None, None) => Arc::new(DenyAllPrompts),
             },
         );
     };
@@ -160,32 +161,31 @@ async fn serve(
     pages: Option<Pages>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let config = take_alone(home, tools, prompt).await?;
+    let config = lock_idle_home(home, tools, prompt).await?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let device = match (Device::open(config.clone()).map_err(device_error)?, &pages) {
         (Some(device), _) => device,
         (None, None) => opened(home, config)?,
         (None, Some(pages)) => {
-            let link = pages.opener.link();
+            let link = pages.links.link();
             show(json, &json!({"pages": link}), |_| {
                 println!("There is no device here yet. Enrol this machine at: {}", link.cyan());
             });
             let stop = CancellationToken::new();
-            let came = tokio::select! {
-                came = pages.welcome(config, stop.clone()) => came?,
+            let enrolled = tokio::select! {
+                enrolled = pages.welcome(config, stop.clone()) => enrolled?,
                 _ = interrupt.recv() => None,
                 _ = terminate.recv() => None,
             };
             stop.cancel();
-            let Some(device) = came else { return Ok(()) };
+            let Some(device) = enrolled else { return Ok(()) };
             device
         }
     };
-    let opener = pages.as_ref().map(|pages| pages.opener.clone());
-    let commands =
-        socket::listen(&folder_of(home)?, DeviceCommands { device: device.clone(), opener: opener.clone() })?;
+    let links = pages.as_ref().map(|pages| pages.links.clone());
+    let commands = socket::listen(&folder_of(home)?, DeviceCommands { device: device.clone(), links: links.clone() })?;
     let identity = device.identity();
-    let link = opener.as_ref().map(Opener::link);
+    let link = links.as_ref().map(PageLinks::link);
     let (sealed_by, value) = storage::describe(&folder_of(home)?);
     let answer = json!({
         "url": identity.url, "person": identity.person, "device": identity.device, "pages": link, "sealed_by": value,
@@ -199,32 +199,33 @@ async fn serve(
         println!("Its stored data is encrypted with {sealed_by}.");
     });
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(asked_again(device.clone()));
-    let shown = pages.map(|pages| tokio::spawn(pages.serve(device.clone(), stop.clone())));
-    let done = tokio::select! {
-        done = device.run(stop.clone()) => done.map_err(device_error),
+    let watching = tokio::spawn(print_consent_requests(device.clone()));
+    let page_server = pages.map(|pages| tokio::spawn(pages.serve(device.clone(), stop.clone())));
+    let result = tokio::select! {
+        result = device.run(stop.clone()) => result.map_err(device_error),
         () = commands => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = terminate.recv() => Ok(()),
     };
     watching.abort();
     stop.cancel();
-    if let Some(shown) = shown {
-        // A browser that holds on to a page does not hold the device up.
-        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), shown).await;
+    if let Some(page_server) = page_server {
+        // An open browser connection delays the end by at most two seconds.
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(2), page_server).await;
     }
-    done
+    result
 }
 
 /// Prints a notice when a changed agent asks for consent again.
-async fn asked_again(device: Device) {
-    let mut news = device.events();
+async fn print_consent_requests(device: Device) {
+    let mut events = device.events();
     loop {
-        match news.recv().await {
+        match events.recv().await {
             Ok(DeviceEvent::Agent { agent }) => {
-                let known = device.agents().unwrap_or_default().into_iter().find(|known| known.agent == agent);
-                let standing = known.as_ref().and_then(|known| known.standing(&device.identity().person));
-                if standing.is_some_and(|standing| !standing.suspended.is_empty()) {
+                let agents = device.consents().agents().unwrap_or_default();
+                let known = agents.into_iter().find(|known| known.agent == agent);
+                let ledger = known.as_ref().and_then(|known| known.standing(&device.identity().person));
+                if ledger.is_some_and(|ledger| !ledger.suspended.is_empty()) {
                     let name = known.map(|known| known.name).unwrap_or_default();
                     eprintln!(
                         "{} changed and asks again: {}",
@@ -240,7 +241,7 @@ async fn asked_again(device: Device) {
 }
 
 /// Parses a fingerprint, with or without groups.
-fn fingerprint_of(text: &str) -> Result<Digest, String> {
+fn parse_fingerprint(text: &str) -> Result<Digest, String> {
     let hex: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     Digest::parse(&hex).ok_or_else(|| format!("{text:?} is not a fingerprint: it has 64 characters from 0 to f"))
 }

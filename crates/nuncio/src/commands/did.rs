@@ -1,90 +1,87 @@
-//! `nuncio did`: who this server and its agents are to others.
+//! `nuncio did`: the DIDs of this server and its agents, and the people that other DIDs belong to.
 
 use anstream::println;
 use nuncio_core::ids::{AgentName, PersonName};
 use nuncio_server::admin::AdminCommand;
+use nuncio_server::admin::replies::{DidInfo, DidLinkList, DidList, LinkedDid, RotatedDids, UnlinkedDid};
 use nuncio_server::dids::DidSubject;
 use owo_colors::OwoColorize as _;
-use serde_json::Value;
 
-use super::operator::{carry_out, parsed, show};
-use crate::cli::Did;
-use crate::output::{cell, items, table};
+use super::operator::{parsed, run_command};
+use crate::cli::{DataDirCommand, Did};
+use crate::output::{table, text};
 
-pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Did>, json: bool) -> anyhow::Result<()> {
     match command {
-        Did::Show { agent, data } => {
+        Did::Show { agent } => {
             let agent = agent.map(|name| parsed(AgentName::parse(&name))).transpose()?;
-            let answer = carry_out(&data.path, AdminCommand::DidShow { agent }).await?;
-            show(json, &answer, list);
+            run_command(&data, AdminCommand::DidShow { agent }, json, print_list).await
         }
-        Did::Link { did, person, data } => {
-            let order = AdminCommand::DidLink { did, person: parsed(PersonName::parse(&person))? };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, |answer| {
-                let link = &answer["link"];
-                println!("{} belongs to {}.", cell(&link["principal"]), cell(&link["person"]).bold());
-            });
+        Did::Link { did, person } => {
+            let command = AdminCommand::DidLink { did, person: parsed(PersonName::parse(&person))? };
+            run_command(&data, command, json, |LinkedDid { link }| {
+                println!("{} belongs to {}.", text(link.principal), link.person.bold());
+            })
+            .await
         }
-        Did::Unlink { did, data } => {
-            let answer = carry_out(&data.path, AdminCommand::DidUnlink { did }).await?;
-            show(json, &answer, |answer| println!("{} is no longer linked to a person.", cell(&answer["unlinked"])));
+        Did::Unlink { did } => {
+            run_command(&data, AdminCommand::DidUnlink { did }, json, |reply: UnlinkedDid| {
+                println!("{} is no longer linked to a person.", text(reply.unlinked));
+            })
+            .await
         }
-        Did::Links { data } => {
-            let answer = carry_out(&data.path, AdminCommand::DidLinks).await?;
-            show(json, &answer, |answer| {
-                let row = |link: &Value| ["principal", "person", "since"].map(|name| cell(&link[name])).to_vec();
-                let rows: Vec<_> = items(&answer["links"]).iter().map(row).collect();
-                table(&["DID", "PERSON", "SINCE"], &rows);
-            });
+        Did::Links => {
+            run_command(&data, AdminCommand::DidLinks, json, |list: DidLinkList| {
+                let rows =
+                    list.links.iter().map(|link| vec![text(&link.principal), text(&link.person), text(link.since)]);
+                table(&["DID", "PERSON", "SINCE"], &rows.collect::<Vec<_>>());
+            })
+            .await
         }
-        Did::Rotate { agent, service: _, to, data } => {
-            let order = match (to, agent) {
+        Did::Rotate { agent, service: _, to } => {
+            let command = match (to, agent) {
                 (Some(to), _) => AdminCommand::DidMove { to: to.to_string() },
                 (None, Some(name)) => {
                     AdminCommand::DidRotate { subject: DidSubject::Agent(parsed(AgentName::parse(&name))?) }
                 }
                 (None, None) => AdminCommand::DidRotate { subject: DidSubject::Service },
             };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, rotated);
+            run_command(&data, command, json, print_rotated).await
         }
     }
-    Ok(())
 }
 
-fn list(answer: &Value) {
-    if let Some(why) = answer["none_because"].as_str() {
+fn print_list(list: DidList) {
+    if let Some(why) = list.none_because {
         println!("There are no DIDs: {why}.");
     }
-    for did in items(&answer["dids"]) {
+    for did in &list.dids {
         print_did(did);
-        for old in items(&did["retired"]) {
-            println!("  {}  {}", "before".dimmed(), cell(old).dimmed());
+        for old in &did.retired {
+            println!("  {}  {}", "before".dimmed(), text(old).dimmed());
         }
     }
 }
 
-fn rotated(answer: &Value) {
-    for did in items(&answer["rotated"]) {
+fn print_rotated(reply: RotatedDids) {
+    for did in &reply.rotated {
         print_did(did);
-        match items(&did["retired"]).last() {
-            Some(old) => println!("  {}  {}", "instead of".dimmed(), cell(old)),
+        match did.retired.last() {
+            Some(old) => println!("  {}  {}", "instead of".dimmed(), text(old)),
             None => println!(
                 "  {}",
                 "The DID is the same; its key is new, and the tokens given so far are worthless.".dimmed()
             ),
         }
     }
-    if let Some(url) = answer["public_url"].as_str() {
+    if let Some(url) = reply.public_url {
         println!("\nStart the server with --public-url {url} from now on.");
     }
 }
 
-fn print_did(did: &Value) {
-    let whose = did["agent"].as_str().unwrap_or("this server");
-    println!("{}", whose.bold());
-    println!("  {}  {}", "DID".dimmed(), cell(&did["did"]));
-    println!("  {}  {}", "document".dimmed(), cell(&did["document"]).cyan());
-    println!("  {}  {}", "since".dimmed(), cell(&did["since"]));
+fn print_did(did: &DidInfo) {
+    println!("{}", did.agent.as_ref().map_or("this server", AgentName::as_str).bold());
+    println!("  {}  {}", "DID".dimmed(), text(&did.did));
+    println!("  {}  {}", "document".dimmed(), text(&did.document).cyan());
+    println!("  {}  {}", "since".dimmed(), did.since);
 }

@@ -63,13 +63,13 @@ impl JudgedDiff {
         if self.reasons.iter().all(Option::is_none) {
             return serde_json::to_string(&self.verdict);
         }
-        let mut told = serde_json::to_value(&self.verdict)?;
+        let mut output = serde_json::to_value(&self.verdict)?;
         for (index, reason) in self.reasons.iter().enumerate() {
             if let Some(reason) = reason {
-                told["findings"][index]["reason"] = reason.as_str().into();
+                output["findings"][index]["reason"] = reason.as_str().into();
             }
         }
-        Ok(told.to_string())
+        Ok(output.to_string())
     }
 }
 

@@ -1,53 +1,54 @@
 //! `nuncio discover`: lists what a host offers over any protocol.
 
 use anstream::println;
-use nuncio_anp::client::{AgentTarget as Peer, ClientError, HostListing, Reason as PeerReason};
+use nuncio_anp::client::{AgentTarget, ClientError, HostListing, Reason as PeerReason};
 use nuncio_core::address;
-use nuncio_skill::client::{ConsumerError, Discovery, FailureCode, SkillTarget};
+use nuncio_skill::client::{ConsumerError, DiscoveredIndex, FailureCode, SkillTarget};
 use nuncio_skill::wire::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
-use super::consumer::{consumer, for_discovery, note, notes, wrapped};
+use super::consumer::{consumer, print_note, print_notes, read_credential, wrapped};
 use super::peer::{agent_overview, client, is_agent};
 use crate::cli::{Discover, OutboundOptions};
 use crate::output::{AlreadyReported, readable_error, shell_quote};
 
 /// Lists a host's skills and agents.
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.reach, options.sight.api_key.as_ref().or(options.sight.token.as_ref()), &options.who)?;
+    let peers = client(&options.outbound, options.credentials.bearer(), &options.signer)?;
     if is_agent(&options.target) {
-        let sight = agent_overview(&peers, &Peer::parse(&options.target)?).await?;
+        let overview = agent_overview(&peers, &AgentTarget::parse(&options.target)?).await?;
         if json {
-            println!("{}", json!({"agents": [sight.json()]}));
+            println!("{}", json!({"agents": [overview.json()]}));
         } else {
-            sight.people();
+            overview.print();
         }
-        return sight.verdict();
+        return overview.verdict();
     }
     let target = SkillTarget::parse(&options.target)?;
-    let consumer = consumer(&options.reach, notes(json))?;
-    let credential = for_discovery(options.sight.api_key.as_ref(), options.sight.token.as_ref());
+    let consumer = consumer(&options.outbound, print_notes(json))?;
+    let credential = read_credential(options.credentials.api_key.as_ref(), options.credentials.token.as_ref());
     let skills = consumer.discover(&target, options.only, &credential).await;
     // Only skills have types.
     let agents = match options.only {
         Some(_) => None,
         None => Some(peers.list(&target.host()).await),
     };
-    let (found, odd) = sorted(skills, agents)?;
+    let (found, problems) = separate_problems(skills, agents)?;
     if json {
-        programs(&found, &odd);
+        print_json(&found, &problems);
     } else {
-        odd.iter().for_each(|odd| note(&odd.message));
-        found.people(&target, &options.reach);
+        problems.iter().for_each(|problem| print_note(&problem.message));
+        found.print(&target, &options.outbound);
     }
-    let closed = odd.iter().any(|odd| odd.closed);
-    if closed || (!odd.is_empty() && found.is_nothing()) { Err(AlreadyReported.into()) } else { Ok(()) }
+    let closed = problems.iter().any(|problem| problem.closed);
+    if closed || (!problems.is_empty() && found.is_empty()) { Err(AlreadyReported.into()) } else { Ok(()) }
 }
 
+/// The skills and agents that a host offers; `None` where it does not support the protocol.
 struct HostOffers {
-    skills: Option<Discovery>,
+    skills: Option<DiscoveredIndex>,
     agents: Option<HostListing>,
 }
 
@@ -59,82 +60,77 @@ struct DiscoveryProblem {
 }
 
 /// Separates offers from problems. A host need not support every protocol; one that supports none is an error.
-fn sorted(
-    skills: Result<Discovery, ConsumerError>,
+fn separate_problems(
+    skills: Result<DiscoveredIndex, ConsumerError>,
     agents: Option<Result<HostListing, ClientError>>,
 ) -> Result<(HostOffers, Vec<DiscoveryProblem>), anyhow::Error> {
     let (skills, agents) = match (skills, agents) {
         (Err(error), None) => return Err(error.into()),
-        (Err(first), Some(Err(second))) if has_no_skills(&first) && !has_no_agents(&second) => {
+        (Err(first), Some(Err(second))) if is_unsupported(first.status) && !is_unsupported(second.status) => {
             return Err(second.into());
         }
         (Err(first), Some(Err(_))) => return Err(first.into()),
         (skills, agents) => (skills, agents.transpose()),
     };
-    let mut odd = Vec::new();
+    let mut problems = Vec::new();
     if let Err(error) = &skills
-        && !has_no_skills(error)
+        && !is_unsupported(error.status)
     {
         let closed = [ErrorCode::AuthRequired, ErrorCode::PermissionDenied].map(FailureCode::Protocol);
-        odd.push(DiscoveryProblem {
+        problems.push(DiscoveryProblem {
             message: readable_error(&error.to_string()),
             closed: closed.contains(&error.code),
         });
     }
     if let Err(error) = &agents
-        && !has_no_agents(error)
+        && !is_unsupported(error.status)
     {
         let closed = matches!(error.reason, PeerReason::IdentityNeeded | PeerReason::Forbidden);
-        odd.push(DiscoveryProblem { message: readable_error(&error.to_string()), closed });
+        problems.push(DiscoveryProblem { message: readable_error(&error.to_string()), closed });
     }
-    Ok((HostOffers { skills: skills.ok(), agents: agents.ok().flatten() }, odd))
+    Ok((HostOffers { skills: skills.ok(), agents: agents.ok().flatten() }, problems))
 }
 
-/// Whether the host simply has no index of skills.
-fn has_no_skills(error: &ConsumerError) -> bool {
-    matches!(error.status, Some(404 | 410))
+/// Whether this HTTP status means that the host does not support the protocol.
+fn is_unsupported(status: Option<u16>) -> bool {
+    matches!(status, Some(404 | 410))
 }
 
-/// Whether the host simply has no list of agents.
-fn has_no_agents(error: &ClientError) -> bool {
-    matches!(error.status, Some(404 | 410))
-}
-
-fn programs(found: &HostOffers, odd: &[DiscoveryProblem]) {
-    let mut told = json!({});
+fn print_json(found: &HostOffers, problems: &[DiscoveryProblem]) {
+    let mut output = json!({});
     if let Some(found) = &found.skills {
-        told = json!({"url": found.url, "index": found.index, "notes": found.notes});
+        output = json!({"url": found.url, "index": found.index, "notes": found.notes});
     }
     if let Some(found) = &found.agents {
-        told["anp"] = json!({"url": found.url, "agents": found.agents, "notes": found.notes});
+        output["anp"] = json!({"url": found.url, "agents": found.agents, "notes": found.notes});
     }
-    if !odd.is_empty() {
-        told["odd"] = odd.iter().map(|odd| odd.message.as_str()).collect::<Value>();
+    if !problems.is_empty() {
+        output["odd"] = problems.iter().map(|problem| problem.message.as_str()).collect::<Value>();
     }
-    println!("{told}");
+    println!("{output}");
 }
 
 impl HostOffers {
-    fn is_nothing(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let skills = self.skills.as_ref().is_none_or(|found| found.index.skills.is_empty());
         skills && self.agents.as_ref().is_none_or(|found| found.agents.is_empty())
     }
 
-    fn people(&self, target: &SkillTarget, reach: &OutboundOptions) {
+    fn print(&self, target: &SkillTarget, outbound: &OutboundOptions) {
         if let Some(found) = &self.skills {
-            people(target, found, reach);
+            print_skills(target, found, outbound);
         }
         if let Some(found) = self.agents.as_ref().filter(|found| !found.agents.is_empty() || self.skills.is_none()) {
             if self.skills.is_some() {
                 println!();
             }
-            list(found, reach);
+            print_agents(found, outbound);
         }
     }
 }
 
-fn people(target: &SkillTarget, found: &Discovery, reach: &OutboundOptions) {
-    found.notes.iter().for_each(|odd| note(odd));
+fn print_skills(target: &SkillTarget, found: &DiscoveredIndex, outbound: &OutboundOptions) {
+    found.notes.iter().for_each(|text| print_note(text));
     let skills = &found.index.skills;
     println!("{}: {}", clean(&found.index.provider.name).bold(), count(skills.len(), "skill"));
     for skill in skills {
@@ -143,19 +139,19 @@ fn people(target: &SkillTarget, found: &Discovery, reach: &OutboundOptions) {
         println!("{}", wrapped(&format!("{}: {}", skill.name, skill.description), "  "));
     }
     if let Some(skill) = skills.first() {
-        // A host alone means https:, and http: on this machine; where it is not that, the address says more.
+        // `SKILL@HOST` means https:, or http: on this machine; for another address the URL of the descriptor is needed.
         let host = target.host();
         let is_usual = address::read(&address::authority(&host)).is_ok_and(|usual| usual == host);
-        let one = match is_usual {
+        let example = match is_usual {
             true => format!("{}@{}", skill.id, address::authority(&host)),
             false => skill.descriptor_url.clone(),
         };
-        next(&one, reach);
+        print_next(&example, outbound);
     }
 }
 
-fn list(found: &HostListing, reach: &OutboundOptions) {
-    found.notes.iter().for_each(|odd| note(odd));
+fn print_agents(found: &HostListing, outbound: &OutboundOptions) {
+    found.notes.iter().for_each(|text| print_note(text));
     let host = clean(found.url.host_str().unwrap_or_default()).into_owned();
     println!("{}: {}", host.bold(), count(found.agents.len(), "agent"));
     for agent in &found.agents {
@@ -163,12 +159,12 @@ fn list(found: &HostListing, reach: &OutboundOptions) {
         println!("  {}", clean(agent.url.as_str()).cyan());
     }
     if let Some(agent) = found.agents.first() {
-        next(agent.url.as_str(), reach);
+        print_next(agent.url.as_str(), outbound);
     }
 }
 
-fn next(target: &str, reach: &OutboundOptions) {
-    println!("\n{} nuncio show {}{}", "next:".dimmed(), shell_quote(&clean(target)), reach.as_flags());
+fn print_next(target: &str, outbound: &OutboundOptions) {
+    println!("\n{} nuncio show {}{}", "next:".dimmed(), shell_quote(&clean(target)), outbound.as_flags());
 }
 
 fn count(number: usize, what: &str) -> String {

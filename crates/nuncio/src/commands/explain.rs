@@ -1,4 +1,4 @@
-//! `nuncio explain`.
+//! `nuncio explain`: the pages of the error codes.
 
 use anstream::{eprintln, println};
 use nuncio_core::Code;

@@ -1,4 +1,4 @@
-//! `nuncio init` and `nuncio lint`: the author's tools.
+//! `nuncio init` and `nuncio lint`: writing and checking agent files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::OpenOptions;
@@ -23,8 +23,8 @@ mod access;
 mod draft;
 mod toml;
 
-/// Writes an agent file to start from: the commented starter, or one made for an MCP server or a
-/// model. A file that is there is left alone.
+/// Writes an agent file to start from: the commented starter, or a file generated for an MCP server or a model. An
+/// existing file is never replaced.
 pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     let folder = &options.folder;
     let file = folder.join("agent.toml");
@@ -38,11 +38,11 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     if file.exists() {
         return Err(failed(ErrorKind::AlreadyExists.into()));
     }
-    let made = !folder.exists();
+    let is_new_folder = !folder.exists();
     std::fs::create_dir_all(folder).map_err(failed)?;
     let draft = draft::make(options).await.inspect_err(|_| {
-        // What came to nothing leaves no folder behind.
-        if made {
+        // A folder that was created for a file that could not be generated is removed again.
+        if is_new_folder {
             let _ = std::fs::remove_dir(folder);
         }
     })?;
@@ -75,7 +75,7 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
             fault(Code::AgentFileInvalid, message)
         })?;
     }
-    one_agent_a_skill(declared.iter().map(|(_, declared)| &declared.agent))?;
+    check_skill_ids(declared.iter().map(|(_, declared)| &declared.agent))?;
     if json {
         let agents: Vec<_> = declared
             .iter()
@@ -122,16 +122,16 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skill ids are unique across all agents of a server, so those of agents that are served together are.
-fn one_agent_a_skill<'a>(agents: impl Iterator<Item = &'a Agent>) -> anyhow::Result<()> {
-    let (mut taken, mut twice) = (HashMap::new(), Vec::new());
+/// Refuses agents that use the same skill id: skill ids are unique on a server.
+fn check_skill_ids<'a>(agents: impl Iterator<Item = &'a Agent>) -> anyhow::Result<()> {
+    let (mut owners, mut duplicates) = (HashMap::new(), Vec::new());
     for agent in agents {
         for id in agent.skills().map(|skill| &skill.id) {
-            let first = *taken.entry(id).or_insert(&agent.name);
+            let first = *owners.entry(id).or_insert(&agent.name);
             if first != &agent.name {
-                twice.push(agent.skill_taken(id, first));
+                duplicates.push(agent.skill_taken(id, first));
             }
         }
     }
-    if twice.is_empty() { Ok(()) } else { Err(fault(Code::AgentFileInvalid, twice.join("\n"))) }
+    if duplicates.is_empty() { Ok(()) } else { Err(fault(Code::AgentFileInvalid, duplicates.join("\n"))) }
 }

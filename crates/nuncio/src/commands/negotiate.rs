@@ -7,7 +7,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
-use super::consumer::{note, wrapped};
+use super::consumer::{print_note, wrapped};
 use super::peer::client;
 use crate::cli::Negotiate;
 use crate::output::{WrongUsage, cell};
@@ -15,9 +15,9 @@ use crate::output::{WrongUsage, cell};
 /// Negotiates and prints the choice.
 pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     let target = AgentTarget::parse(&options.target)?;
-    let client = client(&options.reach, options.token.as_ref(), &options.who)?;
+    let client = client(&options.outbound, options.token.as_ref(), &options.signer)?;
     let agent = client.describe(&target).await?;
-    let wish = NegotiationRequest {
+    let request = NegotiationRequest {
         intent: options.intent.clone().or_else(|| options.digest.as_ref().map(|_| "decide on a draft".to_owned())),
         tags: options.tags.clone(),
         required: options.required.clone(),
@@ -25,23 +25,23 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
         max_latency_ms: options.max_latency_ms,
         calls_only: options.calls_only,
         draft: options.draft,
-        word: draft_decision(options)?,
+        draft_decision: draft_decision(options)?,
         ..NegotiationRequest::default()
     };
-    let agreement = client.negotiate(&agent, &wish).await?;
+    let agreement = client.negotiate(&agent, &request).await?;
     if json {
-        let by = match &agreement.decided {
+        let decided = match &agreement.decided {
             ChosenBy::Agent(runtime) => json!({"endpoint": runtime.endpoint, "capabilities": runtime.capabilities}),
             ChosenBy::Client { why } => json!({"here": why}),
         };
-        let told = json!({
+        let output = json!({
             "agent": agent.url, "did": agent.did().map(ToString::to_string), "result": agreement.result,
-            "decided": by, "checks": agent.checks, "notes": agreement.notes,
+            "decided": decided, "checks": agent.checks, "notes": agreement.notes,
         });
-        println!("{told}");
+        println!("{output}");
         return Ok(());
     }
-    people(&agent, &agreement);
+    print_agreement(&agent, &agreement);
     Ok(())
 }
 
@@ -57,35 +57,35 @@ fn draft_decision(options: &Negotiate) -> anyhow::Result<Option<DraftDecision>> 
     })
 }
 
-fn people(agent: &VerifiedDescription, agreement: &Agreement) {
-    agent.notes.iter().chain(&agreement.notes).for_each(|odd| note(odd));
+fn print_agreement(agent: &VerifiedDescription, agreement: &Agreement) {
+    agent.notes.iter().chain(&agreement.notes).for_each(|text| print_note(text));
     let result = &agreement.result;
     println!("{}", clean(&agent.description.name).bold());
     if let Some(selected) = &result.selected {
         println!("\n{}", "Use".bold());
-        fact("capability", selected.capability.as_deref());
-        fact("interface", selected.interface.as_deref());
+        print_fact("capability", selected.capability.as_deref());
+        print_fact("interface", selected.interface.as_deref());
         let profile = selected.profile.as_ref().map(|profile| format!(" ({profile})")).unwrap_or_default();
-        fact("speaks", selected.protocol.as_ref().map(|protocol| format!("{protocol}{profile}")).as_deref());
-        fact("protected", selected.security_profile.as_deref());
-        fact("content", selected.content_type.as_deref());
-        fact("at", selected.url.as_deref());
+        print_fact("speaks", selected.protocol.as_ref().map(|protocol| format!("{protocol}{profile}")).as_deref());
+        print_fact("protected", selected.security_profile.as_deref());
+        print_fact("content", selected.content_type.as_deref());
+        print_fact("at", selected.url.as_deref());
     }
-    draft(result);
+    print_draft(result);
     if let Some(execution) = &result.execution {
         let limit = execution.timeout_ms.map(|limit| format!(", at most {limit} ms")).unwrap_or_default();
-        fact("how", Some(&format!("{}{limit}", execution.mode.replace('_', " "))));
+        print_fact("how", Some(&format!("{}{limit}", execution.mode.replace('_', " "))));
         if execution.requires_human_authorization == Some(true) {
-            fact("and", Some("a person there must agree to each call"));
+            print_fact("and", Some("a person there must agree to each call"));
         }
     }
-    if let Some(why) = result.score.as_ref().map(points) {
-        fact("because", Some(&why));
+    if let Some(why) = result.score.as_ref().map(describe_score) {
+        print_fact("because", Some(&why));
     }
-    fact("until", result.valid_until.as_deref());
+    print_fact("until", result.valid_until.as_deref());
     if !result.alternatives.is_empty() {
         println!("\n{}", "Instead of".bold());
-        result.alternatives.iter().for_each(other);
+        result.alternatives.iter().for_each(print_alternative);
     }
     println!("\n{} {}", "negotiation".dimmed(), clean(&result.negotiation_id).dimmed());
     if let Some(digest) = &result.negotiation_digest {
@@ -94,21 +94,21 @@ fn people(agent: &VerifiedDescription, agreement: &Agreement) {
 }
 
 /// Prints a drafted protocol and the next command.
-fn draft(result: &NegotiationResult) {
-    let standing = result.extra.get("protocolDraft");
-    let said = |name: &str| standing.and_then(|it| it.get(name)).map(cell);
-    if let Some(state) = said("state") {
-        println!("\n{} {}", "A protocol was drafted:".bold(), clean(&state.replace('_', " ")));
+fn print_draft(result: &NegotiationResult) {
+    let state = result.extra.get("protocolDraft");
+    let field = |name: &str| state.and_then(|state| state.get(name)).map(cell);
+    if let Some(stage) = field("state") {
+        println!("\n{} {}", "A protocol was drafted:".bold(), clean(&stage.replace('_', " ")));
     }
-    let artifact = result.selected.as_ref().and_then(|it| it.protocol_artifact.as_ref());
-    for method in artifact.and_then(|it| it["methods"].as_array()).into_iter().flatten() {
+    let artifact = result.selected.as_ref().and_then(|selected| selected.protocol_artifact.as_ref());
+    for method in artifact.and_then(|artifact| artifact["methods"].as_array()).into_iter().flatten() {
         println!("  {}", clean(&cell(&method["name"])).bold());
         println!("{}", wrapped(&cell(&method["description"]), "    "));
         println!("    {} {}", "takes".dimmed(), clean(&method["request_schema"].to_string()));
         println!("    {} {}", "answers".dimmed(), clean(&method["response_schema"].to_string()));
     }
-    let (id, digest) = (said("protocolId").unwrap_or_default(), said("digest").unwrap_or_default());
-    match standing.map(|it| (&it["acceptedByCaller"], &it["acceptedByAgent"])) {
+    let (id, digest) = (field("protocolId").unwrap_or_default(), field("digest").unwrap_or_default());
+    match state.map(|state| (&state["acceptedByCaller"], &state["acceptedByAgent"])) {
         Some((Value::Bool(false), _)) if artifact.is_some() => {
             println!("  {} --accept {} --digest {}", "to accept it:".dimmed(), clean(&id), clean(&digest));
         }
@@ -125,7 +125,7 @@ fn draft(result: &NegotiationResult) {
     }
 }
 
-fn other(other: &Alternative) {
+fn print_alternative(other: &Alternative) {
     let id = other.interface.as_deref().unwrap_or("?");
     println!("  {}  {}", clean(id), clean(other.capability.as_deref().unwrap_or_default()).dimmed());
     let mut why = other.reason.clone().unwrap_or_else(|| "it does not say why".to_owned());
@@ -136,13 +136,13 @@ fn other(other: &Alternative) {
 }
 
 /// The parts of a score as text.
-fn points(score: &Score) -> String {
-    let by = match score.intent_by.as_str() {
+fn describe_score(score: &Score) -> String {
+    let matched = match score.intent_by.as_str() {
         "tags" => "by its tags",
         "words" => "by its words",
         _ => "by nothing in particular",
     };
-    let mut parts = vec![format!("intent {} {by}", score.intent)];
+    let mut parts = vec![format!("intent {} {matched}", score.intent)];
     for (name, points) in
         [("interface type", score.interface_type), ("content type", score.content_type), ("latency", score.latency)]
     {
@@ -153,7 +153,7 @@ fn points(score: &Score) -> String {
     format!("{} points: {}", score.total, parts.join(", "))
 }
 
-fn fact(name: &str, value: Option<&str>) {
+fn print_fact(name: &str, value: Option<&str>) {
     if let Some(value) = value {
         println!("  {:<12}{}", name.dimmed(), clean(value));
     }

@@ -1,41 +1,51 @@
-//! The operator's commands: asked of the server that runs, done here when none does.
+//! The operator's commands, which the running server executes, or this process while no server runs.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
+use anyhow::Context as _;
 use nuncio_core::Code;
+use nuncio_core::approval::Approval;
+use nuncio_core::audit::{AuditDecision, AuditEventRecord, AuditOutcome, AuditRecord};
+use nuncio_core::grant::{GrantTerm, KeyScopes};
 use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::store::KeyTerm;
+use nuncio_engine::ports::store::{KeyKind, KeyRole, KeyTerm};
+use nuncio_server::admin::replies::{
+    ApprovalList, AuditRecordList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, KeyInfo, KeyList,
+    KeyWithSecret, NumberedAuditRecord, PrunedRecords, RevokedGrant, RevokedKey,
+};
 use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cli::{Approve, Audit, Grant, Key};
-use crate::output::{WrongUsage, cell, fault, items, table};
+use crate::cli::{Approve, Audit, Data, DataDirCommand, Grant, Key};
+use crate::output::{WrongUsage, cell, fault, print_list, text, text_of_all, text_or_dash};
 
 /// Runs a command: in the running server, or in this process.
-pub(super) async fn carry_out(data: &Path, order: AdminCommand) -> anyhow::Result<Value> {
-    if let Some(answer) = admin::ask(data, &order).await? {
-        return Ok(answer);
+pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Result<Value> {
+    if let Some(reply) = admin::ask(data, &command).await? {
+        return Ok(reply);
     }
-    let begins = matches!(
-        order,
+    let may_create = matches!(
+        command,
         AdminCommand::KeyCreate { .. }
             | AdminCommand::UserInvite { .. }
             | AdminCommand::GrantCreate { .. }
             | AdminCommand::RegistryFollow { .. }
             | AdminCommand::RegistryAdd { .. }
     );
-    if !data.exists() && !begins {
+    if !data.exists() && !may_create {
         let message = format!("there is no data directory {}; name one with --data", data.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
-    Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(order, &admin::this_account()).await?)
+    Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(command, &admin::this_account()).await?)
 }
 
 /// A value read from the command line; a wrong one is wrong usage.
@@ -71,242 +81,235 @@ fn overlap_seconds(text: &str) -> Result<u64, String> {
     span_seconds(text).ok_or_else(|| format!("--overlap {text:?}: write a span of time such as 30m, 12h or 3d"))
 }
 
-fn scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
+fn parse_scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
     texts.iter().map(|text| parsed(ScopeId::parse(text))).collect()
 }
 
-/// Prints an answer: as it is for programs, through `people` otherwise.
-pub(super) fn show(json: bool, answer: &Value, people: impl FnOnce(&Value)) {
-    if json { println!("{answer}") } else { people(answer) }
-}
-
-/// Prints a list as a table, or `none` if it is empty.
-pub(super) fn list(items: &[Value], headings: &[&str], none: &str, row: impl Fn(&Value) -> Vec<String>) {
-    if items.is_empty() {
-        println!("{none}");
-        return;
+/// Prints a reply: as it came for programs, through `print` for people.
+pub(super) fn print_reply<R: DeserializeOwned>(json: bool, reply: Value, print: impl FnOnce(R)) -> anyhow::Result<()> {
+    if json {
+        println!("{reply}");
+        return Ok(());
     }
-    table(headings, &items.iter().map(row).collect::<Vec<_>>());
-}
-
-pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
-    match command {
-        Key::Create { name, person, scopes: wanted, signing, operator, expires, data } => {
-            let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
-            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
-            let order = AdminCommand::KeyCreate { name, person, scopes: scopes(&wanted)?, signing, operator, term };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, |answer| {
-                // The key alone on standard output, so that it can be piped.
-                println!("{}", cell(&answer["key"]));
-                let note = "Keep it: it is not shown again. From now on every request needs a key, unless nuncio.toml says otherwise.";
-                eprintln!("{}", note.dimmed());
-                tell_expiry(answer);
-            });
-        }
-        Key::List { data } => {
-            let answer = carry_out(&data.path, AdminCommand::KeyList).await?;
-            let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
-            let none = "There are no keys: a loopback server is open to this machine.";
-            show(json, &answer, |answer| {
-                list(items(&answer["keys"]), &headings, none, |key| {
-                    let scopes = match &key["scopes"]["only"] {
-                        Value::Null => "all".to_owned(),
-                        only => cell(only),
-                    };
-                    let expires_at = key["expires_at"].as_str();
-                    let end = expires_at.and_then(|end| Timestamp::try_from(end.to_owned()).ok());
-                    let state = match end {
-                        _ if !key["revoked_at"].is_null() => "revoked",
-                        Some(end) if end <= SystemClock.now() => "expired",
-                        _ => "valid",
-                    };
-                    vec![
-                        cell(&key["id"]),
-                        cell(&key["name"]),
-                        cell(&key["kind"]),
-                        if key["role"] == "operator" { "operator".to_owned() } else { "app".to_owned() },
-                        state.to_owned(),
-                        scopes,
-                        cell(&key["person"]),
-                        cell(&key["created_at"]),
-                        expires_at.unwrap_or("never").to_owned(),
-                    ]
-                });
-            });
-        }
-        Key::Revoke { key, data } => {
-            let answer = carry_out(&data.path, AdminCommand::KeyRevoke { which: key }).await?;
-            show(json, &answer, |answer| {
-                println!("Revoked {}. Requests still need a key.", cell(&answer["revoked"]["id"]));
-            });
-        }
-        Key::Rotate { key, expires, overlap, data } => {
-            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
-            let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
-            let order = AdminCommand::KeyRotate { which: key, term, overlap_seconds };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, |answer| {
-                println!("{}", cell(&answer["key"]));
-                let old = match answer["previous"]["until"].as_str() {
-                    Some(until) => format!("The old secret is valid until {until}."),
-                    None => "The old secret no longer works.".to_owned(),
-                };
-                let note = format!("{} has a new secret. Keep it: it is not shown again. {old}", cell(&answer["id"]));
-                eprintln!("{}", note.dimmed());
-                tell_expiry(answer);
-            });
-        }
-    }
+    print(serde_json::from_value(reply).context("the server replied in an unknown format; is it another version?")?);
     Ok(())
 }
 
-fn tell_expiry(key: &Value) {
-    if let Some(end) = key["expires_at"].as_str() {
+/// Runs a command and prints its reply.
+pub(super) async fn run_command<R: DeserializeOwned>(
+    data: &Data,
+    command: AdminCommand,
+    json: bool,
+    print: impl FnOnce(R),
+) -> anyhow::Result<()> {
+    print_reply(json, carry_out(&data.path, command).await?, print)
+}
+
+pub(crate) async fn key(DataDirCommand { command, data }: DataDirCommand<Key>, json: bool) -> anyhow::Result<()> {
+    match command {
+        Key::Create { name, person, scopes, signing, operator, expires } => {
+            let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
+            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
+            let scopes = parse_scopes(&scopes)?;
+            let command = AdminCommand::KeyCreate { name, person, scopes, signing, operator, term };
+            run_command(&data, command, json, |created: KeyWithSecret| {
+                let note = "Keep it: it is not shown again. From now on every request needs a key, unless nuncio.toml says otherwise.";
+                print_secret(&created, note);
+            })
+            .await
+        }
+        Key::List => {
+            let headings = ["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"];
+            let none = "There are no keys: a loopback server is open to this machine.";
+            run_command(&data, AdminCommand::KeyList, json, |list: KeyList| {
+                print_list(&list.keys, &headings, none, key_row);
+            })
+            .await
+        }
+        Key::Revoke { key } => {
+            run_command(&data, AdminCommand::KeyRevoke { which: key }, json, |reply: RevokedKey| {
+                println!("Revoked {}. Requests still need a key.", reply.revoked.id);
+            })
+            .await
+        }
+        Key::Rotate { key, expires, overlap } => {
+            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
+            let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
+            let command = AdminCommand::KeyRotate { which: key, term, overlap_seconds };
+            run_command(&data, command, json, |rotated: KeyWithSecret| {
+                let old = match &rotated.info.previous {
+                    Some(previous) => format!("The old secret is valid until {}.", previous.until),
+                    None => "The old secret no longer works.".to_owned(),
+                };
+                let id = &rotated.info.id;
+                print_secret(&rotated, &format!("{id} has a new secret. Keep it: it is not shown again. {old}"));
+            })
+            .await
+        }
+    }
+}
+
+/// Prints the secret alone on standard output, so that it can be piped.
+fn print_secret(key: &KeyWithSecret, note: &str) {
+    println!("{}", key.secret);
+    eprintln!("{}", note.dimmed());
+    if let Some(end) = key.info.expires_at {
         eprintln!("{}", format!("It expires at {end}.").dimmed());
     }
 }
 
-pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
+fn key_row(key: &KeyInfo) -> Vec<String> {
+    let state = match key.expires_at {
+        _ if key.revoked_at.is_some() => "revoked",
+        Some(end) if end <= SystemClock.now() => "expired",
+        _ => "valid",
+    };
+    let kind = match key.kind {
+        KeyKind::Bearer => "bearer",
+        KeyKind::Signing { .. } => "signing",
+    };
+    let role = if key.role == KeyRole::Operator { "operator" } else { "app" };
+    let scopes = match &key.scopes {
+        KeyScopes::All => "all".to_owned(),
+        KeyScopes::Only(scopes) => text_of_all(scopes),
+    };
+    vec![
+        text(&key.id),
+        text_or_dash(key.name.as_ref()),
+        kind.to_owned(),
+        role.to_owned(),
+        state.to_owned(),
+        scopes,
+        text_or_dash(key.person.as_ref()),
+        text(key.created_at),
+        key.expires_at.map_or_else(|| "never".to_owned(), text),
+    ]
+}
+
+pub(crate) async fn grant(DataDirCommand { command, data }: DataDirCommand<Grant>, json: bool) -> anyhow::Result<()> {
     match command {
-        Grant::Create { principal, agent, scopes: wanted, until, once, data } => {
-            let order = AdminCommand::GrantCreate {
+        Grant::Create { principal, agent, scopes, until, once } => {
+            let command = AdminCommand::GrantCreate {
                 principal: parsed(Principal::try_from(principal))?,
                 agent: parsed(AgentName::parse(&agent))?,
-                scopes: scopes(&wanted)?,
+                scopes: parse_scopes(&scopes)?,
                 until: until.map(|text| parsed(Timestamp::try_from(text))).transpose()?,
                 once,
             };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, |answer| println!("Granted: {}.", cell(&answer["grant"]["id"])));
+            run_command(&data, command, json, |reply: CreatedGrant| println!("Granted: {}.", reply.grant.id)).await
         }
-        Grant::List { data } => {
-            let answer = carry_out(&data.path, AdminCommand::GrantList).await?;
+        Grant::List => {
             let headings = ["ID", "TO", "AGENT", "SCOPES", "TERM"];
-            show(json, &answer, |answer| {
-                list(items(&answer["grants"]), &headings, "Nothing has been granted.", |grant| {
-                    let term = match &grant["term"] {
-                        Value::Object(until) => format!("until {}", cell(&until["until"])),
-                        word => cell(word).replace('_', " "),
+            run_command(&data, AdminCommand::GrantList, json, |list: GrantList| {
+                print_list(&list.grants, &headings, "Nothing has been granted.", |grant| {
+                    let term = match grant.term {
+                        GrantTerm::Once => "once".to_owned(),
+                        GrantTerm::Until(end) => format!("until {end}"),
+                        GrantTerm::UntilRevoked => "until revoked".to_owned(),
                     };
-                    vec![
-                        cell(&grant["id"]),
-                        cell(&grant["principal"]),
-                        cell(&grant["agent"]),
-                        cell(&grant["scopes"]),
-                        term,
-                    ]
+                    let scopes = text_of_all(&grant.scopes);
+                    vec![text(&grant.id), text(&grant.principal), text(&grant.agent), scopes, term]
                 });
-            });
+            })
+            .await
         }
-        Grant::Revoke { id, data } => {
-            let id = parsed(GrantId::parse(&id))?;
-            let answer = carry_out(&data.path, AdminCommand::GrantRevoke { id }).await?;
-            show(json, &answer, |answer| println!("Revoked {}.", cell(&answer["revoked"])));
+        Grant::Revoke { id } => {
+            let command = AdminCommand::GrantRevoke { id: parsed(GrantId::parse(&id))? };
+            run_command(&data, command, json, |reply: RevokedGrant| println!("Revoked {}.", reply.revoked)).await
         }
     }
-    Ok(())
 }
 
-pub(crate) async fn approve(command: Approve, json: bool) -> anyhow::Result<()> {
-    let order = match &command {
-        Approve::List { .. } => AdminCommand::ApproveList,
-        Approve::Allow { id, .. } => AdminCommand::ApproveAllow { id: parsed(ApprovalId::parse(id))? },
-        Approve::Deny { id, reason, .. } => {
-            AdminCommand::ApproveDeny { id: parsed(ApprovalId::parse(id))?, reason: reason.clone() }
+pub(crate) async fn approve(
+    DataDirCommand { command, data }: DataDirCommand<Approve>,
+    json: bool,
+) -> anyhow::Result<()> {
+    match command {
+        Approve::List => run_command(&data, AdminCommand::ApproveList, json, print_approvals).await,
+        Approve::Allow { id } => {
+            let command = AdminCommand::ApproveAllow { id: parsed(ApprovalId::parse(&id))? };
+            let print = |_: DecidedApproval| println!("Allowed, once, with these arguments.");
+            run_command(&data, command, json, print).await
         }
-    };
-    let (Approve::List { data } | Approve::Allow { data, .. } | Approve::Deny { data, .. }) = &command;
-    let answer = carry_out(&data.path, order).await?;
-    show(json, &answer, |answer| match command {
-        Approve::List { .. } => list_approvals(answer),
-        Approve::Allow { .. } => println!("Allowed, once, with these arguments."),
-        Approve::Deny { .. } => println!("Denied."),
-    });
-    Ok(())
+        Approve::Deny { id, reason } => {
+            let command = AdminCommand::ApproveDeny { id: parsed(ApprovalId::parse(&id))?, reason };
+            run_command(&data, command, json, |_: DecidedApproval| println!("Denied.")).await
+        }
+    }
 }
 
-fn list_approvals(answer: &Value) {
-    let waiting = items(&answer["approvals"]);
-    if waiting.is_empty() {
+fn print_approvals(ApprovalList { approvals }: ApprovalList) {
+    if approvals.is_empty() {
         println!("There are no pending approvals.");
     }
-    for approval in waiting {
-        let question = &approval["question"];
-        println!("{}", cell(&approval["id"]).bold());
-        println!(
-            "  {} wants {} of {}",
-            cell(&question["caller"]),
-            cell(&question["tool"]).bold(),
-            cell(&question["agent"])
-        );
-        println!("  with     {}", cell(&question["arguments"]));
-        println!("  scope    {}", cell(&question["scope"]));
-        println!("  expires  {}", cell(&approval["expires_at"]));
+    for Approval { id, question, expires_at, .. } in approvals {
+        println!("{}", id.bold());
+        println!("  {} wants {} of {}", text(&question.caller), question.tool.bold(), question.agent);
+        println!("  with     {}", cell(&question.arguments));
+        println!("  scope    {}", text_or_dash(question.scope.as_ref()));
+        println!("  expires  {expires_at}");
     }
 }
 
-pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn audit(DataDirCommand { command, data }: DataDirCommand<Audit>, json: bool) -> anyhow::Result<()> {
     match command {
-        Audit::List { after, limit, data } => {
-            let answer = carry_out(&data.path, AdminCommand::AuditList { after, limit }).await?;
+        Audit::List { after, limit } => {
             let headings = ["#", "WHEN", "CALLER", "AGENT", "TOOL OR PERSON", "OUTCOME"];
-            show(json, &answer, |answer| {
-                list(items(&answer["records"]), &headings, "No tool has been called.", |link| {
-                    let record = &link["record"];
-                    // What is allowed changed: no tool was called.
-                    if let Some(happened) = record["happened"].as_str() {
-                        let what = [&record["subject"], &record["person"]].into_iter().find(|what| !what.is_null());
-                        let (at, agent) = (cell(&record["at"]), cell(&record["agent"]));
-                        let by = [&record["by"], &record["account"]].into_iter().filter(|by| !by.is_null());
-                        let by = by.map(cell).collect::<Vec<_>>().join(" ");
-                        let action = record["action"].as_str().map(|action| format!("{action}: ")).unwrap_or_default();
-                        let outcome = format!("{action}{happened}").replace('_', " ");
-                        return vec![cell(&link["seq"]), at, by, agent, what.map(cell).unwrap_or_default(), outcome];
-                    }
-                    let outcome = match (&record["decision"]["code"], &record["outcome"]["code"]) {
-                        (Value::Null, Value::Null) => cell(&record["outcome"]["result"]),
-                        (Value::Null, code) => format!("failed: {}", cell(code)),
-                        (code, _) => format!("refused: {}", cell(code)),
-                    };
-                    vec![
-                        cell(&link["seq"]),
-                        cell(&record["ended_at"]),
-                        cell(&record["caller"]),
-                        cell(&record["agent"]),
-                        cell(&record["tool"]),
-                        outcome,
-                    ]
-                });
-            });
+            run_command(&data, AdminCommand::AuditList { after, limit }, json, |list: AuditRecordList| {
+                print_list(&list.records, &headings, "No tool has been called.", audit_row);
+            })
+            .await
         }
-        Audit::Explain { call, with, data } => {
-            super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await?;
+        Audit::Explain { call, with } => super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await,
+        Audit::Prune { before } => {
+            let command = AdminCommand::AuditPrune { before: parsed(moment(&before))? };
+            run_command(&data, command, json, |reply: PrunedRecords| {
+                println!("Deleted {} records; the others stay verifiable.", reply.pruned);
+            })
+            .await
         }
-        Audit::Prune { before, data } => {
-            let before = parsed(moment(&before))?;
-            let answer = carry_out(&data.path, AdminCommand::AuditPrune { before }).await?;
-            show(json, &answer, |answer| println!("Deleted {} records; the others stay verifiable.", answer["pruned"]));
-        }
-        Audit::Verify { data } => {
-            let answer = carry_out(&data.path, AdminCommand::AuditVerify).await?;
-            show(json, &answer, |answer| {
+        Audit::Verify => {
+            run_command(&data, AdminCommand::AuditVerify, json, |chain: AuditVerification| {
                 println!(
                     "{} {} records, each following from the one before; {} signed checkpoints agree.",
                     "intact:".green().bold(),
-                    answer["records"],
-                    answer["checkpoints"]
+                    chain.records,
+                    chain.checkpoints
                 );
-                if let Some(pruned) = answer["pruned"].as_u64() {
+                if let Some(pruned) = chain.pruned {
                     println!("{pruned} older records were pruned.");
                 }
-                if let Some(warning) = answer["warning"].as_str() {
+                if let Some(warning) = chain.warning {
                     eprintln!("{} {warning}", "warning:".yellow().bold());
                 }
-            });
+            })
+            .await
         }
     }
-    Ok(())
+}
+
+/// A row of the table of audit records: a tool call, or a change of permissions, accounts or data.
+fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
+    let seq = numbered.seq.to_string();
+    let record = numbered.record.clone().unwrap_or_default();
+    if let Ok(event) = AuditEventRecord::deserialize(&record) {
+        let by = std::iter::once(event.by.to_string()).chain(event.account);
+        let action = event.action.map(|action| format!("{action}: ")).unwrap_or_default();
+        let outcome = format!("{action}{}", cell(&record["happened"])).replace('_', " ");
+        let subject = event.subject.or(event.person.map(|person| person.to_string()));
+        let subject = subject.map(text).unwrap_or_default();
+        return vec![seq, text(event.at), text_of_all(by), text_or_dash(event.agent), subject, outcome];
+    }
+    let Ok(call) = AuditRecord::deserialize(&record) else {
+        return vec![seq, "-".to_owned(), "-".to_owned(), "-".to_owned(), "-".to_owned(), "unreadable".to_owned()];
+    };
+    let outcome = match (call.decision, call.outcome) {
+        (AuditDecision::Refused { code, .. }, _) => format!("refused: {code}"),
+        (AuditDecision::Allowed { .. }, AuditOutcome::Failed { code }) => format!("failed: {code}"),
+        (AuditDecision::Allowed { .. }, AuditOutcome::Completed) => "completed".to_owned(),
+        (AuditDecision::Allowed { .. }, AuditOutcome::NotRun) => "not_run".to_owned(),
+    };
+    vec![seq, text(call.ended_at), text(call.caller), text(call.agent), text(call.tool), outcome]
 }
 
 #[cfg(test)]

@@ -15,24 +15,28 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
-use super::consumer::{note, way_out, wrapped};
+use super::consumer::{fetch_client, print_note, wrapped};
 use super::operator::parsed;
 use crate::cli::{OutboundOptions, SigningAgent};
 use crate::output::AlreadyReported;
 
 /// An ANP client with the user's address limits. The token is sent only to the named host; requests are signed with the
 /// key of the agent given by `--as`.
-pub(crate) fn client(reach: &OutboundOptions, token: Option<&String>, who: &SigningAgent) -> anyhow::Result<AnpClient> {
-    let local = if reach.dev { LocalDids::Http } else { LocalDids::Https };
+pub(crate) fn client(
+    outbound: &OutboundOptions,
+    token: Option<&String>,
+    signer: &SigningAgent,
+) -> anyhow::Result<AnpClient> {
+    let local = if outbound.dev { LocalDids::Http } else { LocalDids::Https };
     let options = AnpClientOptions { local, ..AnpClientOptions::default() };
-    let client = AnpClient::new(way_out(reach)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
-    Ok(client.with_bearer(token.cloned()).signed_by(signer(who)?))
+    let client = AnpClient::new(fetch_client(outbound)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
+    Ok(client.with_bearer(token.cloned()).signed_by(request_signer(signer)?))
 }
 
-fn signer(who: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {
-    let Some(agent) = &who.agent else { return Ok(None) };
+fn request_signer(signer: &SigningAgent) -> anyhow::Result<Option<Arc<dyn RequestSigner>>> {
+    let Some(agent) = &signer.agent else { return Ok(None) };
     let agent = parsed(AgentName::parse(agent))?;
-    Ok(Some(signer_of(&who.data.path, &agent, Arc::new(SystemClock))?))
+    Ok(Some(signer_of(&signer.data.path, &agent, Arc::new(SystemClock))?))
 }
 
 /// Whether a target can only be an agent: a DID, or a URL with the file name of descriptions.
@@ -41,6 +45,7 @@ pub(crate) fn is_agent(target: &str) -> bool {
     target.starts_with("did:") || (!target.contains('@') && path.ends_with("/ad.json"))
 }
 
+/// A verified agent description with its callable methods.
 pub(crate) struct AgentOverview {
     pub(crate) agent: VerifiedDescription,
     methods: Vec<Operation>,
@@ -52,8 +57,8 @@ pub(crate) async fn agent_overview(client: &AnpClient, target: &AgentTarget) -> 
     let agent = client.describe(target).await?;
     let mut notes = agent.notes.clone();
     let methods = match client.operations(&agent).await {
-        Ok((methods, odd)) => {
-            notes.extend(odd);
+        Ok((methods, further_notes)) => {
+            notes.extend(further_notes);
             methods
         }
         Err(error) => {
@@ -74,7 +79,7 @@ impl AgentOverview {
         });
         json!({
             "url": self.agent.url,
-            "description": self.agent.whole,
+            "description": self.agent.raw,
             "did_document": self.agent.document.as_ref().map(|bound| bound.document().whole()),
             "checks": self.agent.checks,
             "methods": methods.collect::<Vec<_>>(),
@@ -82,31 +87,31 @@ impl AgentOverview {
         })
     }
 
-    pub(crate) fn people(&self) {
-        self.notes.iter().for_each(|odd| note(odd));
+    pub(crate) fn print(&self) {
+        self.notes.iter().for_each(|text| print_note(text));
         let about = &self.agent.description;
         println!("{}", clean(&about.name).bold());
         if let Some(text) = &about.description {
             println!("{}", wrapped(text, ""));
         }
         println!();
-        about.did.iter().for_each(|did| fact("did", did));
-        fact("description", self.agent.url.as_str());
+        about.did.iter().for_each(|did| print_fact("did", did));
+        print_fact("description", self.agent.url.as_str());
         if let Some(owner) = &about.owner {
-            let said: Vec<_> = [&owner.name, &owner.url, &owner.email].into_iter().flatten().cloned().collect();
-            fact("owner", &said.join(", "));
+            let contact: Vec<_> = [&owner.name, &owner.url, &owner.email].into_iter().flatten().cloned().collect();
+            print_fact("owner", &contact.join(", "));
         }
-        about.created.iter().for_each(|since| fact("since", since));
-        fact("security", &self.security(Some(&about.security)));
+        about.created.iter().for_each(|since| print_fact("since", since));
+        print_fact("security", &self.describe_security(Some(&about.security)));
         println!("\n{}", "Verification".bold());
-        self.agent.checks.iter().for_each(checked);
-        self.capabilities();
-        self.interfaces();
-        self.methods();
-        self.information();
+        self.agent.checks.iter().for_each(print_check);
+        self.print_capabilities();
+        self.print_interfaces();
+        self.print_methods();
+        self.print_information();
     }
 
-    fn capabilities(&self) {
+    fn print_capabilities(&self) {
         let all = self.agent.description.capabilities.as_deref().unwrap_or_default();
         if !all.is_empty() {
             println!("\n{}", "What it can do".bold());
@@ -114,12 +119,12 @@ impl AgentOverview {
         for capability in all {
             let tags = capability.intent_tags.as_deref().unwrap_or_default().join(", ");
             println!("  {}  {}", clean(&capability.id), clean(&tags).dimmed());
-            let said: Vec<_> = [&capability.name, &capability.description].into_iter().flatten().cloned().collect();
-            println!("{}", wrapped(&said.join(": "), "    "));
+            let texts: Vec<_> = [&capability.name, &capability.description].into_iter().flatten().cloned().collect();
+            println!("{}", wrapped(&texts.join(": "), "    "));
         }
     }
 
-    fn interfaces(&self) {
+    fn print_interfaces(&self) {
         let all = self.agent.description.interfaces.as_deref().unwrap_or_default();
         if !all.is_empty() {
             println!("\n{}", "Interfaces".bold());
@@ -135,13 +140,13 @@ impl AgentOverview {
             println!("  {}  {}", clean(id), clean(&facts.join(", ")).dimmed());
             println!(
                 "    {}, {}",
-                clean(place(interface)),
-                clean(&self.security(interface.security.as_ref())).dimmed()
+                clean(location(interface)),
+                clean(&self.describe_security(interface.security.as_ref())).dimmed()
             );
         }
     }
 
-    fn methods(&self) {
+    fn print_methods(&self) {
         if !self.methods.is_empty() {
             println!("\n{}", "Methods".bold());
         }
@@ -158,7 +163,7 @@ impl AgentOverview {
         }
     }
 
-    fn information(&self) {
+    fn print_information(&self) {
         let all = self.agent.description.information.as_deref().unwrap_or_default();
         if !all.is_empty() {
             println!("\n{}", "To read".bold());
@@ -170,10 +175,10 @@ impl AgentOverview {
     }
 
     /// The security schemes as text.
-    fn security(&self, security: Option<&Security>) -> String {
+    fn describe_security(&self, security: Option<&Security>) -> String {
         let Some(security) = security else { return "protected as the rest".to_owned() };
-        let known = &self.agent.description.security_definitions;
-        let said = security.names().map(|name| match known.get(name) {
+        let definitions = &self.agent.description.security_definitions;
+        let schemes = security.names().into_iter().map(|name| match definitions.get(name) {
             Some(it) if it.scheme == "nosec" => "open to everyone".to_owned(),
             Some(it) => match &it.name {
                 Some(field) => format!("{} ({} {field})", it.scheme, it.r#in.as_str()),
@@ -181,33 +186,33 @@ impl AgentOverview {
             },
             None => name.to_owned(),
         });
-        let said = said.collect::<Vec<_>>().join(" or ");
-        if said.is_empty() { "it does not say".to_owned() } else { said }
+        let schemes = schemes.collect::<Vec<_>>().join(" or ");
+        if schemes.is_empty() { "it does not say".to_owned() } else { schemes }
     }
 
     /// The result of a command that showed the agent: a failed verification is an error.
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
-        match self.agent.checks.trusted() {
+        match self.agent.checks.ensure_trusted() {
             Ok(()) => Ok(()),
             Err(_) => Err(AlreadyReported.into()),
         }
     }
 }
 
-fn place(interface: &Interface) -> &str {
+fn location(interface: &Interface) -> &str {
     interface.url.as_deref().unwrap_or("given inline")
 }
 
-fn fact(name: &str, value: &str) {
+fn print_fact(name: &str, value: &str) {
     println!("{:<12} {}", name.dimmed(), clean(value));
 }
 
-fn checked(check: &DescriptionCheck) {
-    let (word, why) = match &check.outcome {
+fn print_check(check: &DescriptionCheck) {
+    let (outcome, why) = match &check.outcome {
         CheckOutcome::Verified { how } => ("verified".green().to_string(), how),
         CheckOutcome::Unverified { why } => ("not verified".yellow().to_string(), why),
         CheckOutcome::Refuted { why } => ("WRONG".red().bold().to_string(), why),
     };
-    println!("  {word} {}", check.subject.as_str());
+    println!("  {outcome} {}", check.subject.as_str());
     println!("{}", wrapped(why, "    ").dimmed());
 }

@@ -1,101 +1,109 @@
 //! `nuncio registry`: followed domains and agents of other hosts that this server lists.
 
 use anstream::println;
+use nuncio_anp::directory::RegistrationStatus;
+use nuncio_server::admin::replies::{
+    AddedAgent, AgentDirectory, FollowResult, FollowedDomainList, RemovedAgent, UnfollowedDomain,
+};
 use nuncio_server::admin::{AdminCommand, Domain};
 use owo_colors::OwoColorize as _;
-use serde_json::Value;
 
-use super::operator::{carry_out, parsed, show};
-use crate::cli::Registry;
+use super::operator::{parsed, run_command};
+use crate::cli::{DataDirCommand, Registry};
 use crate::commands::chat::clean::clean;
-use crate::output::{cell, items, table};
+use crate::output::{print_list, table, text, text_or_dash};
 
-pub(crate) async fn run(command: Registry, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Registry>, json: bool) -> anyhow::Result<()> {
     match command {
-        Registry::Follow { domain, data } => {
-            let order = AdminCommand::RegistryFollow { domain: parsed(Domain::parse(&domain))? };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, followed);
+        Registry::Follow { domain } => {
+            let command = AdminCommand::RegistryFollow { domain: parsed(Domain::parse(&domain))? };
+            run_command(&data, command, json, print_followed).await
         }
-        Registry::Unfollow { domain, data } => {
-            let order = AdminCommand::RegistryUnfollow { domain: parsed(Domain::parse(&domain))? };
-            let answer = carry_out(&data.path, order).await?;
-            show(json, &answer, |answer| println!("{} is not followed any more.", cell(&answer["unfollowed"])));
+        Registry::Unfollow { domain } => {
+            let command = AdminCommand::RegistryUnfollow { domain: parsed(Domain::parse(&domain))? };
+            run_command(&data, command, json, |reply: UnfollowedDomain| {
+                println!("{} is not followed any more.", reply.unfollowed);
+            })
+            .await
         }
-        Registry::List { data } => {
-            let answer = carry_out(&data.path, AdminCommand::RegistryList).await?;
-            show(json, &answer, list);
+        Registry::List => run_command(&data, AdminCommand::RegistryList, json, print_domains).await,
+        Registry::Add { target } => run_command(&data, AdminCommand::RegistryAdd { target }, json, print_added).await,
+        Registry::Remove { which } => {
+            let print = |reply: RemovedAgent| println!("{} is not listed any more.", text(reply.url));
+            run_command(&data, AdminCommand::RegistryRemove { which }, json, print).await
         }
-        Registry::Add { target, data } => {
-            let answer = carry_out(&data.path, AdminCommand::RegistryAdd { target }).await?;
-            show(json, &answer, added);
-        }
-        Registry::Remove { which, data } => {
-            let answer = carry_out(&data.path, AdminCommand::RegistryRemove { which }).await?;
-            show(json, &answer, |answer| println!("{} is not listed any more.", cell(&answer["url"])));
-        }
-        Registry::Agents { data } => {
-            let answer = carry_out(&data.path, AdminCommand::RegistryAgents).await?;
-            show(json, &answer, agents);
-        }
+        Registry::Agents => run_command(&data, AdminCommand::RegistryAgents, json, print_agents).await,
     }
-    Ok(())
 }
 
-fn followed(answer: &Value) {
-    let followed = &answer["followed"];
-    let (domain, listed) = (cell(&followed["domain"]), followed["listed"].as_u64().unwrap_or_default());
-    match (answer["visited"].as_bool(), followed["failures"].as_u64()) {
-        (Some(true), Some(0)) => println!("Following {}: {} listed.", domain.bold(), skills(listed)),
-        (Some(true), _) => println!("Following {}, but it could not be read yet.", domain.bold()),
-        _ => println!("Following {}. It is read while a server runs.", domain.bold()),
+fn print_followed(FollowResult { followed, visited }: FollowResult) {
+    let domain = followed.state;
+    let name = domain.domain.bold();
+    match (visited, domain.failures) {
+        (true, 0) => println!("Following {name}: {} listed.", skills(domain.listed)),
+        (true, _) => println!("Following {name}, but it could not be read yet."),
+        (false, _) => println!("Following {name}. It is read while a server runs."),
     }
-    if let Some(problem) = followed["problem"].as_str() {
+    if let Some(problem) = &domain.problem {
         println!("{} {}", "note:".yellow().bold(), clean(problem));
     }
-    if followed["failures"].as_u64() > Some(0) {
-        println!("{}", format!("The next attempt is at {}.", cell(&followed["next_visit"])).dimmed());
+    if domain.failures > 0 {
+        println!("{}", format!("The next attempt is at {}.", domain.next_visit).dimmed());
     }
 }
 
-fn list(answer: &Value) {
-    let rows: Vec<Vec<String>> = items(&answer["followed"]).iter().map(row).collect();
-    if rows.is_empty() {
-        println!("No domain is followed; `nuncio registry follow DOMAIN` follows one.");
-        return;
-    }
-    table(&["DOMAIN", "SKILLS", "LAST SEEN", "NEXT VISIT", "BY", "PROBLEM"], &rows);
-}
-
-fn row(followed: &Value) -> Vec<String> {
-    ["domain", "listed", "last_seen", "next_visit", "by", "problem"].iter().map(|key| cell(&followed[key])).collect()
+fn print_domains(FollowedDomainList { followed }: FollowedDomainList) {
+    let none = "No domain is followed; `nuncio registry follow DOMAIN` follows one.";
+    let headings = ["DOMAIN", "SKILLS", "LAST SEEN", "NEXT VISIT", "BY", "PROBLEM"];
+    print_list(&followed, &headings, none, |followed| {
+        let domain = &followed.state;
+        vec![
+            text(&domain.domain),
+            text(domain.listed),
+            text_or_dash(domain.last_seen),
+            text(domain.next_visit),
+            text(domain.by.as_str()),
+            text_or_dash(domain.problem.as_ref()),
+        ]
+    });
 }
 
 fn skills(count: u64) -> String {
     if count == 1 { "1 skill".to_owned() } else { format!("{count} skills") }
 }
 
-fn added(answer: &Value) {
-    let agent = &answer["agent"];
-    let what = if answer["new"] == true { "Listed" } else { "Still listed, and verified again:" };
-    println!("{what} {} as {}.", cell(&agent["name"]).bold(), cell(&agent["id"]));
-    let checks: Vec<String> = items(&agent["checks"]).iter().map(cell).collect();
-    println!("{}", format!("{}; verified: {}", cell(&agent["did"]), checks.join(", ")).dimmed());
+fn print_added(AddedAgent { agent, new }: AddedAgent) {
+    let what = if new { "Listed" } else { "Still listed, and verified again:" };
+    println!("{what} {} as {}.", text(&agent.name).bold(), agent.id);
+    println!("{}", format!("{}; verified: {}", text(&agent.did), text(agent.checks.join(", "))).dimmed());
 }
 
-fn agents(answer: &Value) {
-    let rows = |key: &str, columns: &[&str]| -> Vec<Vec<String>> {
-        items(&answer[key]).iter().map(|row| columns.iter().map(|column| cell(&row[column])).collect()).collect()
+fn print_agents(AgentDirectory { agents, elsewhere }: AgentDirectory) {
+    let none = "No agent of another host is listed; `nuncio registry add URL` adds one.";
+    let headings = ["ID", "NAME", "DESCRIPTION", "STANDING", "VERIFIED", "BY", "PROBLEM"];
+    print_list(&agents, &headings, none, |agent| {
+        vec![
+            text(&agent.id),
+            text(&agent.name),
+            text(&agent.url),
+            text(&agent.standing),
+            text(agent.verified),
+            text(&agent.by),
+            text_or_dash(agent.problem.as_ref()),
+        ]
+    });
+    let row = |status: &RegistrationStatus| {
+        vec![
+            text(&status.agent),
+            text(&status.directory),
+            text_or_dash(status.registered),
+            text(status.next),
+            text_or_dash(status.problem.as_ref()),
+        ]
     };
-    let here = rows("agents", &["id", "name", "url", "standing", "verified", "by", "problem"]);
-    if here.is_empty() {
-        println!("No agent of another host is listed; `nuncio registry add URL` adds one.");
-    } else {
-        table(&["ID", "NAME", "DESCRIPTION", "STANDING", "VERIFIED", "BY", "PROBLEM"], &here);
-    }
-    let elsewhere = rows("elsewhere", &["agent", "directory", "registered", "next", "problem"]);
     if !elsewhere.is_empty() {
         println!("\nOur agents in other directories:");
-        table(&["AGENT", "DIRECTORY", "REGISTERED", "NEXT", "PROBLEM"], &elsewhere);
+        let rows: Vec<_> = elsewhere.iter().map(row).collect();
+        table(&["AGENT", "DIRECTORY", "REGISTERED", "NEXT", "PROBLEM"], &rows);
     }
 }

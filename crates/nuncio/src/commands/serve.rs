@@ -1,4 +1,4 @@
-//! `nuncio serve`.
+//! `nuncio serve`: runs the server until a stop signal.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use nuncio_core::Code;
 use nuncio_server::Front;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
-    AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, describe_confinement, fronts, telemetry,
+    AgentSource, NetworkExposure, ServeOptions, Server, SystemClock, TlsFiles, describe_confinement, fronts, telemetry,
 };
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -29,10 +29,10 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         Some(path) => AgentSource::Path(path),
         None => AgentSource::Embedded { name: "the Grand Hotel example", text: GRAND_HOTEL },
     };
-    let tls = flags.tls_cert.zip(flags.tls_key).map(|(certificate, key)| Tls { certificate, key });
+    let tls = flags.tls_cert.zip(flags.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let executable = std::env::current_exe()
         .map_err(|error| fault(Code::Internal, format!("this program cannot be found: {error}")))?;
-    // Before anything secret is in memory.
+    // The process is protected before any secret is in its memory.
     if let Err(error) = nuncio_confine::protect_this_process() {
         tracing::warn!(%error, "other programs of this account can read this process's memory");
     }
@@ -51,14 +51,14 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         clock: Arc::new(SystemClock),
         executable,
     });
-    // A start may wait, for space on the disk.
+    // The start can wait for free disk space; signals end it meanwhile.
     let server = tokio::select! {
         server = starting => server?,
         _ = interrupt.recv() => std::process::exit(130),
         _ = terminate.recv() => std::process::exit(143),
     };
     let url = flags.public_url.map_or_else(|| server.url(), |url| url.as_str().trim_end_matches('/').to_owned());
-    greet(&server, &url, json);
+    print_overview(&server, &url, json);
 
     tokio::select! {
         _ = interrupt.recv() => {}
@@ -74,13 +74,13 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Every address worth opening.
-fn greet(server: &Server, url: &str, json: bool) {
+/// Prints the agents, the URLs of the pages and documents, and how requests authenticate.
+fn print_overview(server: &Server, url: &str, json: bool) {
     let agents = server.engine().agents().list();
     let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
-        let mut greeting = json!({
+        let mut overview = json!({
             "url": url,
             "agents": names,
             "programs": has_programs.then(|| json!({
@@ -89,9 +89,9 @@ fn greet(server: &Server, url: &str, json: bool) {
             })),
         });
         for (key, path) in fronts().map(|front| front.entry_point().json) {
-            greeting[key] = format!("{url}{path}").into();
+            overview[key] = format!("{url}{path}").into();
         }
-        println!("{greeting}");
+        println!("{overview}");
         return;
     }
     println!("{} serves", "Nuncio".bold());
@@ -115,11 +115,11 @@ fn greet(server: &Server, url: &str, json: bool) {
     let needs_key = server.exposure().asks_for_keys(server.engine().access().has_keys());
     match server.exposure() {
         _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),
-        Exposure::Open => println!("{} no key needed (--open).", "Open to everyone who can reach it:".yellow()),
-        Exposure::OpenLoopback => {
+        NetworkExposure::Open => println!("{} no key needed (--open).", "Open to everyone who can reach it:".yellow()),
+        NetworkExposure::OpenLoopback => {
             println!("Open to this machine, no key needed ([access] loopback in nuncio.toml).");
         }
-        Exposure::Loopback | Exposure::Network => {
+        NetworkExposure::Loopback | NetworkExposure::Network => {
             println!("Open to this machine, no key needed. `nuncio key create` closes it.");
         }
     }

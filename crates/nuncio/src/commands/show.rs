@@ -1,40 +1,45 @@
 //! `nuncio show`: one skill or agent, as text for people.
 
 use anstream::println;
-use nuncio_anp::client::{AgentTarget as Peer, AnpClient};
+use nuncio_anp::client::{AgentTarget, AnpClient};
 use nuncio_skill::client::{ConsumerError, Reason, ResolvedSkill, SkillTarget};
 use nuncio_skill::wire::{AuthType, ParameterDefinition, SkillDescriptor};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use super::chat::clean::clean;
-use super::consumer::{consumer, for_discovery, note, notes, wrapped};
+use super::consumer::{consumer, print_note, print_notes, read_credential, wrapped};
 use super::peer::{agent_overview, client, is_agent};
 use crate::cli::Show;
 use crate::output::table;
 
 /// Number of agents of a host that are shown at once.
-const MOST: usize = 10;
+const MAX_SHOWN_AGENTS: usize = 10;
 
 /// Shows a skill or an agent.
 pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.reach, options.sight.api_key.as_ref().or(options.sight.token.as_ref()), &options.who)?;
+    let peers = client(&options.outbound, options.credentials.bearer(), &options.signer)?;
     if is_agent(&options.target) {
-        return agents(&peers, &[Peer::parse(&options.target)?], json).await;
+        return agents(&peers, &[AgentTarget::parse(&options.target)?], json).await;
     }
     let target = SkillTarget::parse(&options.target)?;
     if let SkillTarget::Host(host) = &target
         && let Ok(listing) = peers.list(host).await
         && !listing.agents.is_empty()
     {
-        let some: Vec<_> = listing.agents.iter().take(MOST).map(|it| Peer::Description(it.url.clone())).collect();
-        if listing.agents.len() > MOST {
-            note(&format!("{} of {} agents are shown", some.len(), listing.agents.len()));
+        let targets: Vec<_> = listing
+            .agents
+            .iter()
+            .take(MAX_SHOWN_AGENTS)
+            .map(|agent| AgentTarget::Description(agent.url.clone()))
+            .collect();
+        if listing.agents.len() > MAX_SHOWN_AGENTS {
+            print_note(&format!("{} of {} agents are shown", targets.len(), listing.agents.len()));
         }
-        return agents(&peers, &some, json).await;
+        return agents(&peers, &targets, json).await;
     }
     match skill(options, &target, json).await {
-        Err(error) if may_be_an_agent(&error) => match Peer::parse(&options.target) {
+        Err(error) if may_be_an_agent(&error) => match AgentTarget::parse(&options.target) {
             Ok(peer) if peers.describe(&peer).await.is_ok() => agents(&peers, &[peer], json).await,
             _ => Err(error),
         },
@@ -49,66 +54,66 @@ fn may_be_an_agent(error: &anyhow::Error) -> bool {
         .is_some_and(|error| matches!(error.reason, Reason::InvalidDocument | Reason::Incompatible))
 }
 
-async fn agents(client: &AnpClient, targets: &[Peer], json: bool) -> anyhow::Result<()> {
-    let (mut told, mut verdict) = (Vec::new(), Ok(()));
-    for (place, target) in targets.iter().enumerate() {
-        let sight = agent_overview(client, target).await?;
+async fn agents(client: &AnpClient, targets: &[AgentTarget], json: bool) -> anyhow::Result<()> {
+    let (mut output, mut verdict) = (Vec::new(), Ok(()));
+    for (index, target) in targets.iter().enumerate() {
+        let overview = agent_overview(client, target).await?;
         if json {
-            told.push(sight.json());
+            output.push(overview.json());
         } else {
-            if place > 0 {
+            if index > 0 {
                 println!();
             }
-            sight.people();
+            overview.print();
         }
-        verdict = verdict.and(sight.verdict());
+        verdict = verdict.and(overview.verdict());
     }
-    match told.as_slice() {
+    match output.as_slice() {
         [] => {}
-        [one] => println!("{one}"),
+        [agent] => println!("{agent}"),
         several => println!("{}", json!({"agents": several})),
     }
     verdict
 }
 
 async fn skill(options: &Show, target: &SkillTarget, json: bool) -> anyhow::Result<()> {
-    let consumer = consumer(&options.reach, notes(json))?;
-    let credential = for_discovery(options.sight.api_key.as_ref(), options.sight.token.as_ref());
+    let consumer = consumer(&options.outbound, print_notes(json))?;
+    let credential = read_credential(options.credentials.api_key.as_ref(), options.credentials.token.as_ref());
     let described = consumer.describe(target, &credential).await?;
     if json {
         let ResolvedSkill { descriptor, url, notes, .. } = &described;
         println!("{}", json!({"url": url, "descriptor": descriptor, "notes": notes}));
         return Ok(());
     }
-    people(&described);
+    print_skill(&described);
     Ok(())
 }
 
-fn people(described: &ResolvedSkill) {
+fn print_skill(described: &ResolvedSkill) {
     let skill = &described.descriptor;
     println!("{}", clean(&skill.name).bold());
     println!("{}\n", wrapped(&skill.description, ""));
-    fact("id", &skill.id);
-    fact("version", &format!("{} (protocol {})", skill.version, skill.protocol.version));
-    fact("type", skill.capability_type.as_str());
-    fact("access", skill.access.as_str());
+    print_fact("id", &skill.id);
+    print_fact("version", &format!("{} (protocol {})", skill.version, skill.protocol.version));
+    print_fact("type", skill.capability_type.as_str());
+    print_fact("access", skill.access.as_str());
     let contact = skill.provider.contact.as_ref().or(skill.provider.url.as_ref());
-    fact(
+    print_fact(
         "provider",
         &[Some(&skill.provider.name), contact].into_iter().flatten().cloned().collect::<Vec<_>>().join(", "),
     );
-    fact("endpoint", &format!("{} {}", skill.endpoint.method.as_str(), described.endpoint));
+    print_fact("endpoint", &format!("{} {}", skill.endpoint.method.as_str(), described.endpoint));
     if let Some(limit) = &skill.endpoint.timeout_ms {
-        fact("time limit", &format!("{:?}", limit.as_millis()));
+        print_fact("time limit", &format!("{:?}", limit.as_millis()));
     }
-    fact("auth", &auth(skill));
+    print_fact("auth", &describe_auth(skill));
     if let Some(tags) = &skill.tags {
-        fact("tags", &tags.join(", "));
+        print_fact("tags", &tags.join(", "));
     }
     if let Some(url) = &skill.documentation_url {
-        fact("documents", url);
+        print_fact("documents", url);
     }
-    fact("descriptor", described.url.as_str());
+    print_fact("descriptor", described.url.as_str());
     println!();
     if skill.inputs.is_empty() {
         println!("It takes no inputs.");
@@ -123,7 +128,7 @@ fn people(described: &ResolvedSkill) {
     println!("\n{}", wrapped(&format!("Output ({}): {what}", skill.output.content_type), ""));
 }
 
-fn fact(name: &str, value: &str) {
+fn print_fact(name: &str, value: &str) {
     println!("{:<12}{}", name.dimmed(), clean(value));
 }
 
@@ -139,7 +144,7 @@ fn row(input: &ParameterDefinition) -> Vec<String> {
     ]
 }
 
-fn auth(skill: &SkillDescriptor) -> String {
+fn describe_auth(skill: &SkillDescriptor) -> String {
     let auth = &skill.auth;
     let how = match auth.r#type {
         AuthType::None => "none".to_owned(),
@@ -152,8 +157,8 @@ fn auth(skill: &SkillDescriptor) -> String {
             None => "OAuth 2.0".to_owned(),
         },
         AuthType::Custom => {
-            let said = auth.custom.as_ref().map(|custom| custom.instructions.as_str()).unwrap_or_default();
-            format!("its own: {said}")
+            let instructions = auth.custom.as_ref().map(|custom| custom.instructions.as_str()).unwrap_or_default();
+            format!("its own: {instructions}")
         }
     };
     match &auth.description {

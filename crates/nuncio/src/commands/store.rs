@@ -10,12 +10,14 @@ use nuncio_server::DataDir;
 use nuncio_server::admin::{self, AdminCommand};
 use owo_colors::OwoColorize as _;
 
-use crate::cli::Store;
+use crate::cli::{DataDirCommand, Store};
 use crate::commands::chat::clean::clean;
 use crate::output::{AlreadyReported, fault};
 
-pub(crate) async fn run(command: Store, json: bool) -> anyhow::Result<()> {
-    let Store::Check { data } = command;
+pub(crate) async fn run(
+    DataDirCommand { command: Store::Check, data }: DataDirCommand<Store>,
+    json: bool,
+) -> anyhow::Result<()> {
     let found = check(&data.path).await?;
     if json {
         println!("{}", serde_json::json!({"intact": found.problems.is_empty(), "problems": found.problems}));

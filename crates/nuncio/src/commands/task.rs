@@ -1,84 +1,88 @@
-//! `nuncio task`: tasks of agents for people, done from a terminal.
+//! `nuncio task`: tasks that agents give to people, done in a terminal.
 
 use std::io::Read as _;
 
 use anstream::println;
 use nuncio_core::ids::TaskId;
-use nuncio_core::task::{Task as Work, TaskState};
-use nuncio_core::time::Timestamp;
+use nuncio_core::task::{self, TaskState};
 use nuncio_server::StartError;
 use nuncio_server::admin::AdminCommand;
+use nuncio_server::admin::replies::{ChangedTask, TaskDetails, TaskList};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::operator::{carry_out, parsed, show};
-use crate::cli::{Task, TaskActor};
-use crate::output::{WrongUsage, fault};
+use super::operator::{carry_out, parsed, print_reply, run_command};
+use crate::cli::{Data, DataDirCommand, Task, TaskActor};
+use crate::output::{WrongUsage, fault, text};
 
 mod display;
 mod result;
 
-pub(crate) async fn run(command: Task, json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Task>, json: bool) -> anyhow::Result<()> {
     match command {
-        Task::List { data } => {
-            let answer = carry_out(&data.path, AdminCommand::TaskList).await?;
-            show(json, &answer, |answer| display::list(&works(&answer["tasks"]), now(answer)));
+        Task::List => {
+            run_command(&data, AdminCommand::TaskList, json, |list: TaskList| display::list(&list.tasks, list.now))
+                .await
         }
-        Task::Show { id, data } => {
-            let answer = carry_out(&data.path, AdminCommand::TaskShow { id: read_id(&id)? }).await?;
-            show(json, &answer, |answer| {
-                works(&answer["task"]).iter().for_each(|work| display::print_task(work, now(answer)));
-            });
+        Task::Show { id } => {
+            let print = |shown: TaskDetails| display::print_task(&shown.task, shown.now);
+            run_command(&data, AdminCommand::TaskShow { id: parse_id(&id)? }, json, print).await
         }
         Task::Take { id, over, actor } => {
-            let order = AdminCommand::TaskTake { id: read_id(&id)?, by: name(&actor)?, over };
-            let answer = run_task_command(&actor, order, &id).await?;
-            show(json, &answer, |answer| {
-                println!("Taken, as {}.", holder(answer).bold());
+            let command = AdminCommand::TaskTake { id: parse_id(&id)?, by: name(&actor)?, over };
+            change_task(&data, command, &id, json, |task| {
+                if let TaskState::Taken { by, .. } = task.state {
+                    println!("Taken, as {}.", text(by).bold());
+                }
                 println!("{}", format!("next: nuncio task finish {id} …").dimmed());
-            });
+            })
+            .await
         }
         Task::GiveBack { id, actor } => {
-            let order = AdminCommand::TaskGiveBack { id: read_id(&id)?, by: name(&actor)? };
-            let answer = run_task_command(&actor, order, &id).await?;
-            show(json, &answer, |_| println!("Returned: the task is open again."));
+            let command = AdminCommand::TaskGiveBack { id: parse_id(&id)?, by: name(&actor)? };
+            change_task(&data, command, &id, json, |_| println!("Returned: the task is open again.")).await
         }
         Task::Finish { id, fields, output, actor } => {
-            let (task, by) = (read_id(&id)?, name(&actor)?);
+            let (task, by) = (parse_id(&id)?, name(&actor)?);
             let output = match output {
                 Some(text) => from_json(&text)?,
                 None => {
-                    let shown = carry_out(&actor.data.path, AdminCommand::TaskShow { id: task.clone() }).await?;
-                    let form = Some(&shown["task"]["form"]).filter(|form| !form.is_null());
-                    parsed(result::parse(form, &fields))?
+                    let shown = carry_out(&data.path, AdminCommand::TaskShow { id: task.clone() }).await?;
+                    let TaskDetails { task, .. } = serde_json::from_value(shown)?;
+                    parsed(result::parse(task.form.as_ref(), &fields))?
                 }
             };
-            let answer = run_task_command(&actor, AdminCommand::TaskFinish { id: task, by, output }, &id).await?;
-            show(json, &answer, |_| println!("Finished. The caller has the result."));
+            let command = AdminCommand::TaskFinish { id: task, by, output };
+            change_task(&data, command, &id, json, |_| println!("Finished. The caller has the result.")).await
         }
         Task::Refuse { id, reason, actor } => {
-            let order =
-                AdminCommand::TaskRefuse { id: read_id(&id)?, by: name(&actor)?, reason: reason.unwrap_or_default() };
-            let answer = run_task_command(&actor, order, &id).await?;
-            show(json, &answer, |_| println!("Refused. The caller is notified."));
+            let reason = reason.unwrap_or_default();
+            let command = AdminCommand::TaskRefuse { id: parse_id(&id)?, by: name(&actor)?, reason };
+            change_task(&data, command, &id, json, |_| println!("Refused. The caller is notified.")).await
         }
     }
-    Ok(())
 }
 
-/// Runs a task command. If another person holds the task, the error names the flag to take it over.
-async fn run_task_command(actor: &TaskActor, order: AdminCommand, id: &str) -> anyhow::Result<Value> {
-    let refused = |error: anyhow::Error| match error.downcast::<StartError>() {
+/// Runs a command that changes a task. If another person has the task, the error names the flag to take it over.
+async fn change_task(
+    data: &Data,
+    command: AdminCommand,
+    id: &str,
+    json: bool,
+    print: impl FnOnce(task::Task),
+) -> anyhow::Result<()> {
+    let with_advice = |error: anyhow::Error| match error.downcast::<StartError>() {
         Ok(error) if error.message.ends_with("you can take it over") => {
             fault(error.code, format!("{}: nuncio task take {id} --over", error.message))
         }
         Ok(error) => error.into(),
         Err(error) => error,
     };
-    carry_out(&actor.data.path, order).await.map_err(refused)
+    let reply = carry_out(&data.path, command).await.map_err(with_advice)?;
+    print_reply(json, reply, |ChangedTask { task }| print(task))
 }
 
-fn read_id(text: &str) -> anyhow::Result<TaskId> {
+fn parse_id(text: &str) -> anyhow::Result<TaskId> {
     parsed(TaskId::parse(text))
 }
 
@@ -102,22 +106,4 @@ fn name(actor: &TaskActor) -> anyhow::Result<String> {
         return Err(WrongUsage("give your name with --as NAME (1 to 128 characters)".to_owned()).into());
     }
     Ok(name)
-}
-
-/// The server's time when it answered.
-fn now(answer: &Value) -> Timestamp {
-    answer["now"].as_str().and_then(|text| Timestamp::try_from(text.to_owned()).ok()).unwrap_or(Timestamp::LAST)
-}
-
-/// The tasks in a server's answer; a single task becomes a list of one.
-fn works(value: &Value) -> Vec<Work> {
-    let items = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    items.iter().filter_map(|item| serde_json::from_value(item.clone()).ok()).collect()
-}
-
-fn holder(answer: &Value) -> String {
-    works(&answer["task"]).into_iter().next().map_or_else(String::new, |work| match work.state {
-        TaskState::Taken { by, .. } => by,
-        _ => String::new(),
-    })
 }

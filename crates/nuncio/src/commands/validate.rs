@@ -6,12 +6,12 @@ use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::address;
 use nuncio_core::report::DocumentFault;
-use nuncio_skill::validate::{Kind, ValidationReport, validate_as};
+use nuncio_skill::validate::{SkillDocumentType, ValidationReport, validate_as};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
-use super::consumer::{consumer, notes, wrapped};
+use super::consumer::{consumer, print_notes, wrapped};
 use crate::cli::{DocumentKind, Validate};
 use crate::output::WrongUsage;
 
@@ -23,12 +23,12 @@ const MAX_BYTES: usize = 8 << 20;
 /// Prints every fault of a document. The exit status is 1 if there is one.
 pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
-    let (kind, errors, warnings) = match options.kind.map_or_else(|| anp::guess(&bytes), anp::kind) {
+    let (kind, errors, warnings) = match options.kind.map_or_else(|| anp::detect(&bytes), anp::kind) {
         Some(kind) => anp::check(kind, &bytes),
         None => {
-            let kind = options.kind.and_then(kind).unwrap_or_else(|| guess(&bytes));
+            let kind = options.kind.and_then(skill_kind).unwrap_or_else(|| detect_skill_kind(&bytes));
             let ValidationReport { errors, warnings, .. } = validate_as(kind, &bytes);
-            (kind.name(), errors, warnings)
+            (kind.as_str(), errors, warnings)
         }
     };
     let passes = errors.is_empty() && (warnings.is_empty() || !options.strict);
@@ -37,8 +37,8 @@ pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     } else {
         let verdict = if passes { "valid".green().bold().to_string() } else { "invalid".red().bold().to_string() };
         println!("{verdict} {kind} {}", clean(&options.document));
-        errors.iter().for_each(|fault| show(&"error:".red().bold().to_string(), fault));
-        warnings.iter().for_each(|fault| show(&"warning:".yellow().bold().to_string(), fault));
+        errors.iter().for_each(|fault| print_fault(&"error:".red().bold().to_string(), fault));
+        warnings.iter().for_each(|fault| print_fault(&"warning:".yellow().bold().to_string(), fault));
     }
     if passes { Ok(()) } else { Err(crate::output::AlreadyReported.into()) }
 }
@@ -47,7 +47,7 @@ async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
     let document = options.document.as_str();
     if document.contains("://") {
         let url = address::read(document).map_err(|why| WrongUsage(format!("{document:?} is no address: {why}")))?;
-        return Ok(consumer(&options.reach, notes(json))?.download(&url, MAX_BYTES).await?.to_vec());
+        return Ok(consumer(&options.outbound, print_notes(json))?.download(&url, MAX_BYTES).await?.to_vec());
     }
     let mut bytes = Vec::new();
     let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) + 1;
@@ -60,34 +60,36 @@ async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn kind(said: DocumentKind) -> Option<Kind> {
-    match said {
-        DocumentKind::Descriptor => Some(Kind::SkillDescriptor),
-        DocumentKind::Index => Some(Kind::SkillIndex),
-        DocumentKind::Request => Some(Kind::InvocationRequest),
-        DocumentKind::Response => Some(Kind::InvocationResponse),
-        DocumentKind::Error => Some(Kind::ErrorResponse),
+fn skill_kind(kind: DocumentKind) -> Option<SkillDocumentType> {
+    match kind {
+        DocumentKind::Descriptor => Some(SkillDocumentType::SkillDescriptor),
+        DocumentKind::Index => Some(SkillDocumentType::SkillIndex),
+        DocumentKind::Request => Some(SkillDocumentType::InvocationRequest),
+        DocumentKind::Response => Some(SkillDocumentType::InvocationResponse),
+        DocumentKind::Error => Some(SkillDocumentType::ErrorResponse),
         _ => None,
     }
 }
 
 /// Detects the kind of a document by its fields; a descriptor by default.
-fn guess(bytes: &[u8]) -> Kind {
-    let Ok(Value::Object(document)) = nuncio_core::json::read(bytes, MAX_BYTES) else { return Kind::SkillDescriptor };
+fn detect_skill_kind(bytes: &[u8]) -> SkillDocumentType {
+    let Ok(Value::Object(document)) = nuncio_core::json::read(bytes, MAX_BYTES) else {
+        return SkillDocumentType::SkillDescriptor;
+    };
     let has = |name: &str| document.contains_key(name);
     match () {
-        () if has("endpoint") => Kind::SkillDescriptor,
-        () if has("skills") => Kind::SkillIndex,
-        () if has("execution_id") => Kind::InvocationResponse,
-        () if has("caller") || has("skill_id") => Kind::InvocationRequest,
-        () if has("error") && document.len() == 1 => Kind::ErrorResponse,
-        () => Kind::SkillDescriptor,
+        () if has("endpoint") => SkillDocumentType::SkillDescriptor,
+        () if has("skills") => SkillDocumentType::SkillIndex,
+        () if has("execution_id") => SkillDocumentType::InvocationResponse,
+        () if has("caller") || has("skill_id") => SkillDocumentType::InvocationRequest,
+        () if has("error") && document.len() == 1 => SkillDocumentType::ErrorResponse,
+        () => SkillDocumentType::SkillDescriptor,
     }
 }
 
-fn show(word: &str, fault: &DocumentFault) {
+fn print_fault(label: &str, fault: &DocumentFault) {
     let path = if fault.path.is_empty() { "the document" } else { &fault.path };
-    println!("{word} {}: {}", clean(path), clean(&fault.message));
+    println!("{label} {}: {}", clean(path), clean(&fault.message));
     if let Some(found) = fault.found() {
         println!("{}", wrapped(&found, "  ").dimmed());
     }

@@ -1,10 +1,10 @@
 //! Readable texts for the TLS errors of libraries.
 
 /// The prefix of certificate errors in messages of the TLS library.
-const CERTIFICATE: &str = "invalid peer certificate: ";
+const CERTIFICATE_ERROR_PREFIX: &str = "invalid peer certificate: ";
 
 /// Error names of the library with readable texts. Other errors are readable already.
-const FAULTS: [(&str, &str); 9] = [
+const CERTIFICATE_FAULTS: [(&str, &str); 9] = [
     ("CaUsedAsEndEntity", "it is an authority's own; a server needs one that an authority signed for it"),
     ("UnknownIssuer", "no authority that is known here signed it; --extra-ca FILE names one more"),
     ("UnsupportedCertVersion", "it is of an old version; version 3 is needed"),
@@ -16,23 +16,22 @@ const FAULTS: [(&str, &str); 9] = [
     ("InvalidPurpose", "it is not for servers"),
 ];
 
-/// Texts for the error of a plain-text server on a TLS connection.
-const BESIDE: [(&str, &str); 2] = [
+/// Texts for errors that come from http on a TLS port, or TLS on an http port.
+const WRONG_SCHEME: [(&str, &str); 2] = [
     ("received corrupt message of type InvalidContentType", "it does not speak TLS there; perhaps it is at http:"),
     ("invalid HTTP version parsed", "it does not speak plain http there; perhaps it is at https:"),
 ];
 
 /// Replaces error names of the library in a message by readable texts.
 pub(crate) fn readable_error(message: &str) -> String {
-    let told = BESIDE.iter().fold(message.to_owned(), |told, (name, words)| told.replace(name, words));
-    let Some((before, named)) = told.split_once(CERTIFICATE) else { return told };
-    let (name, behind) =
-        named.split_once(';').map_or((named, String::new()), |(name, more)| (name, format!(";{more}")));
-    // A fault that is not among the library's own is in two wrappers.
+    let message = WRONG_SCHEME.iter().fold(message.to_owned(), |message, (name, text)| message.replace(name, text));
+    let Some((before, error)) = message.split_once(CERTIFICATE_ERROR_PREFIX) else { return message };
+    let (name, rest) = error.find(';').map_or((error, ""), |end| error.split_at(end));
+    // Errors of the certificate verifier are wrapped twice.
     let bare = name.trim_start_matches("Other(OtherError(").trim_end_matches(')');
-    match FAULTS.iter().find(|(fault, _)| *fault == bare) {
-        Some((_, words)) => format!("{before}its certificate is not accepted: {words}{behind}"),
-        None => format!("{before}its certificate is not accepted: {named}"),
+    match CERTIFICATE_FAULTS.iter().find(|(fault, _)| *fault == bare) {
+        Some((_, text)) => format!("{before}its certificate is not accepted: {text}{rest}"),
+        None => format!("{before}its certificate is not accepted: {error}"),
     }
 }
 
@@ -42,12 +41,13 @@ mod tests {
 
     #[test]
     fn certificate_error_is_explained_in_a_sentence() {
-        let told = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
-        let begins = "a cannot be reached: its certificate is not accepted: ";
-        assert!(told("Other(OtherError(CaUsedAsEndEntity))").starts_with(&format!("{begins}it is an authority's own")));
-        assert_eq!(told("BadSignature; try again"), format!("{begins}its signature is wrong; try again"));
-        let said = "certificate not valid for name \"a\"; certificate is only valid for DnsName(\"b\")";
-        assert_eq!(told(said), format!("{begins}{said}"), "what is in words stays");
+        let explain = |fault: &str| readable_error(&format!("a cannot be reached: invalid peer certificate: {fault}"));
+        let prefix = "a cannot be reached: its certificate is not accepted: ";
+        let authority = explain("Other(OtherError(CaUsedAsEndEntity))");
+        assert!(authority.starts_with(&format!("{prefix}it is an authority's own")));
+        assert_eq!(explain("BadSignature; try again"), format!("{prefix}its signature is wrong; try again"));
+        let sentence = "certificate not valid for name \"a\"; certificate is only valid for DnsName(\"b\")";
+        assert_eq!(explain(sentence), format!("{prefix}{sentence}"), "a readable error stays as it is");
     }
 
     #[test]

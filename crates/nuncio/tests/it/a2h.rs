@@ -1,4 +1,4 @@
-//! People and agents over A2H, with the real program: invited on the command line, killed at any time.
+//! People and agents over A2H with the real program: invites from the command line, and kills between commits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ async fn again(device: &mut Handset, server: &Server) {
 #[tokio::test]
 async fn user_commands_invite_list_and_revoke_devices() {
     let home = Home::script();
-    // Without a server: the code is good once one runs.
+    // The invite is created while no server runs, and works after the start.
     let early = home.nuncio(&["user", "invite", "ada"]).run();
     assert_eq!(early.status, Some(0), "{early:?}");
     let code = early.stdout.trim().to_owned();
@@ -71,9 +71,9 @@ async fn user_commands_invite_list_and_revoke_devices() {
     let server = home.start();
     let invite = home.nuncio(&["--json", "user", "invite", "ada"]).run().json();
     assert_eq!(invite["server"], json!(server.url()));
-    let said = home.nuncio(&["user", "invite", "bob"]).run();
+    let output = home.nuncio(&["user", "invite", "bob"]).run();
     let fingerprint = invite["fingerprint"].as_str().unwrap();
-    assert!(said.stderr.contains(&fingerprint[..8]) && said.stderr.contains(server.url()), "{said:?}");
+    assert!(output.stderr.contains(&fingerprint[..8]) && output.stderr.contains(server.url()), "{output:?}");
     assert!(early.stderr.contains(&fingerprint[..8]), "the key is the same: {early:?}");
 
     let ada = Handset::enrol(&a2h(&server), &code).await;
@@ -112,7 +112,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
     let path = format!("/agents/{agent}");
 
     let published = Arc::new(AtomicUsize::new(1));
-    let (mut told, mut unsure) = (0, 0);
+    let (mut acknowledged, mut unsure) = (0, 0);
     for round in 0..KILLS {
         let (enough, tell) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let writers: Vec<_> = (0..3)
@@ -120,17 +120,17 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
                 let (server, owner, path) = (owner.server.clone(), owner.token.clone(), path.clone());
                 let (published, enough, tell) = (Arc::clone(&published), Arc::clone(&enough), Arc::clone(&tell));
                 tokio::spawn(async move {
-                    let (mut kept, mut unsure) = (0, 0);
+                    let (mut stored, mut unsure) = (0, 0);
                     loop {
-                        // Another argument each time: each version breaks what was agreed to.
+                        // Each version requires another argument, and so breaks the consent to the version before.
                         let number = published.fetch_add(1, Ordering::Relaxed);
                         let body = json!({"capability_manifest": manifest(number, true)});
                         match server.try_send(Method::PATCH, &path, Some(&owner), Some(&body), &[]).await {
-                            Ok(reply) if reply.status == 200 => kept += 1,
+                            Ok(reply) if reply.status == 200 => stored += 1,
                             Ok(reply) => panic!("{} {}", reply.status, reply.body),
                             Err(_) => {
                                 unsure += 1;
-                                return (kept, unsure);
+                                return (stored, unsure);
                             }
                         }
                         if tell.fetch_add(1, Ordering::Relaxed) == 5 + 3 * round {
@@ -143,8 +143,8 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
         enough.notified().await;
         server.kill9();
         for writer in writers {
-            let (kept, lost) = writer.await.unwrap();
-            told += kept;
+            let (stored, lost) = writer.await.unwrap();
+            acknowledged += stored;
             unsure += lost;
         }
         server = home.start();
@@ -152,7 +152,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
         again(&mut ada, &server).await;
     }
 
-    // Every version from 2 on, by the history.
+    // The history has every version from 2 on.
     let mut versions = BTreeMap::new();
     let mut cursor = String::new();
     loop {
@@ -166,11 +166,11 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
     let last = *versions.keys().last().unwrap();
     assert_eq!(versions.keys().copied().collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>(), "no gaps");
     assert!(
-        last as usize > told && last as usize <= 1 + told + unsure,
-        "{last} versions, {told} told, {unsure} unsure"
+        last as usize > acknowledged && last as usize <= 1 + acknowledged + unsure,
+        "{last} versions, {acknowledged} acknowledged, {unsure} unsure"
     );
 
-    // And every event, by both sockets.
+    // Both sockets deliver the event of every version.
     let events = |mut socket: nuncio_testkit::a2h::Socket, count: u64| async move {
         let mut found = BTreeMap::new();
         let mut seqs = BTreeSet::new();
@@ -179,7 +179,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
             seqs.insert(event["seq"].as_u64().unwrap());
             if event["type"] == "h2a.reauth_required" {
                 let version = event["new_manifest_version"].as_u64().unwrap();
-                assert_eq!(found.insert(version, event["new_manifest_hash"].clone()), None, "told twice");
+                assert_eq!(found.insert(version, event["new_manifest_hash"].clone()), None, "notified twice");
             }
         }
         assert_eq!(seqs.into_iter().collect::<Vec<_>>(), (1..=count).collect::<Vec<_>>());
@@ -193,7 +193,7 @@ async fn manifest_version_and_its_notifications_survive_a_kill_together() {
     let agents = events(socket, hello["last_seq"].as_u64().unwrap()).await;
     versions.remove(&1);
     println!(
-        "{KILLS} kills: {} versions ({told} acknowledged, {unsure} cut off), {} events to the person, {} to the agent",
+        "{KILLS} kills: {} versions ({acknowledged} acknowledged, {unsure} cut off), {} events to the person, {} to the agent",
         versions.len(),
         persons.len(),
         agents.len()

@@ -1,4 +1,4 @@
-//! What the author of an agent meets: `init`, `lint`, and how `serve` finds the file.
+//! `nuncio init` and `nuncio lint`, and how `nuncio serve` finds agent files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,7 +54,7 @@ fn lint_reports_every_fault_at_once_with_its_file_and_line() {
 }
 
 #[test]
-fn examples_have_no_faults() {
+fn lint_has_no_notes_on_the_examples() {
     let home = Home::hotel();
     let linted = home.json_command(&["lint", &format!("{SCRIPT}/..")]).json();
     let agents = linted["agents"].as_array().unwrap();
@@ -112,7 +112,7 @@ fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
     assert_eq!(home.serve().arg("nowhere.toml").run().failure().0, "agent_file_invalid");
 }
 
-/// A program named with a slash, and every relative path, begins in the agent's folder.
+/// Programs named with a slash, and all relative paths, are resolved in the agent's folder.
 #[tokio::test]
 async fn program_beside_the_agent_file_is_found_by_any_path_to_the_file() {
     let home = Home::hotel();

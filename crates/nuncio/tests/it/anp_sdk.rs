@@ -53,7 +53,7 @@ fn python_sdk_discovers_verifies_calls_and_chats_with_the_server() {
         .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
     let home = Home::with_agent(&agent());
     let server = home.serve().arg("--dev").start();
-    // With a key there, nobody is let in for being on this machine.
+    // Once a key exists, loopback requests need a credential too.
     home.key(&[]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/anp_sdk.py");
     let mut client = Command::new(python)
@@ -76,13 +76,13 @@ fn python_sdk_discovers_verifies_calls_and_chats_with_the_server() {
         home.json_command(&["grant", "create", did, "script", "counting:do"]).json();
     }
     client.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let held: Vec<String> = lines.map_while(Result::ok).collect();
+    let output: Vec<String> = lines.map_while(Result::ok).collect();
     let mut text = String::new();
     errors.read_to_string(&mut text).unwrap();
-    assert!(client.wait().unwrap().success(), "{held:#?}\n{text}\n{}", server.stderr());
-    assert_eq!(held, HELD.map(|name| format!("held {name}")));
+    assert!(client.wait().unwrap().success(), "{output:#?}\n{text}\n{}", server.stderr());
+    assert_eq!(output, HELD.map(|name| format!("held {name}")));
 
-    // What it did is in the record: by its DIDs, over ANP, each call once.
+    // The audit record has each call of the SDK once, with its DID and the protocol ANP.
     let records = home.audit();
     assert!(records.iter().all(|record| record["protocol"] == "anp"), "{records:#?}");
     let counted = records.iter().filter(|record| record["tool"] == "count");

@@ -10,7 +10,7 @@ use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::process::{Ran, until};
+use crate::process::{ProcessOutput, until};
 
 /// Servers of the SDK, which end with their standard input.
 struct Sdk {
@@ -32,8 +32,8 @@ impl Sdk {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let greeting = serde_json::from_str(&lines.next().expect("it starts, or says why above")).unwrap();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let told = Arc::clone(&seen);
-        std::thread::spawn(move || lines.for_each(|line| told.lock().unwrap().push(line)));
+        let output = Arc::clone(&seen);
+        std::thread::spawn(move || lines.for_each(|line| output.lock().unwrap().push(line)));
         Self { input: process.stdin.take(), process, greeting, seen }
     }
 
@@ -45,7 +45,7 @@ impl Sdk {
         self.greeting["dids"][name].as_str().unwrap()
     }
 
-    async fn seen(&self, name: &str, count: usize) -> Vec<String> {
+    async fn wait_for_requests(&self, name: &str, count: usize) -> Vec<String> {
         until("the SDK was asked", async || {
             let mut seen = self.seen.lock().unwrap();
             let of_it = |line: &String| line.split(' ').next() == Some(name);
@@ -75,7 +75,7 @@ fn certificate(home: &Home) {
 }
 
 /// An agent with a tool for each form of naming an agent of the SDK.
-fn traveller(sdk: &Sdk) -> String {
+fn agent_file(sdk: &Sdk) -> String {
     let tool = |name: &str, target: &str, method: &str| {
         format!(
             "[[tool]]\nname = {name:?}\ndescription = \"Asks a hotel.\"\ninput = {{ type = \"object\" }}\n\
@@ -100,7 +100,7 @@ fn outcome(shown: &Value, subject: &str) -> String {
     check.map_or("none", |check| check["outcome"].as_str().unwrap()).to_owned()
 }
 
-fn last(ran: &Ran) -> Value {
+fn last(ran: &ProcessOutput) -> Value {
     serde_json::from_str(ran.stdout.lines().last().unwrap_or_else(|| panic!("it said nothing: {ran:?}"))).unwrap()
 }
 
@@ -110,7 +110,7 @@ async fn agents_of_the_python_sdk_are_discovered_shown_and_called() {
     certificate(&home);
     let sdk = Sdk::start(&home);
 
-    // What it publishes is read although it breaks the specification, and what could not be verified is told.
+    // The SDK's documents violate the specification in places; the client reads them and reports what it cannot verify.
     for (target, wanted) in [
         (sdk.url("fast"), ["verified", "verified", "unverified", "unverified", "verified"]),
         (sdk.url("open"), ["verified", "verified", "unverified", "unverified", "verified"]),
@@ -121,18 +121,18 @@ async fn agents_of_the_python_sdk_are_discovered_shown_and_called() {
         let outcomes = ["did", "service", "proof", "domain", "address"].map(|subject| outcome(&shown, subject));
         assert_eq!(outcomes, wanted, "{target}: {}", shown["checks"]);
     }
-    let told = home.nuncio(&["show", sdk.url("open")]).run();
-    for said in [
+    let output = home.nuncio(&["show", sdk.url("open")]).run();
+    for text in [
         "not verified proof",
         "note: /type must be \"AgentDescription\"; \"Product\" is what some software writes instead",
         "note: /securityDefinitions is missing",
         "interface.json wants to know who asks",
         "cancel(booking)",
     ] {
-        assert!(told.stdout.contains(said) || told.stderr.contains(said), "{said}: {told:?}");
+        assert!(output.stdout.contains(text) || output.stderr.contains(text), "{text}: {output:?}");
     }
 
-    // Whoever needs nobody's word is called at once; who wants to know is said to.
+    // An open agent is called without a credential; a protected one gets a signature.
     let ran = home.json_command(&["invoke", sdk.url("free"), "search", "-i", "city=Rome"]);
     assert_eq!(last(&ran)["output"], json!({"rooms": ["Rome 101"], "caller": "anonymous"}), "{ran:?}");
     let ran = home.json_command(&["invoke", sdk.url("free"), "cancel", "-i", "booking=7"]);
@@ -148,8 +148,8 @@ async fn sdk_middleware_accepts_signature_and_then_its_token() {
     let home = Home::with_agent("");
     certificate(&home);
     let sdk = Sdk::start(&home);
-    home.write_agent(&traveller(&sdk));
-    // It looks up DIDs over https alone.
+    home.write_agent(&agent_file(&sdk));
+    // The SDK resolves DIDs only over https.
     let server = home
         .serve()
         .arg("--dev")
@@ -164,52 +164,54 @@ async fn sdk_middleware_accepts_signature_and_then_its_token() {
     let ca = home.path("cert.pem").display().to_string();
     let invoke = |tool: &str, input: Value| {
         let ran = home.json_command(&["invoke", &travel, tool, "--extra-ca", &ca, "-i", &input.to_string()]);
-        let mut said = last(&ran);
+        let mut message = last(&ran);
         // A tool without an output schema answers with a text.
-        if let Some(output) = said["output"].as_str().map(|text| serde_json::from_str(text).unwrap()) {
-            said["output"] = output;
+        if let Some(output) = message["output"].as_str().map(|text| serde_json::from_str(text).unwrap()) {
+            message["output"] = output;
         }
-        (ran.status, said)
+        (ran.status, message)
     };
     let shown = home.json_command(&["show", &travel, "--extra-ca", &ca]).json();
     let did = shown["description"]["did"].as_str().unwrap();
 
-    // A document of its own for each method, and an argument that is a model of its own.
+    // Each method has its own document, and one argument is a nested model.
     let stay = json!({"stay": {"day": "2027-01-01", "nights": 2}, "guest": "Ada"});
     let booked = json!({"day": "2027-01-01", "nights": 2, "guest": "Ada", "caller": did});
     for tool in ["book", "book_again", "book"] {
-        let (status, said) = invoke(tool, stay.clone());
-        assert_eq!((status, &said["output"]), (Some(0), &booked), "{tool}: {said}\n{}", server.stderr());
+        let (status, message) = invoke(tool, stay.clone());
+        assert_eq!((status, &message["output"]), (Some(0), &booked), "{tool}: {message}\n{}", server.stderr());
     }
-    let calls: Vec<_> = sdk.seen("fast", 5).await.into_iter().filter(|line| line.contains("/rpc")).collect();
+    let calls: Vec<_> =
+        sdk.wait_for_requests("fast", 5).await.into_iter().filter(|line| line.contains("/rpc")).collect();
     assert_eq!(calls, ["fast /rpc signature 200", "fast /rpc token 200", "fast /rpc token 200"]);
 
-    // A command signs with the same DID, and has a token of its own to earn.
+    // A command signs with the same DID, and gets its own token.
     let ran =
         home.json_command(&["invoke", sdk.url("fast"), "book", "--as", "travel", "--dev", "-i", &stay.to_string()]);
     assert_eq!((ran.status, &last(&ran)["output"]), (Some(0), &booked), "{ran:?}");
-    let calls: Vec<_> = sdk.seen("fast", 3).await.into_iter().filter(|line| line.contains("/rpc")).collect();
+    let calls: Vec<_> =
+        sdk.wait_for_requests("fast", 3).await.into_iter().filter(|line| line.contains("/rpc")).collect();
     assert_eq!(calls, ["fast /rpc signature 200"]);
 
-    // What it does not take, and what goes wrong there, comes back in its words.
-    let (status, said) = invoke("book", json!({"guest": "Ada"}));
+    // Refused arguments and errors of the SDK server are reported with its own messages.
+    let (status, message) = invoke("book", json!({"guest": "Ada"}));
     assert_eq!(status, Some(1));
-    assert!(said["error"].as_str().unwrap().contains("\"stay\" is a required property"), "{said}");
-    let (status, said) = invoke("book", json!({"guest": "Ada", "stay": {"nights": 2}}));
+    assert!(message["error"].as_str().unwrap().contains("\"stay\" is a required property"), "{message}");
+    let (status, message) = invoke("book", json!({"guest": "Ada", "stay": {"nights": 2}}));
     assert_eq!(status, Some(1));
-    assert!(said["error"].as_str().unwrap().contains("\"day\" is a required property"), "{said}");
-    let (status, said) = invoke("fail", json!({}));
-    assert_eq!(status, Some(1), "{said}");
-    assert!(said["error"].as_str().unwrap().contains("answered -32603: Internal error: no rooms left"), "{said}");
+    assert!(message["error"].as_str().unwrap().contains("\"day\" is a required property"), "{message}");
+    let (status, message) = invoke("fail", json!({}));
+    assert_eq!(status, Some(1), "{message}");
+    assert!(message["error"].as_str().unwrap().contains("answered -32603: Internal error: no rooms left"), "{message}");
 
-    // The other kind guards even the document of its methods: that is asked for signed, then called by token.
-    let (status, said) = invoke("search", json!({"city": "Rome"}));
+    // This agent protects its interface document too: it is fetched with a signature, and the call uses the token.
+    let (status, message) = invoke("search", json!({"city": "Rome"}));
     let found = json!({"rooms": ["Rome 101"], "caller": did});
-    assert_eq!((status, &said["output"]), (Some(0), &found), "{said}\n{}", server.stderr());
-    let asked = sdk.seen("open", 4).await;
-    assert!(asked.contains(&"open /hotel/interface.json nothing 401".to_owned()), "{asked:#?}");
-    assert!(asked.contains(&"open /hotel/interface.json signature 200".to_owned()), "{asked:#?}");
-    assert_eq!(asked.last().map(String::as_str), Some("open /hotel/rpc token 200"), "{asked:#?}");
-    let (status, said) = invoke("cancel", json!({"booking": "7"}));
-    assert_eq!((status, &said["output"]), (Some(0), &json!({"cancelled": "7"})), "{said}");
+    assert_eq!((status, &message["output"]), (Some(0), &found), "{message}\n{}", server.stderr());
+    let requests = sdk.wait_for_requests("open", 4).await;
+    assert!(requests.contains(&"open /hotel/interface.json nothing 401".to_owned()), "{requests:#?}");
+    assert!(requests.contains(&"open /hotel/interface.json signature 200".to_owned()), "{requests:#?}");
+    assert_eq!(requests.last().map(String::as_str), Some("open /hotel/rpc token 200"), "{requests:#?}");
+    let (status, message) = invoke("cancel", json!({"booking": "7"}));
+    assert_eq!((status, &message["output"]), (Some(0), &json!({"cancelled": "7"})), "{message}");
 }

@@ -39,22 +39,22 @@ async fn question(home: &Home) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn approved_call_runs_once() {
+async fn call_approved_on_the_command_line_runs_once() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
     let session = client.session("script", &[("pay", true)]).await;
     let turn = pay(&client, &session, 80);
-    let asked = question(&home).await;
-    assert_eq!(asked["question"]["arguments"], json!({"euros": 80}));
-    assert_eq!(asked["question"]["tool"], "pay");
-    assert_eq!((&asked["question"]["caller"], &asked["asked_of"]), (&json!("local"), &json!("operators")));
-    assert_eq!(asked["question"]["session"], json!(session));
+    let approval = question(&home).await;
+    assert_eq!(approval["question"]["arguments"], json!({"euros": 80}));
+    assert_eq!(approval["question"]["tool"], "pay");
+    assert_eq!((&approval["question"]["caller"], &approval["asked_of"]), (&json!("local"), &json!("operators")));
+    assert_eq!(approval["question"]["session"], json!(session));
     assert!(runs(&home).is_empty() && !turn.is_finished());
     let shown = home.nuncio(&["approve", "list"]).run();
     assert!(shown.stdout.contains("pay") && shown.stdout.contains(r#"{"euros":80}"#), "{shown:?}");
 
-    let id = asked["id"].as_str().unwrap();
+    let id = approval["id"].as_str().unwrap();
     home.json_command(&["approve", "allow", id]).json();
     let (status, answer) = turn.await.unwrap();
     assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")));
@@ -78,8 +78,8 @@ async fn denied_call_does_not_run_and_the_agent_gets_the_reason() {
     let client = server.aap();
     let session = client.session("script", &[("pay", true)]).await;
     let turn = pay(&client, &session, 9000);
-    let asked = question(&home).await;
-    let id = asked["id"].as_str().unwrap();
+    let approval = question(&home).await;
+    let id = approval["id"].as_str().unwrap();
     home.json_command(&["approve", "deny", id, "--reason", "too much"]).json();
     let (status, answer) = turn.await.unwrap();
     assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")));
@@ -93,13 +93,13 @@ async fn denied_call_does_not_run_and_the_agent_gets_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permission_by_the_app_does_not_replace_an_operator() {
+async fn permission_given_by_the_app_does_not_replace_operator_approval() {
     let home = guarded();
     let server = home.start();
     let client = server.aap();
     let session = client.session("script", &[("pay", false)]).await;
-    let (_, asked) = pay(&client, &session, 80).await.unwrap();
-    assert_eq!(asked["stopReason"], "tool_use");
+    let (_, turn) = pay(&client, &session, 80).await.unwrap();
+    assert_eq!(turn["stopReason"], "tool_use");
     let grant = json!({"messages": [{"role": "tool_permission", "toolCallId": "c1", "granted": true}]});
     let (path, sender) = (turns(&session), client.clone());
     let turn = tokio::spawn(async move { sender.post(&path, &grant).await });
@@ -118,11 +118,14 @@ async fn approval_of_a_cancelled_turn_is_closed() {
     let client = server.aap();
     let session = client.session("script", &[("pay", true)]).await;
     let turn = pay(&client, &session, 80);
-    let asked = question(&home).await;
+    let approval = question(&home).await;
     let (status, _) = client.post(&format!("/sessions/{session}/cancel"), &json!({})).await;
     assert_eq!(status, 200);
     assert_eq!(turn.await.unwrap().1["cancelled"], true);
-    assert_eq!(home.json_command(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
+    assert_eq!(
+        home.json_command(&["approve", "allow", approval["id"].as_str().unwrap()]).failure().0,
+        "approval_closed"
+    );
     assert!(runs(&home).is_empty());
 }
 
@@ -134,13 +137,16 @@ async fn approval_open_at_a_crash_is_closed_and_its_call_not_run() {
     let client = server.aap();
     let (path, script) = (turns(&session), json!([[call("c1", "pay", json!({"euros": 80}))], [{"text": "over"}]]));
     let turn = tokio::spawn(async move { client.try_post(&path, &json!({"messages": [play(&script)]})).await });
-    let asked = question(&home).await;
+    let approval = question(&home).await;
     server.kill9();
     assert!(turn.await.unwrap().is_err());
 
     let server = home.start();
     assert_eq!(home.json_command(&["approve", "list"]).json()["approvals"], json!([]));
-    assert_eq!(home.json_command(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
+    assert_eq!(
+        home.json_command(&["approve", "allow", approval["id"].as_str().unwrap()]).failure().0,
+        "approval_closed"
+    );
     let history = server.aap().history(&session).await;
     assert_eq!(history.len(), 3);
     assert!(history[2]["content"].as_str().unwrap().contains("not run"), "{}", history[2]);
@@ -158,10 +164,10 @@ async fn hidden_characters_in_arguments_are_shown_escaped() {
     let script = json!([[call("c1", "pay", json!({"to": to}))], [{"echo": "results"}]]);
     let (path, body) = (turns(&session), json!({"messages": [play(&script)]}));
     let turn = tokio::spawn(async move { client.post(&path, &body).await });
-    let asked = question(&home).await;
+    let approval = question(&home).await;
     let shown = home.nuncio(&["approve", "list"]).run().stdout;
     assert!(shown.contains(r"a\u{9b}b\u{202e}c\u{2028}d\u{200b}e"), "{shown:?}");
     assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{2028}', '\u{200b}']), "{shown:?}");
-    home.json_command(&["approve", "deny", asked["id"].as_str().unwrap()]).json();
+    home.json_command(&["approve", "deny", approval["id"].as_str().unwrap()]).json();
     turn.await.unwrap();
 }

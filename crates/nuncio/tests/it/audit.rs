@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::call;
 use crate::home::{Home, SCRIPTED, shell_tool};
-use crate::process::{Ran, nuncio, until};
+use crate::process::{ProcessOutput, nuncio, until};
 
 #[tokio::test]
 async fn every_call_leaves_an_audit_record_with_caller_tool_and_outcome() {
@@ -64,11 +64,11 @@ async fn three_records() -> Home {
     home
 }
 
-fn verify_after(home: &Home, change: impl FnOnce(&Path)) -> Ran {
+fn verify_after(home: &Home, change: impl FnOnce(&Path)) -> ProcessOutput {
     let copy = TempDir::new().unwrap();
     for entry in fs::read_dir(home.data()).unwrap() {
         let entry = entry.unwrap();
-        // The keys of the DIDs lie in a folder, and are not needed for this.
+        // The folder with the keys of the DIDs is not copied.
         if entry.file_type().unwrap().is_file() {
             fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
         }
@@ -151,7 +151,7 @@ async fn call_ending_during_shutdown_is_covered_by_the_last_checkpoint() {
     until("it is stopping", async || client.reconnected().try_post("/sessions", &json!({})).await.err()).await;
     fs::write(home.path("go"), "").unwrap();
     live.rest().await;
-    assert_eq!(server.ended().0, Some(0));
+    assert_eq!(server.wait_for_end().0, Some(0));
 
     assert_eq!(verify_after(&home, |_| {}).json()["records"], 1);
     let (code, message) = verify_after(&home, sql("DELETE FROM audit_links WHERE seq = 1")).failure();

@@ -13,7 +13,7 @@ fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let serve = move || {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for answer in answers {
             let (stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(stream);
@@ -30,10 +30,10 @@ fn model_server(answers: Vec<String>) -> (String, JoinHandle<Vec<Value>>) {
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
-            asked.push(serde_json::from_slice(&body).unwrap());
+            requests.push(serde_json::from_slice(&body).unwrap());
             reader.get_mut().write_all(answer.as_bytes()).unwrap();
         }
-        asked
+        requests
     };
     (url, std::thread::spawn(serve))
 }
@@ -70,11 +70,11 @@ async fn model_brain_calls_a_tool_answers_and_reports_failures() {
     assert_eq!(last_text(answer["messages"].as_array().unwrap()), "It is late.");
     let answer = running.aap().say(&session, "And now?").await;
     assert_eq!(answer["stopReason"], "error", "{answer}");
-    let told = answer.to_string();
-    assert!(told.contains("openai (127.0.0.1) answered with status 401 Unauthorized: bad key"), "{told}");
-    assert!(!told.contains("sk-secret-1"));
+    let response = answer.to_string();
+    assert!(response.contains("openai (127.0.0.1) answered with status 401 Unauthorized: bad key"), "{response}");
+    assert!(!response.contains("sk-secret-1"));
 
-    let asked = server.join().unwrap();
+    let requests = server.join().unwrap();
     let roles = |body: &Value| -> Vec<String> {
         body["messages"]
             .as_array()
@@ -83,10 +83,10 @@ async fn model_brain_calls_a_tool_answers_and_reports_failures() {
             .map(|message| message["role"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(roles(&asked[0]), ["system", "user"]);
-    assert_eq!(roles(&asked[1]), ["system", "user", "assistant", "tool"]);
-    assert_eq!(asked[1]["messages"][3]["tool_call_id"], "call_1");
-    assert_eq!(roles(&asked[2]), ["system", "user", "assistant", "tool", "assistant", "user"]);
+    assert_eq!(roles(&requests[0]), ["system", "user"]);
+    assert_eq!(roles(&requests[1]), ["system", "user", "assistant", "tool"]);
+    assert_eq!(requests[1]["messages"][3]["tool_call_id"], "call_1");
+    assert_eq!(roles(&requests[2]), ["system", "user", "assistant", "tool", "assistant", "user"]);
 }
 
 #[tokio::test]
@@ -97,8 +97,8 @@ async fn examples_with_process_brains_answer() {
         let running = home.serve().arg(&folder).start();
         let session = running.aap().session(name, &[("clock", true)]).await;
         let answer = running.aap().say(&session, "What time is it?").await;
-        let said = last_text(answer["messages"].as_array().unwrap());
-        assert!(said.starts_with("It is ") && said.contains(':'), "{said}");
+        let text = last_text(answer["messages"].as_array().unwrap());
+        assert!(text.starts_with("It is ") && text.contains(':'), "{text}");
         running.stop();
     }
 }

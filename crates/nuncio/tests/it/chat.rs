@@ -5,22 +5,22 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::home::{Home, SCRIPTED, shell_tool};
-use crate::process::{Ran, Server, until};
+use crate::process::{ProcessOutput, Server, until};
 
 const CLOCK: &str = "name = \"clock\"\ndescription = \"Says the time.\"\ncommand = [\"sh\", \"-c\", \"echo noon; cat\"]\n\n[parameters]\ntype = \"object\"\n";
 
 /// Runs `nuncio chat` with these typed lines.
-fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> Ran {
+fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> ProcessOutput {
     chat_in(home, server, arguments, lines, &[])
 }
 
-fn chat_in(home: &Home, server: &Server, arguments: &[&str], lines: &[&str], env: &[(&str, &str)]) -> Ran {
+fn chat_in(home: &Home, server: &Server, arguments: &[&str], lines: &[&str], env: &[(&str, &str)]) -> ProcessOutput {
     let target = server.url().trim_start_matches("http://");
     let command = home.nuncio(&[&["chat", target], arguments].concat());
     let command = env.iter().fold(command, |command, (name, value)| command.env(name, value));
-    let mut typed = command.typed();
+    let mut typed = command.start_interactive();
     lines.iter().for_each(|line| typed.line(line));
-    typed.ended()
+    typed.wait_for_end()
 }
 
 fn play(script: &Value) -> String {
@@ -31,7 +31,7 @@ fn call(id: &str, name: &str, input: &Value) -> Value {
     json!({"tool": {"id": id, "name": name, "input": input}})
 }
 
-fn session_of(ran: &Ran) -> String {
+fn session_of(ran: &ProcessOutput) -> String {
     ran.stdout.split("--session ").nth(1).unwrap_or_else(|| panic!("{ran:?}")).trim().to_owned()
 }
 
@@ -46,7 +46,7 @@ fn chat_answers_lines_and_runs_slash_commands() {
         &["hello there", "/help", "/tools", "/session", "/nope", "/history", "/quit", "unheard"],
     );
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    for said in [
+    for text in [
         "Talking to Script",
         "You said: hello there",
         "Ctrl-C stops the agent",
@@ -54,7 +54,7 @@ fn chat_answers_lines_and_runs_slash_commands() {
         "/nope is not a command",
         "you> hello there",
     ] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     assert!(!ran.stdout.contains("unheard"));
     assert!(ran.stdout.contains(&format!("Session {}", session_of(&ran))));
@@ -71,10 +71,10 @@ fn chat_shows_calls_and_asks_for_permission() {
     ]);
     let lines = [play(&script), "perhaps".into(), "y".into(), "n too early".into()];
     let ran = chat(&home, &server, &["--tool", "clock.toml"], &lines.iter().map(String::as_str).collect::<Vec<_>>());
-    for said in
+    for text in
         ["→ add {\"a\":1,\"b\":2}", "Allow add? [y]es once", "Please answer y", "← 3", "Tool call denied: too early"]
     {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     let lines = [play(&script), "y".into(), "yes".into()];
     let ran = chat(&home, &server, &["--tool", "clock.toml"], &lines.iter().map(String::as_str).collect::<Vec<_>>());
@@ -82,7 +82,7 @@ fn chat_shows_calls_and_asks_for_permission() {
 }
 
 #[test]
-fn permission_always_lasts_for_the_session() {
+fn always_permission_lasts_for_the_session() {
     let home = Home::script();
     let server = home.start();
     let script = play(
@@ -102,8 +102,8 @@ fn resumed_session_shows_history_and_pending_calls() {
     let first = chat(&home, &server, &[], &[&script]);
     assert!(first.stdout.contains("stay unanswered"), "{}", first.stdout);
     let second = chat(&home, &server, &["--session", &session_of(&first)], &["y", "and now?"]);
-    for said in ["agent> one moment", "→ add {\"a\":1,\"b\":2}", "← 3", "[\"3\"]", "You said: and now?"] {
-        assert!(second.stdout.contains(said), "{said}: {}", second.stdout);
+    for text in ["agent> one moment", "→ add {\"a\":1,\"b\":2}", "← 3", "[\"3\"]", "You said: and now?"] {
+        assert!(second.stdout.contains(text), "{text}: {}", second.stdout);
     }
     assert_eq!(session_of(&second), session_of(&first));
 }
@@ -122,26 +122,28 @@ async fn chat_joins_a_running_turn() {
     until("the tool runs", async || home.path("begun").exists().then_some(())).await;
 
     let target = server.url().trim_start_matches("http://").to_owned();
-    let chat = |more: &[&str]| home.nuncio(&[&["chat", &target, "--session", &session], more].concat()).typed();
+    let chat =
+        |more: &[&str]| home.nuncio(&[&["chat", &target, "--session", &session], more].concat()).start_interactive();
     let (mut person, program) = (chat(&[]), chat(&["--json"]));
     until("the call is shown", async || person.stdout().contains("→ gate").then_some(())).await;
     until("the call is told", async || program.stdout().contains("\"tool_call\"").then_some(())).await;
-    // The questions are scripts, which have the answers in quotes.
-    let said = |out: &str, text: &str| out.matches(text).count() - out.matches(&format!("\"{text}\"")).count();
+    // The user's messages are scripts that contain the answers in quotes; those are not counted.
+    let unquoted_count =
+        |out: &str, text: &str| out.matches(text).count() - out.matches(&format!("\"{text}\"")).count();
     let so_far = person.stdout();
-    assert_eq!((said(&so_far, "before it"), said(&so_far, "after it")), (1, 0), "{so_far}");
+    assert_eq!((unquoted_count(&so_far, "before it"), unquoted_count(&so_far, "after it")), (1, 0), "{so_far}");
     assert!(so_far.contains("still running") && !so_far.contains("Allow"), "nobody is asked about what runs: {so_far}");
     fs::write(home.path("go"), "").unwrap();
-    until("its end", async || (said(&person.stdout(), "after it") == 1).then_some(())).await;
+    until("its end", async || (unquoted_count(&person.stdout(), "after it") == 1).then_some(())).await;
     person.line("/history");
     person.line(&play(&json!([[{"text": "and a new one"}]])));
-    let ran = person.ended();
+    let ran = person.wait_for_end();
     turn.await.unwrap();
     let times = [("an earlier answer", 2), ("before it", 2), ("← went", 2), ("after it", 2), ("and a new one", 1)];
     for (text, times) in times {
-        assert_eq!(said(&ran.stdout, text), times, "{text}, once more by /history: {}", ran.stdout);
+        assert_eq!(unquoted_count(&ran.stdout, text), times, "{text}, once more by /history: {}", ran.stdout);
     }
-    let program = program.ended();
+    let program = program.wait_for_end();
     let events: Vec<Value> = program.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let history = events.iter().find(|event| event["event"] == "history").unwrap();
     assert_eq!(history["messages"].as_array().unwrap().len(), 3, "two questions and an answer: {history}");
@@ -227,7 +229,7 @@ async fn ctrl_c_cancels_the_turn_and_keeps_the_chat() {
     let server = home.start();
     let target = server.url().trim_start_matches("http://").to_owned();
     let script = play(&json!([[call("c1", "mark", &json!({}))], [{"text": "never"}]]));
-    let mut running = home.nuncio(&["chat", &target, "--trust"]).typed();
+    let mut running = home.nuncio(&["chat", &target, "--trust"]).start_interactive();
     running.line(&script);
     until("the tool runs", async || home.path("begun").exists().then_some(())).await;
     running.interrupt();
@@ -237,7 +239,7 @@ async fn ctrl_c_cancels_the_turn_and_keeps_the_chat() {
     running.interrupt();
     until("it asks back", async || running.stdout().contains("Ctrl-C again to leave.").then_some(())).await;
     running.interrupt();
-    let ran = running.ended();
+    let ran = running.wait_for_end();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(!ran.stdout.contains("never"));
 }
@@ -250,15 +252,15 @@ async fn terminal_chat_prompts_dims_thinking_and_handles_keys() {
     let Some(command) = home.nuncio(&["chat", &target]).in_terminal() else {
         return eprintln!("skipped: `script` is not installed");
     };
-    let mut terminal = command.typed();
+    let mut terminal = command.start_interactive();
     until("it prompts", async || terminal.stdout().contains("you> ").then_some(())).await;
     terminal.line(&play(&json!([[{"thinking": "hm"}, {"text": "slowly "}, {"sleep": 600_000}, {"text": "never"}]])));
     until("it speaks", async || terminal.stdout().contains("\u{1b}[2mhm").then_some(())).await;
-    // The word that may still grow is held back until it is complete.
+    // The last word is printed only when it is complete.
     terminal.keys("\u{3}");
     until("the turn is stopped", async || terminal.stdout().contains("Stopped.").then_some(())).await;
     terminal.keys("\u{4}");
-    let ran = terminal.ended();
+    let ran = terminal.wait_for_end();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("Resume with:"), "{ran:?}");
 }

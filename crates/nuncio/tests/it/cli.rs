@@ -18,13 +18,13 @@ fn help_of_every_command_fits_eighty_columns() {
         for line in ran.stdout.lines() {
             assert!(line.chars().count() <= 80, "{arguments:?}: {line:?}");
         }
-        // An example that was wrapped breaks where it is pasted: what stands below the flags has its own lines.
+        // Examples below the flags must not be wrapped by clap, because a wrapped example cannot be pasted.
         let wide = nuncio(&arguments).env("COLUMNS", "100").run().stdout;
         assert_eq!(below_the_flags(&ran.stdout), below_the_flags(&wide), "{arguments:?}");
         seen += 1;
         let listed =
             ran.stdout.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-        // A word two spaces in is a command; further in, a line that goes on.
+        // A line indented by two spaces names a command; deeper lines continue its description.
         let names = listed.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
         commands.extend(names.filter(|name| *name != "help").map(|name| [&command[..], &[name.to_owned()]].concat()));
     }
@@ -87,12 +87,12 @@ fn explain_covers_every_listed_code_and_suggests_for_unknown_ones() {
 
 #[test]
 fn missing_argument_message_names_its_alternatives() {
-    for (command, said) in [
+    for (command, expected) in [
         (&["did", "rotate"][..], "<AGENT|--service|--to <URL>>"),
         (&["user", "revoke", "ada"], "<NAME> <DEVICE|--all>"),
     ] {
         let ran = nuncio(command).run();
-        assert!(ran.status == Some(2) && ran.stderr.contains(said), "{ran:?}");
+        assert!(ran.status == Some(2) && ran.stderr.contains(expected), "{ran:?}");
     }
 }
 
@@ -131,13 +131,13 @@ fn listening_on_the_network_needs_a_key_or_the_open_flag() {
 #[test]
 fn unusable_listen_address_is_reported() {
     let home = Home::script();
-    let held = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = held.local_addr().unwrap().port();
-    let (taken, named) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
-    for (listen, named) in [(&*taken, &*named), ("192.0.2.1:1", "192.0.2.1:1")] {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (by_name, by_address) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
+    for (listen, address) in [(&*by_name, &*by_address), ("192.0.2.1:1", "192.0.2.1:1")] {
         let (code, message) = home.nuncio(&["--json", "serve", "--listen", listen]).run().failure();
         assert_eq!(code, "listen_failed", "{listen}");
-        assert!(message.contains(named), "{listen}: {message}");
+        assert!(message.contains(address), "{listen}: {message}");
     }
     let no_addresses = [
         ("7400", "write localhost:7400"),
@@ -145,9 +145,9 @@ fn unusable_listen_address_is_reported() {
         ("localhost:99999", "\"99999\" is no port"),
         ("localhost:many", "from 0 to 65535"),
     ];
-    for (listen, said) in no_addresses {
+    for (listen, expected) in no_addresses {
         let ran = home.nuncio(&["serve", "--listen", listen]).run();
-        assert!(ran.status == Some(2) && ran.stderr.contains(said), "{ran:?}");
+        assert!(ran.status == Some(2) && ran.stderr.contains(expected), "{ran:?}");
     }
 }
 
@@ -156,21 +156,21 @@ fn unreadable_agent_file_is_reported_with_the_reason() {
     let home = Home::hotel();
     for command in [&["validate", "nosuch.json"][..], &["show", "a/b@localhost", "--extra-ca", "nosuch.json"]] {
         let ran = home.nuncio(command).run();
-        let said = "error: nosuch.json cannot be read: No such file or directory (os error 2)\n";
-        assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), said), "{command:?}");
+        let expected = "error: nosuch.json cannot be read: No such file or directory (os error 2)\n";
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), expected), "{command:?}");
     }
-    let said = home.nuncio(&["--json", "validate", "nosuch.json"]).run();
-    assert!(said.stdout.contains("No such file"), "{said:?}");
+    let output = home.nuncio(&["--json", "validate", "nosuch.json"]).run();
+    assert!(output.stdout.contains("No such file"), "{output:?}");
 }
 
 #[tokio::test]
 async fn serve_prints_a_curl_command_with_a_key_header_only_if_keys_exist() {
     let home = Home::script();
     let greeted = async || {
-        let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).typed();
+        let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).start_interactive();
         until("its greeting", async || served.stdout().contains("    -d '{").then_some(())).await;
         served.interrupt();
-        served.ended().stdout
+        served.wait_for_end().stdout
     };
     let header = "\n    -H 'authorization: Bearer KEY' \\\n    -d '{";
     assert!(!greeted().await.contains(header));

@@ -11,7 +11,7 @@ pub(crate) struct Client {
     http: reqwest::Client,
 }
 
-pub(crate) struct Live {
+pub(crate) struct EventStream {
     response: Response,
     text: String,
 }
@@ -72,11 +72,11 @@ impl Client {
     }
 
     /// Starts a turn with a script and returns its stream.
-    pub(crate) async fn stream(&self, session: &str, script: Value) -> Live {
+    pub(crate) async fn stream(&self, session: &str, script: Value) -> EventStream {
         let body = json!({"stream": "delta", "messages": [play(&script)]});
         let response = self.request(Method::POST, &turns(session)).json(&body).send().await.unwrap();
         assert_eq!(response.status(), 200);
-        Live { response, text: String::new() }
+        EventStream { response, text: String::new() }
     }
 
     /// All events of the session's last turn.
@@ -98,10 +98,10 @@ impl Client {
 async fn rest(request: reqwest::RequestBuilder) -> Vec<Sse> {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
-    Live { response, text: String::new() }.rest().await
+    EventStream { response, text: String::new() }.rest().await
 }
 
-impl Live {
+impl EventStream {
     /// Reads the stream until an event of that name.
     pub(crate) async fn until(&mut self, event: &str) {
         while !self.text.contains(&format!("event: {event}\n")) {
@@ -118,7 +118,7 @@ impl Live {
 }
 
 pub(crate) fn builder() -> reqwest::ClientBuilder {
-    // Another test of this process may have been first; either one serves.
+    // Another test of this process may have installed the provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nuncio_conformance::{ConformanceReport, RowOutcome, Target, aap};
+use nuncio_conformance::{ConformanceReport, RowOutcome, ServerUnderTest, aap};
 
 use crate::home::{Home, SCRIPT};
 
@@ -27,7 +27,7 @@ images = []
 async fn aap_conformance_rows_pass_with_and_without_keys() {
     let open = Home::script();
     let server = open.start();
-    let without = aap().run(&Target::new(server.aap_url())).await;
+    let without = aap().run(&ServerUnderTest::new(server.aap_url())).await;
 
     let closed = Home::hotel();
     fs::create_dir_all(closed.path("agents/modest")).unwrap();
@@ -35,9 +35,9 @@ async fn aap_conformance_rows_pass_with_and_without_keys() {
     fs::write(closed.path("agents/modest/agent.toml"), MODEST).unwrap();
     fs::copy(format!("{SCRIPT}/agent.toml"), closed.path("agents/script/agent.toml")).unwrap();
     let (key, other) = (closed.key(&[]), closed.key(&[]));
-    // The suite is one eager client, not many.
+    // The suite sends all requests as one client, so the rate limit is raised.
     let server = closed.serve().arg("agents").env("NUNCIO_LIMITS_REQUESTS_PER_MINUTE", "1000000").start();
-    let with = aap().run(&Target::new(server.aap_url()).with_key(key).with_other_key(other)).await;
+    let with = aap().run(&ServerUnderTest::new(server.aap_url()).with_key(key).with_other_key(other)).await;
 
     print!("without keys: {without}with keys:    {with}");
     assert_eq!((without.failed(), with.failed()), (0, 0), "\n{without}\n{with}");

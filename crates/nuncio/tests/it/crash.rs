@@ -35,15 +35,15 @@ async fn turn_killed_mid_answer_keeps_finished_steps_and_drops_unfinished_text()
     let events = server.aap().events(&session).await;
     assert_eq!(names(&events), ["turn_start", "thinking_delta", "tool_call", "tool_result", "turn_stop"]);
     assert_interrupted(&events);
-    // Ids of the stream that is lost mean nothing in the one that was told again; the end is told in any case.
-    for (seen, told) in [("2.0", 4), ("2.1", 1), ("2.4", 1), ("2.5", 1), ("2.400", 1), (&events[2].id, 2)] {
-        let told_on = server.aap().events_behind(&session, seen).await;
-        assert_eq!(told_on, events[events.len() - told..], "behind {seen}");
+    // Event ids of the lost stream are unknown in the stored one; its end is sent in any case.
+    for (seen, count) in [("2.0", 4), ("2.1", 1), ("2.4", 1), ("2.5", 1), ("2.400", 1), (&events[2].id, 2)] {
+        let resumed = server.aap().events_behind(&session, seen).await;
+        assert_eq!(resumed, events[events.len() - count..], "behind {seen}");
     }
     assert!(server.aap().events_behind(&session, &events[4].id).await.is_empty());
     let records = home.audit();
     assert_eq!((records.len(), &records[0]["outcome"]["result"]), (1, &json!("completed")));
-    goes_on(&server.aap(), &session).await;
+    assert_session_continues(&server.aap(), &session).await;
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
     };
     let turn = tokio::spawn(send(&client));
     let started = home.path("started");
-    let orphan = until("the tool has started", async || Orphan::in_file(&started)).await;
+    let orphan = until("the tool has started", async || OrphanProcess::in_file(&started)).await;
     until("the other tool has answered", async || (client.history(&session).await.len() == 3).then_some(())).await;
     server.kill9();
     assert!(turn.await.unwrap().is_err(), "the answer never came");
@@ -87,12 +87,12 @@ async fn tool_interrupted_by_a_kill_is_reported_and_not_run_again() {
     assert!(of("hold")["started_at"].is_string());
     assert_eq!(of("quick")["outcome"], json!({"result": "completed"}));
 
-    // The same request again finds the turn that was interrupted, and runs nothing.
+    // The repeated request finds the interrupted turn, and runs nothing.
     let again: Value = send(&client).await.unwrap().json().await.unwrap();
     assert_eq!((&again["stopReason"], &again["error"]["code"]), (&json!("error"), &json!("interrupted")));
     assert_eq!(client.history(&session).await, history);
     assert_eq!(fs::read_to_string(&started).unwrap().lines().count(), 1);
-    goes_on(&client, &session).await;
+    assert_session_continues(&client, &session).await;
     drop(orphan);
 }
 
@@ -102,16 +102,16 @@ async fn permitted_call_interrupted_by_a_kill_is_reported() {
     let server = home.start();
     let client = server.aap();
     let session = client.session("script", &[("hold", false)]).await;
-    let asked = client
+    let turn = client
         .play(&session, json!([[call("c1", "hold", json!({})), call("c2", "hold", json!({}))], [{"text": "over"}]]))
         .await;
-    assert_eq!(asked["stopReason"], "tool_use");
+    assert_eq!(turn["stopReason"], "tool_use");
     let grants = ["c1", "c2"].map(|id| json!({"role": "tool_permission", "toolCallId": id, "granted": true}));
     let body = json!({"messages": grants});
     let (path, sender) = (turns(&session), client.clone());
     let turn = tokio::spawn(async move { sender.try_post(&path, &body).await });
     let started = home.path("started");
-    let _orphan = until("the tool has started", async || Orphan::in_file(&started)).await;
+    let _orphan = until("the tool has started", async || OrphanProcess::in_file(&started)).await;
     server.kill9();
     assert!(turn.await.unwrap().is_err(), "the answer never came");
 
@@ -119,19 +119,20 @@ async fn permitted_call_interrupted_by_a_kill_is_reported() {
     let client = server.aap();
     let history = client.history(&session).await;
     assert_eq!(roles(&history), ["user", "assistant", "tool", "tool"]);
-    let said = |id: &str| history.iter().find(|message| message["toolCallId"] == id).unwrap()["content"].to_string();
-    assert!(said("c1").contains("may or may not have had an effect"), "{}", said("c1"));
-    assert!(said("c2").contains("not run"), "{}", said("c2"));
+    let result_of =
+        |id: &str| history.iter().find(|message| message["toolCallId"] == id).unwrap()["content"].to_string();
+    assert!(result_of("c1").contains("may or may not have had an effect"), "{}", result_of("c1"));
+    assert!(result_of("c2").contains("not run"), "{}", result_of("c2"));
     assert_interrupted(&client.events(&session).await);
     let records = home.audit();
     assert_eq!(records.len(), 2, "what began and what never did: {records:?}");
     assert_eq!(records[0]["outcome"], json!({"result": "failed", "code": "interrupted"}));
     assert_eq!(records[1]["outcome"], json!({"result": "not_run"}));
-    goes_on(&client, &session).await;
+    assert_session_continues(&client, &session).await;
 }
 
 #[tokio::test]
-async fn interrupted_call_with_a_repeated_id_is_closed() {
+async fn restart_answers_all_interrupted_calls_even_with_an_id_of_an_earlier_turn() {
     let home = Home::with_agent(&format!(
         "{SCRIPTED}{}{}",
         shell_tool("hold", "echo $$ >> started; exec sleep 600"),
@@ -141,14 +142,14 @@ async fn interrupted_call_with_a_repeated_id_is_closed() {
     let client = server.aap();
     let session = client.session("script", &[("hold", true), ("quick", true)]).await;
     client.play(&session, json!([[call("c1", "quick", json!({}))], [{"text": "over"}]])).await;
-    // The second call is left to the app, and so has not begun when the first is killed.
+    // The second call is a tool of the app, so it has not started when the server is killed during the first.
     let script = json!([[call("c2", "hold", json!({})), call("c1", "quick", json!({}))], [{"text": "over"}]]);
     let untrusted = json!({"tools": [{"name": "hold", "trust": true}, {"name": "quick", "trust": false}]});
     let body = json!({"messages": [play(&script)], "agent": untrusted});
     let (path, sender) = (turns(&session), client.clone());
     let turn = tokio::spawn(async move { sender.try_post(&path, &body).await });
     let started = home.path("started");
-    let _orphan = until("the tool has started", async || Orphan::in_file(&started)).await;
+    let _orphan = until("the tool has started", async || OrphanProcess::in_file(&started)).await;
     server.kill9();
     assert!(turn.await.unwrap().is_err(), "the answer never came");
 
@@ -156,7 +157,7 @@ async fn interrupted_call_with_a_repeated_id_is_closed() {
     let history = server.aap().history(&session).await;
     assert_eq!(roles(&history[4..]), ["user", "assistant", "tool", "tool"], "both calls are answered: {history:#?}");
     assert_interrupted(&server.aap().events(&session).await);
-    goes_on(&server.aap(), &session).await;
+    assert_session_continues(&server.aap(), &session).await;
 }
 
 #[tokio::test]
@@ -176,9 +177,9 @@ async fn pending_call_survives_a_kill_and_can_be_permitted() {
 }
 
 /// A tool's process that outlived its server; killed at the end of the test.
-struct Orphan(Pid);
+struct OrphanProcess(Pid);
 
-impl Orphan {
+impl OrphanProcess {
     fn in_file(path: &std::path::Path) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
         let number = text.strip_suffix('\n')?.lines().next()?.parse().ok()?;
@@ -186,13 +187,13 @@ impl Orphan {
     }
 }
 
-impl Drop for Orphan {
+impl Drop for OrphanProcess {
     fn drop(&mut self) {
         let _ = kill_process(self.0, Signal::KILL);
     }
 }
 
-async fn goes_on(client: &Client, session: &str) {
+async fn assert_session_continues(client: &Client, session: &str) {
     let answer = client.say(session, "still there?").await;
     assert_eq!(answer["stopReason"], "end_turn");
     assert_eq!(last_text(answer["messages"].as_array().unwrap()), "You said: still there?");

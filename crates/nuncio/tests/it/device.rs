@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{SCOPE, SECRET, agent_file, free_port, invite, reads, serve_at};
 use crate::client::Client;
 use crate::home::{Home, mode};
-use crate::process::{Nuncio, Ran, Server, until};
+use crate::process::{Nuncio, ProcessOutput, Server, until};
 
 const POLICY: &str = "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n";
 
@@ -53,16 +53,16 @@ impl Laptop {
         Self { home, server, port, client }
     }
 
-    pub(super) fn place(&self) -> PathBuf {
+    pub(super) fn home_folder(&self) -> PathBuf {
         self.home.path("laptop")
     }
 
     /// Runs `nuncio device ARGUMENTS` to its end.
-    pub(super) fn device(&self, arguments: &[&str]) -> Ran {
+    pub(super) fn device(&self, arguments: &[&str]) -> ProcessOutput {
         self.device_at("laptop", arguments)
     }
 
-    pub(super) fn device_at(&self, place: &str, arguments: &[&str]) -> Ran {
+    pub(super) fn device_at(&self, place: &str, arguments: &[&str]) -> ProcessOutput {
         self.command_at(place, arguments).run()
     }
 
@@ -98,10 +98,10 @@ impl Laptop {
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_reads_only_files_the_device_allows() {
     let laptop = Laptop::new();
-    assert_eq!((mode(&laptop.place()), mode(&laptop.place().join("keys.db"))), (0o700, 0o600));
+    assert_eq!((mode(&laptop.home_folder()), mode(&laptop.home_folder().join("keys.db"))), (0o700, 0o600));
     let again = laptop.device(&["enrol", laptop.server.url(), "another"]).failure();
     assert_eq!(again.0, "data_dir_in_use", "{again:?}");
-    // What is asked is shown, and nothing is allowed by that.
+    // The command shows the requested scopes and grants none.
     let shown = laptop.device(&["allow", "script"]).json();
     assert_eq!(
         (&shown["ask"]["scopes"][0]["id"], &shown["ask"]["scopes"][0]["granted"]),
@@ -130,15 +130,15 @@ async fn agent_reads_only_files_the_device_allows() {
     assert_eq!(exported["verified"], 3, "{exported}");
     let lines: Vec<Value> =
         fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<_> =
+    let outcomes: Vec<_> =
         lines.iter().map(|line| (line["status"].as_str().unwrap(), line["asked"].as_bool().unwrap())).collect();
-    assert_eq!(told, [("ok", false), ("error", false), ("error", false)], "a policy file is nobody who is asked");
+    assert_eq!(outcomes, [("ok", false), ("error", false), ("error", false)], "a policy file is nobody who is asked");
     assert!(!fs::read_to_string(&file).unwrap().contains("treasure.md"), "arguments are kept as a digest alone");
     assert_eq!(laptop.device(&["status"]).json()["audit"], 3);
     let number = laptop.device(&["verify", "script"]).json();
     assert_eq!(number["safety_number"].as_str().unwrap().split_whitespace().count(), 12, "{number}");
 
-    // Taken back, it is refused, whoever answers.
+    // After the revocation every call is refused, whatever the policy answers.
     laptop.device(&["revoke", "script"]).json();
     let running = laptop.run();
     let answer = laptop.read(&session, "c_4", "treasure.md").await;
@@ -151,15 +151,15 @@ async fn repeatedly_killed_device_runs_no_call_twice() {
     const KILLS: usize = 8;
     let laptop = Arc::new(Laptop::new());
     laptop.device(&["allow", "script", SCOPE]).json();
-    // A tool that leaves a trace of every run.
+    // A tool that records each run.
     let ran = laptop.home.path("ran");
     fs::write(&ran, "").unwrap();
-    fs::create_dir(laptop.place().join("tools")).unwrap();
+    fs::create_dir(laptop.home_folder().join("tools")).unwrap();
     let line = format!("cat >> '{0}'; echo >> '{0}'; echo '{{\"content\":\"done\"}}'", ran.display());
     let write = ran.to_str().unwrap();
     let tool =
         format!("name = \"read_file\"\nscope = {SCOPE:?}\ncommand = [\"sh\", \"-c\", {line:?}]\nwrite = [{write:?}]\n");
-    fs::write(laptop.place().join("tools/read_file.toml"), tool).unwrap();
+    fs::write(laptop.home_folder().join("tools/read_file.toml"), tool).unwrap();
     let runs = || fs::read_to_string(&ran).unwrap().lines().count();
 
     let mut running = laptop.run();
@@ -200,7 +200,7 @@ async fn repeatedly_killed_device_runs_no_call_twice() {
     assert!(counted.len() >= KILLS, "{counted:?}");
     assert!(counted.values().all(|count| *count == 1), "ran twice: {counted:?}");
     assert!(done.iter().all(|path| counted.contains_key(path)), "answered and never ran: {done:?}");
-    // Each call has one end, and they hold together.
+    // Each call has one outcome, and the chain of entries is valid.
     let audit = laptop.device(&["audit"]).json();
     let entries = audit["entries"].as_array().unwrap();
     let calls: std::collections::BTreeSet<_> = entries.iter().map(|entry| entry["call_id"].as_str().unwrap()).collect();
@@ -212,7 +212,7 @@ async fn device_prompt_in_the_terminal_shows_the_call() {
     let laptop = Arc::new(Laptop::new());
     laptop.device(&["allow", "script", SCOPE]).json();
     let run = laptop.home.nuncio(&["device", "run", "--tty"]).arg("--folder").arg(laptop.home.path("notes"));
-    let mut running = run.arg("--home").arg(laptop.place()).typed();
+    let mut running = run.arg("--home").arg(laptop.home_folder()).start_interactive();
     let call = {
         let laptop = Arc::clone(&laptop);
         tokio::spawn(async move {
@@ -220,7 +220,7 @@ async fn device_prompt_in_the_terminal_shows_the_call() {
             laptop.read(&session, "c_1", "treasure.md").await
         })
     };
-    // What is typed too soon does not count; the person types on.
+    // A line that is typed too soon does not count; the person types again.
     until("the call is answered", async || {
         running.line("y");
         call.is_finished().then_some(())
@@ -229,7 +229,7 @@ async fn device_prompt_in_the_terminal_shows_the_call() {
     let answer = call.await.unwrap();
     assert!(answer.contains(SECRET), "{answer}");
     running.interrupt();
-    let shown = running.ended().stderr;
+    let shown = running.wait_for_end().stderr;
     for words in ["wants to run read_file", "filesystem:read (medium sensitivity)", "\"path\": \"treasure.md\"", "[y/N"]
     {
         assert!(shown.contains(words), "{words}: {shown}");

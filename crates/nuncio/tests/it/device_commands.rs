@@ -1,4 +1,4 @@
-//! Commands beside a running device: sent to it over its socket, or carried out by themselves where none runs.
+//! Device commands: executed by the running device over its socket, or by the command itself if none runs.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -31,10 +31,10 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Sends a line to the device's socket and returns the line that comes back.
+/// Sends a line to the device's socket and returns the reply.
 fn raw(laptop: &Laptop, line: &[u8]) -> String {
-    let mut stream = UnixStream::connect(laptop.place().join("run.sock")).unwrap();
-    // It may have heard enough before all is said.
+    let mut stream = UnixStream::connect(laptop.home_folder().join("run.sock")).unwrap();
+    // The device may close the connection before all is sent.
     let _ = stream.write_all(line);
     let _ = stream.shutdown(std::net::Shutdown::Write);
     let mut answer = String::new();
@@ -47,7 +47,7 @@ async fn device_commands_work_while_the_device_runs() {
     let laptop = Laptop::new();
     let alone = laptop.device(&["status"]).json();
     let running = laptop.run();
-    let socket = laptop.place().join("run.sock");
+    let socket = laptop.home_folder().join("run.sock");
     assert_eq!(mode(&socket), 0o600);
     assert_eq!(laptop.device(&["status"]).json(), alone, "the same, whoever says it");
     assert_eq!(laptop.device(&["agents"]).json(), json!({"agents": []}));
@@ -56,7 +56,7 @@ async fn device_commands_work_while_the_device_runs() {
     assert_eq!(laptop.device(&["allow", "script", "location:read"]).status, Some(2), "it does not ask for that");
     let allowed = laptop.device(&["allow", "script", SCOPE]).json();
     assert_eq!(allowed, json!({"agent": "script", "allowed": [SCOPE]}));
-    // It counts at once, in the process that runs.
+    // The revocation takes effect at once in the running device.
     let session = laptop.client.session("script", &[]).await;
     let answer = laptop.read(&session, "c_1", "treasure.md").await;
     assert!(answer.contains(SECRET), "{answer}");
@@ -70,12 +70,12 @@ async fn device_commands_work_while_the_device_runs() {
     let pages = laptop.device(&["open"]).json();
     assert!(text(&pages["url"]).starts_with("http://127.0.0.1:"), "{pages}");
 
-    // Who wants the home for itself is told who has it.
+    // A command that needs the home alone reports that the device runs.
     for arguments in [&["enrol", laptop.server.url(), "inv_x"][..], &["run"]] {
         let busy = laptop.device(arguments).failure();
         assert_eq!(busy.0, "data_dir_in_use", "{arguments:?} {busy:?}");
     }
-    // Whatever else comes through the socket is answered or dropped.
+    // Invalid input on the socket gets an error or is dropped.
     assert!(raw(&laptop, b"{\"do\":\"dance\"}\n").contains("not a command"));
     assert_eq!(raw(&laptop, b""), "");
     assert!(raw(&laptop, &vec![b'x'; 1 << 20]).len() < 1000);
@@ -100,7 +100,7 @@ async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
     let waiting = laptop.shown("laptop", id);
     assert_eq!((&waiting["standing"], &waiting["number"]), (&json!("waiting"), &phone["number"]));
     assert_eq!(laptop.shown("phone", text(&own["device"]))["standing"], "trusted");
-    // For people, the same on both screens, within eighty columns.
+    // Both devices print the same comparison number, within eighty columns.
     for (place, shown) in [("laptop", true), ("phone", true), ("laptop", false)] {
         let command = if shown { "devices" } else { "invite" };
         let ran = laptop.home.nuncio(&["device", command, "--home"]).arg(laptop.home.path(place)).run();
@@ -108,20 +108,20 @@ async fn second_device_is_added_trusted_and_removed_while_the_first_runs() {
         assert_eq!(ran.stderr.contains(text(&phone["number"])), shown, "{ran:?}");
         assert!(ran.stderr.lines().all(|line| line.chars().count() <= 80), "{ran:?}");
     }
-    // Asked in a terminal, only a yes is one.
-    let command = laptop.home.nuncio(&["device", "trust", id, "--home"]).arg(laptop.place());
+    // In a terminal, only an explicit yes confirms.
+    let command = laptop.home.nuncio(&["device", "trust", id, "--home"]).arg(laptop.home_folder());
     if let Some(command) = command.in_terminal() {
-        let mut typed = command.typed();
+        let mut typed = command.start_interactive();
         until("it asks", async || typed.stdout().contains("Is it the same?").then_some(())).await;
         typed.line("no");
-        let ran = typed.ended();
+        let ran = typed.wait_for_end();
         assert_eq!(ran.status, Some(2), "{ran:?}");
         assert_eq!(laptop.shown("laptop", id)["standing"], "waiting");
     }
     assert_eq!(laptop.device(&["trust", id]).json(), json!({"trusted": id}));
     assert_eq!(laptop.shown("laptop", id)["standing"], "trusted");
 
-    // What the laptop allows, the phone does.
+    // A permission granted on the laptop counts on the phone.
     running.stop();
     let running = laptop.run_at("phone");
     let session = laptop.client.session("script", &[]).await;
@@ -165,28 +165,28 @@ async fn backup_restores_a_device_and_never_prints_the_passphrase() {
     assert!(answer.contains(SECRET), "{answer}");
     running.stop();
 
-    // Without the file: a new device, for which the old one vouches. The passphrase comes through a pipe.
+    // Without the backup file, a new device is confirmed by the stored backup. The passphrase comes through a pipe.
     let code = super::invite(&laptop.home, "ada");
     laptop.device_at("phone", &["enrol", laptop.server.url(), &code]).json();
     let running = laptop.run_at("phone");
-    let mut typed = laptop.command_at("phone", &["recover"]).typed();
+    let mut typed = laptop.command_at("phone", &["recover"]).start_interactive();
     typed.line(PHRASE);
-    let recovered = typed.ended().json();
+    let recovered = typed.wait_for_end().json();
     assert_eq!(recovered, json!({"recovered": saved["device"]}));
     let answer = laptop.read(&session, "c_2", "treasure.md").await;
     assert!(answer.contains(SECRET), "{answer}");
     running.stop();
 
-    // Typed, it is not to be seen.
+    // A typed passphrase is not echoed.
     let command = laptop.home.nuncio(&["device", "backup", "--home"]).arg(laptop.home.path("phone"));
     let Some(command) = command.in_terminal() else { return };
-    let mut typed = command.typed();
+    let mut typed = command.start_interactive();
     for prompt in ["Passphrase:", "Once more:"] {
         until(prompt, async || typed.stdout().contains(prompt).then_some(())).await;
         typed.line(PHRASE);
     }
     until("it is done", async || typed.stdout().contains("are kept at").then_some(())).await;
-    let ran = typed.ended();
+    let ran = typed.wait_for_end();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     assert!(!ran.stdout.contains(PHRASE), "{ran:?}");
 }
@@ -200,7 +200,7 @@ async fn concurrent_device_commands_do_not_interfere() {
             let begin = |_| [scope.spawn(|| laptop.device(&["status"])), scope.spawn(allow)];
             let begun: Vec<_> = (0..3).flat_map(begin).collect();
             let calls: Vec<_> = begun.into_iter().map(|call| call.join().unwrap()).collect();
-            // Of two that allow the same at once, one may be told that it changed meanwhile; none that the home is busy.
+            // Of two concurrent grants one may fail because of a conflict, but none because the home is in use.
             for ran in &calls {
                 assert!(!ran.stdout.contains("data_dir_in_use"), "{what}: {ran:?}");
             }
@@ -218,15 +218,15 @@ async fn concurrent_device_commands_do_not_interfere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn socket_of_a_killed_device_is_ignored_and_an_unresponsive_one_reported() {
     let laptop = Laptop::new();
-    let socket = laptop.place().join("run.sock");
-    // What a process that was killed leaves.
+    let socket = laptop.home_folder().join("run.sock");
+    // A killed process leaves its socket file behind.
     laptop.run().kill9();
     assert!(socket.exists());
     assert_eq!(laptop.device(&["status"]).json()["person"], "ada");
     let running = laptop.run();
     assert_eq!(laptop.device(&["status"]).json()["person"], "ada");
     running.stop();
-    // Somebody who takes orders and says nothing.
+    // A process that accepts connections and never replies.
     let listener = UnixListener::bind(&socket).unwrap();
     let silent = laptop.device(&["status"]).failure();
     assert_eq!(silent.0, "data_dir_in_use", "{silent:?}");
@@ -234,7 +234,7 @@ async fn socket_of_a_killed_device_is_ignored_and_an_unresponsive_one_reported()
     drop(listener);
     assert_eq!(laptop.device(&["status"]).json()["person"], "ada");
 
-    // A home too deep for the address of a socket.
+    // The path of this home is longer than a socket address allows.
     let deep = format!("{}/laptop", "deep".repeat(40));
     let code = super::invite(&laptop.home, "ada");
     laptop.device_at(&deep, &["enrol", laptop.server.url(), &code]).json();
@@ -259,7 +259,7 @@ async fn changed_agent_keys_are_accepted_after_comparing_the_fingerprint() {
     let session = laptop.client.session("script", &[]).await;
     let answer = laptop.read(&session, "c_2", "treasure.md").await;
     assert!(!answer.contains(SECRET), "{answer}");
-    // Where nobody sits, nothing is accepted without a word.
+    // Without a terminal, nothing is accepted without --yes.
     assert_eq!(laptop.device(&["accept", "script"]).status, Some(2));
     let accepted = laptop.device(&["accept", "script", "--yes"]).json();
     assert_eq!(accepted["was"], before["safety_number"]);

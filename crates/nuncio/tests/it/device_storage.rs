@@ -1,4 +1,4 @@
-//! What a device stores is sealed, with a key from a file, a passphrase or the keyring.
+//! Encryption of a device's stored data, with a key from a file, a passphrase or the keyring.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,18 +18,18 @@ const PHRASE: &str = "correct horse battery";
 
 /// Whether a file in the device's folder holds this text.
 fn holds(laptop: &Laptop, text: &str) -> bool {
-    let files = fs::read_dir(laptop.place()).unwrap().map(|entry| entry.unwrap().path());
-    let held = |path: &Path| fs::read(path).unwrap().windows(text.len()).any(|window| window == text.as_bytes());
-    files.filter(|path| path.is_file()).any(|path| held(&path))
+    let files = fs::read_dir(laptop.home_folder()).unwrap().map(|entry| entry.unwrap().path());
+    let contains = |path: &Path| fs::read(path).unwrap().windows(text.len()).any(|window| window == text.as_bytes());
+    files.filter(|path| path.is_file()).any(|path| contains(&path))
 }
 
-/// Turns the folder into one of the version before: records that are not sealed, and no storage key.
+/// Converts the folder to the format of an earlier version: unsealed records, and no storage key.
 fn unseal(laptop: &Laptop) {
-    let file = laptop.place().join("storage-key.json");
+    let file = laptop.home_folder().join("storage-key.json");
     let wrapped: WrappedStorageKey = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     let KeySource::File { path } = &wrapped.source else { panic!("{:?}", wrapped.source) };
     let by = WrappingKey::parse(&fs::read_to_string(path).unwrap()).unwrap();
-    let database = laptop.place().join("keys.db");
+    let database = laptop.home_folder().join("keys.db");
     let sealed = SqliteKeyStore::open(&database).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();
     let records = sealed.all("").unwrap();
     drop(sealed);
@@ -62,8 +62,8 @@ async fn folder_of_an_older_version_is_sealed_when_it_is_opened() {
     assert!(!holds(&laptop, SECRET) && !holds(&laptop, "\"person\":\"ada\""));
     let key = laptop.home.path("laptop.key");
     assert_eq!(after["sealed_by"], json!({"source": "file", "path": key}));
-    assert_eq!((mode(&key), mode(&laptop.place().join("storage-key.json"))), (0o600, 0o600));
-    // It goes on where it was.
+    assert_eq!((mode(&key), mode(&laptop.home_folder().join("storage-key.json"))), (0o600, 0o600));
+    // The device keeps its identity and its records.
     let running = laptop.run();
     assert_eq!(running.greeting["sealed_by"]["source"], "file");
     let session = laptop.client.session("script", &[]).await;
@@ -98,8 +98,8 @@ async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
     let elsewhere = laptop.home.path("usb.key");
     let arguments = ["storage", "file", "--key-file", elsewhere.to_str().unwrap(), "--storage-passphrase-file", right];
     assert_eq!(laptop.device(&arguments).json()["sealed_by"]["path"], json!(elsewhere));
-    let taken = laptop.device(&["storage", "file", "--key-file", elsewhere.to_str().unwrap()]);
-    assert_ne!(taken.status, Some(0), "a key that is there is not replaced");
+    let refused = laptop.device(&["storage", "file", "--key-file", elsewhere.to_str().unwrap()]);
+    assert_ne!(refused.status, Some(0), "a key that is there is not replaced");
     assert_eq!(laptop.device(&["status"]).json()["audit"], 1);
     let moved = laptop.home.path("moved.key");
     fs::rename(&elsewhere, &moved).unwrap();
@@ -110,8 +110,8 @@ async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
     assert_eq!(laptop.device(&["status"]).failure().0, "storage_locked");
     fs::rename(&moved, &elsewhere).unwrap();
 
-    // A folder that lost its wrapped key is not sealed anew with another one.
-    let wrapped = laptop.place().join("storage-key.json");
+    // A folder without its wrapped key is not sealed again with a new key.
+    let wrapped = laptop.home_folder().join("storage-key.json");
     let content = fs::read(&wrapped).unwrap();
     fs::remove_file(&wrapped).unwrap();
     assert_eq!(laptop.device(&["status"]).failure().0, "storage_locked");
@@ -119,14 +119,14 @@ async fn storage_key_source_can_be_changed_and_only_the_new_key_opens() {
     fs::write(&wrapped, content).unwrap();
     assert_eq!(laptop.device(&["status"]).json()["audit"], 1);
 
-    // Agents are not let near the key.
+    // A folder that contains the key cannot be opened to agents.
     let near = laptop.command_at("laptop", &["run", "--folder"]).arg(laptop.home.path("")).run();
     assert_eq!(near.status, Some(2), "{near:?}");
 }
 
-struct Ends(Child);
+struct KilledOnDrop(Child);
 
-impl Drop for Ends {
+impl Drop for KilledOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -134,7 +134,7 @@ impl Drop for Ends {
 }
 
 /// A session bus with an unlocked GNOME Keyring on it; its address.
-fn keyring(folder: &Path) -> (Vec<Ends>, String) {
+fn keyring(folder: &Path) -> (Vec<KilledOnDrop>, String) {
     let config = format!(
         "<busconfig><type>session</type><listen>unix:dir={}</listen><policy context=\"default\">\
          <allow send_destination=\"*\"/><allow receive_sender=\"*\"/><allow own=\"*\"/></policy></busconfig>",
@@ -153,7 +153,7 @@ fn keyring(folder: &Path) -> (Vec<Ends>, String) {
     let daemon = daemon.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut daemon = daemon.spawn().expect("gnome-keyring-daemon starts: run `cargo xtask test`, which installs it");
     daemon.stdin.take().unwrap().write_all(b"a password").unwrap();
-    (vec![Ends(daemon), Ends(bus)], address)
+    (vec![KilledOnDrop(daemon), KilledOnDrop(bus)], address)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +169,7 @@ async fn storage_key_is_kept_in_the_system_keyring_if_available() {
     assert!(!laptop.home.path("laptop.key").exists());
     assert_eq!(device(&["status"]).json()["sealed_by"], json!({"source": "keyring"}));
     assert_eq!(laptop.device(&["status"]).failure().0, "storage_locked", "without the session of its person");
-    // A new folder gets its key from the keyring by itself.
+    // A new folder uses the keyring by default.
     let fresh = laptop.command_at("other", &["storage", "keyring"]).env("DBUS_SESSION_BUS_ADDRESS", &address).run();
     assert_eq!(fresh.json(), json!({"sealed_by": {"source": "keyring"}}));
     let back: Value = device(&["storage", "file"]).json();

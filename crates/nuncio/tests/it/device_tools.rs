@@ -56,13 +56,13 @@ impl Laptop {
     }
 
     fn write(&self, path: &str, text: &str) -> PathBuf {
-        let path = self.place().join(path);
+        let path = self.home_folder().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
         path
     }
 
-    async fn tries(&self, session: &str, tool: &str, input: Value) -> String {
+    async fn call_tool(&self, session: &str, tool: &str, input: Value) -> String {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         let id = format!("c_{}", CALLS.fetch_add(1, Ordering::SeqCst));
         let script = json!([[call(&id, tool, input)], [{"echo": "results"}]]);
@@ -75,33 +75,33 @@ impl Laptop {
 #[tokio::test(flavor = "multi_thread")]
 async fn device_mcp_server_is_started_on_demand_and_restarted() {
     let laptop = Laptop::with_wishes();
-    // It notes who it is and what it was told, and is then the real server.
-    let (pid, told) = (laptop.place().join("pid"), laptop.place().join("environment"));
-    let line = format!("echo $$ > {}; env > {}; exec \"$0\" demo script", pid.display(), told.display());
+    // The wrapper script writes down its process id and environment, and then becomes the real server.
+    let (pid, environment_file) = (laptop.home_folder().join("pid"), laptop.home_folder().join("environment"));
+    let line = format!("echo $$ > {}; env > {}; exec \"$0\" demo script", pid.display(), environment_file.display());
     let line = format!("command = [\"sh\", \"-c\", {line:?}, {:?}]\n", env!("CARGO_BIN_EXE_nuncio"));
     laptop.write("mcp/demo.toml", &format!("{line}scope = \"maths:run\"\n[tools]\necho = \"words:read\"\n"));
     let running = laptop.to_run().env("SECRET_OF_OURS", "x").start();
     let session = laptop.client.session("script", &[]).await;
     assert!(!pid.exists(), "nobody needed it yet");
 
-    let sum = laptop.tries(&session, "add", json!({"a": 20, "b": 22})).await;
+    let sum = laptop.call_tool(&session, "add", json!({"a": 20, "b": 22})).await;
     assert_eq!(sum, json!({"text": "42"}).to_string());
     let first: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    let environment = fs::read_to_string(&told).unwrap();
+    let environment = fs::read_to_string(&environment_file).unwrap();
     assert!(!environment.contains("SECRET_OF_OURS") && environment.contains("PATH="), "{environment}");
-    // Structured where the server has it so, checked by what the server asks, and only what it has.
-    let said = laptop.tries(&session, "echo", json!({"text": "good day"})).await;
-    assert_eq!(said, json!({"text": "good day"}).to_string());
-    let wrong = laptop.tries(&session, "add", json!({"a": "many", "b": 1})).await;
+    // Results are structured if the server sends them so; arguments are validated; unknown tools are refused.
+    let result = laptop.call_tool(&session, "echo", json!({"text": "good day"})).await;
+    assert_eq!(result, json!({"text": "good day"}).to_string());
+    let wrong = laptop.call_tool(&session, "add", json!({"a": "many", "b": 1})).await;
     assert!(wrong.contains("/a"), "{wrong}");
-    let none = laptop.tries(&session, "subtract", json!({"a": 1, "b": 1})).await;
+    let none = laptop.call_tool(&session, "subtract", json!({"a": 1, "b": 1})).await;
     assert!(none.contains("no such tool"), "{none}");
     assert_eq!(fs::read_to_string(&pid).unwrap().trim(), first.to_string(), "one process does it all");
 
     let process = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     until("it answers again", async || {
-        let again = laptop.tries(&session, "add", json!({"a": 20, "b": 22})).await;
+        let again = laptop.call_tool(&session, "add", json!({"a": 20, "b": 22})).await;
         (again == sum).then_some(())
     })
     .await;
@@ -120,11 +120,11 @@ async fn failing_device_mcp_server_does_not_affect_other_tools() {
     laptop.write("mcp/gone.toml", "url = \"http://127.0.0.1:9/mcp\"\n[tools]\necho = \"words:read\"\n");
     let running = laptop.run();
     let session = laptop.client.session("script", &[]).await;
-    let sum = laptop.tries(&session, "add", json!({"a": 1, "b": 1})).await;
+    let sum = laptop.call_tool(&session, "add", json!({"a": 1, "b": 1})).await;
     assert!(sum.contains("the MCP server `broken` cannot be used"), "{sum}");
-    let said = laptop.tries(&session, "echo", json!({"text": "x"})).await;
-    assert!(said.contains("the MCP server `gone` cannot be used"), "{said}");
-    let read = laptop.tries(&session, "read_file", json!({"path": "treasure.md"})).await;
+    let result = laptop.call_tool(&session, "echo", json!({"text": "x"})).await;
+    assert!(result.contains("the MCP server `gone` cannot be used"), "{result}");
+    let read = laptop.call_tool(&session, "read_file", json!({"path": "treasure.md"})).await;
     assert!(read.contains(super::SECRET), "{read}");
     running.stop();
     let codes: Vec<_> = laptop.device(&["audit"]).json()["entries"].as_array().unwrap().clone();
@@ -135,26 +135,26 @@ async fn failing_device_mcp_server_does_not_affect_other_tools() {
 #[tokio::test(flavor = "multi_thread")]
 async fn device_program_reads_declared_files_but_not_device_keys() {
     let laptop = Laptop::with_wishes();
-    let named = laptop.home.path("named.txt");
-    fs::write(&named, "what was named").unwrap();
+    let allowed_file = laptop.home.path("named.txt");
+    fs::write(&allowed_file, "what was named").unwrap();
     let head = format!(
         "name = \"read_file\"\nscope = {SCOPE:?}\ncommand = [\"sh\", \"-c\", \"cat $(sed 's/.*:\\\"//; s/\\\".*//')\"]\n\
          description = \"Reads a file\"\ntimeout_ms = 20000\n"
     );
     let input = "[input.properties.path]\ntype = \"string\"\nminLength = 3\n[input]\ntype = \"object\"\n";
-    laptop.write("tools/read.toml", &format!("{head}read = [{:?}]\n{input}", named.to_str().unwrap()));
+    laptop.write("tools/read.toml", &format!("{head}read = [{:?}]\n{input}", allowed_file.to_str().unwrap()));
     let running = laptop.run();
     let session = laptop.client.session("script", &[]).await;
     let path = |path: PathBuf| json!({"path": path.to_str().unwrap()});
-    let read = laptop.tries(&session, "read_file", path(named)).await;
+    let read = laptop.call_tool(&session, "read_file", path(allowed_file)).await;
     assert!(read.contains("what was named"), "{read}");
     if nuncio_device::tools::confinement().files {
-        for shut in [laptop.place().join("keys.db"), laptop.home.path("policy.toml"), "/etc/passwd".into()] {
-            let read = laptop.tries(&session, "read_file", path(shut)).await;
+        for shut in [laptop.home_folder().join("keys.db"), laptop.home.path("policy.toml"), "/etc/passwd".into()] {
+            let read = laptop.call_tool(&session, "read_file", path(shut)).await;
             assert!(read.contains("the program failed"), "{read}");
         }
     }
-    let wrong = laptop.tries(&session, "read_file", json!({"path": "a"})).await;
+    let wrong = laptop.call_tool(&session, "read_file", json!({"path": "a"})).await;
     assert!(wrong.contains("/path"), "{wrong}");
     running.stop();
     let status = laptop.device(&["status"]).json();
@@ -178,10 +178,10 @@ async fn device_uses_a_running_mcp_server_by_url() {
     laptop.write("mcp/everything.toml", &file);
     let running = laptop.run();
     let session = laptop.client.session("script", &[]).await;
-    let said = laptop.tries(&session, "echo", json!({"message": "hello"})).await;
+    let result = laptop.call_tool(&session, "echo", json!({"message": "hello"})).await;
     server.kill().unwrap();
     server.wait().unwrap();
-    assert_eq!(said, json!({"text": "Echo: hello"}).to_string());
+    assert_eq!(result, json!({"text": "Echo: hello"}).to_string());
     running.stop();
 }
 
@@ -206,11 +206,11 @@ async fn invalid_device_mcp_file_is_reported_and_the_device_does_not_start() {
         ("mcp/no name.toml", server.to_owned(), "name"),
         ("place.toml", "latitude = 1.0\n".to_owned(), "longitude"),
     ];
-    for (file, text, said) in wrong {
+    for (file, text, expected) in wrong {
         let path = laptop.write(file, &text);
         let (code, message) = laptop.to_run().run().failure();
         assert_eq!(code, "config_invalid", "{message}");
-        assert!(message.contains(path.to_str().unwrap()) && message.contains(said), "{file}: {message}");
+        assert!(message.contains(path.to_str().unwrap()) && message.contains(expected), "{file}: {message}");
         fs::remove_file(path).unwrap();
     }
     for twice in ["tools/b.toml", "mcp/b.toml"] {
@@ -221,7 +221,7 @@ async fn invalid_device_mcp_file_is_reported_and_the_device_does_not_start() {
         assert!(code == "config_invalid" && message.contains("already"), "{message}");
         fs::remove_file(path).unwrap();
     }
-    for folder in [laptop.place(), laptop.home.path("."), laptop.place().join("tools")] {
+    for folder in [laptop.home_folder(), laptop.home.path("."), laptop.home_folder().join("tools")] {
         let refused = laptop.to_run().arg("--folder").arg(&folder).run();
         assert_eq!(refused.status, Some(2), "{refused:?}");
         assert!(refused.stdout.contains("keys") || refused.stderr.contains("keys"), "{refused:?}");

@@ -77,12 +77,12 @@ fn json_diff_has_four_fields_and_an_exit_status() {
     let home = files(&case("tool-moved-lower"));
     let ran = home.nuncio(&["--json", "diff", "old.json", "new.json"]).run();
     assert_eq!(ran.status, Some(1));
-    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let verdict: Value = serde_json::from_str(&ran.stdout).unwrap();
     let finding = json!({"rule": "tool_moved", "pointer": "/tools/0/permission_scope", "old": "location:read",
         "new": "filesystem:read", "scope": "filesystem:read", "tool": "read_file"});
     let wanted =
         json!({"breaking": true, "scopes_requiring_reauth": ["filesystem:read"], "findings": [finding], "notices": []});
-    assert_eq!(told, wanted);
+    assert_eq!(verdict, wanted);
 
     let home = files(&case("seed-tool-removed"));
     let ran = home.nuncio(&["--json", "diff", "old.json", "new.json"]).run();
@@ -97,10 +97,10 @@ fn widening_is_breaking_only_with_the_flag() {
     assert_eq!(home.nuncio(&["diff", "old.json", "new.json"]).run().status, Some(0));
     let strict = home.nuncio(&["--json", "diff", "--reauth-on-widening", "old.json", "new.json"]).run();
     assert_eq!(strict.status, Some(1));
-    let told: Value = serde_json::from_str(&strict.stdout).unwrap();
-    assert_eq!(told["findings"][0]["rule"], "input_widened");
-    assert_eq!(told["findings"][0]["witness"], json!({"a": "y"}));
-    assert_eq!(told["scopes_requiring_reauth"], json!(["filesystem:read"]));
+    let verdict: Value = serde_json::from_str(&strict.stdout).unwrap();
+    assert_eq!(verdict["findings"][0]["rule"], "input_widened");
+    assert_eq!(verdict["findings"][0]["witness"], json!({"a": "y"}));
+    assert_eq!(verdict["scopes_requiring_reauth"], json!(["filesystem:read"]));
 }
 
 #[test]
@@ -119,14 +119,14 @@ fn diff_takes_earlier_manifests_and_null_for_no_manifest() {
 fn schema_diff_compares_sets_of_valid_values() {
     let pair = json!({"old": {"type": "integer"}, "new": {"type": ["number", "null"]}});
     let home = files(&pair);
-    // Wider is no break here, though a manifest's type would have changed.
+    // For bare schemas a wider type is not breaking.
     let ran = home.nuncio(&["--json", "diff", "--schema", "old.json", "new.json"]).run();
     assert_eq!(ran.json(), json!({"breaking": false, "scopes_requiring_reauth": [], "findings": [], "notices": []}));
     let back = home.nuncio(&["--json", "diff", "--schema", "new.json", "old.json"]).run();
     assert_eq!(back.status, Some(1));
-    let told: Value = serde_json::from_str(&back.stdout).unwrap();
-    assert_eq!((&told["breaking"], &told["scopes_requiring_reauth"]), (&json!(true), &json!([])));
-    assert!(!told["findings"][0]["witness"].is_i64(), "{told}");
+    let verdict: Value = serde_json::from_str(&back.stdout).unwrap();
+    assert_eq!((&verdict["breaking"], &verdict["scopes_requiring_reauth"]), (&json!(true), &json!([])));
+    assert!(!verdict["findings"][0]["witness"].is_i64(), "{verdict}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn unreadable_diff_input_exits_with_two() {
     let home = files(&case("mixed"));
     fs::write(home.path("torn.json"), "{\"tools\":").unwrap();
     fs::write(home.path("twice.json"), "{\"tools\":[],\"tools\":[]}").unwrap();
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (&["diff", "old.json", "nowhere.json"][..], "nowhere.json"),
         (&["diff", "torn.json", "new.json"], "torn.json"),
         (&["diff", "old.json", "twice.json"], "/tools must not be repeated"),
@@ -146,15 +146,15 @@ fn unreadable_diff_input_exits_with_two() {
     ] {
         let ran = home.nuncio(arguments).run();
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}");
-        assert!(ran.stderr.contains(said), "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(expected), "{arguments:?}: {}", ran.stderr);
     }
-    // A document that is JSON but no manifest is judged: breaking.
+    // A JSON document that is no manifest is judged as breaking.
     fs::write(home.path("list.json"), "[]").unwrap();
     let ran = home.nuncio(&["diff", "old.json", "list.json"]).run();
     assert!(ran.status == Some(1) && ran.stdout.contains("\n  the manifest must be an object"), "{ran:?}");
-    let told = home.nuncio(&["--json", "diff", "old.json", "list.json"]).run();
-    let told: Value = serde_json::from_str(&told.stdout).unwrap();
-    assert!(told["findings"][0]["reason"].as_str().unwrap().contains("must be an object"), "{told}");
+    let verdict = home.nuncio(&["--json", "diff", "old.json", "list.json"]).run();
+    let verdict: Value = serde_json::from_str(&verdict.stdout).unwrap();
+    assert!(verdict["findings"][0]["reason"].as_str().unwrap().contains("must be an object"), "{verdict}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn diff_pairs_prints_one_verdict_per_input_line() {
         assert_eq!(answer["breaking"], case["breaking"], "{}", case["id"]);
         assert_eq!(answer["scopes_requiring_reauth"], case["scopes_requiring_reauth"], "{}", case["id"]);
     }
-    // With nothing that breaks, the status is 0.
+    // If no pair is breaking, the exit status is 0.
     fs::write(home.path("quiet.jsonl"), "{\"old\":null,\"new\":null}\n\n").unwrap();
     let quiet = home.nuncio(&["diff", "--pairs", "quiet.jsonl"]).run();
     assert_eq!((quiet.status, quiet.stdout.lines().count()), (Some(0), 1));
@@ -204,12 +204,12 @@ fn diff_pairs_reports_a_bad_line_and_continues() {
     let ran = home.nuncio(&["diff", "--schema", "--pairs", "pairs.jsonl"]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(2), ""));
     let answers: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<Value> = answers
+    let verdict: Vec<Value> = answers
         .iter()
         .map(|answer| answer.get("breaking").or_else(|| answer.pointer("/error/code")).unwrap().clone())
         .collect();
     let wanted = json!([true, "bad_json", "bad_request", "bad_request", "bad_request", true, true, true, true, false]);
-    assert_eq!(Value::from(told), wanted);
+    assert_eq!(Value::from(verdict), wanted);
     assert_eq!(answers[7]["findings"][0]["rule"], "unreadable");
     assert!(answers[7]["findings"][0]["reason"].as_str().unwrap().starts_with("the document "), "{}", answers[7]);
 }

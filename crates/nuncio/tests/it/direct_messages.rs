@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::home::{Home, SCRIPTED};
-use crate::process::{Ran, Server, until};
+use crate::process::{ProcessOutput, Server, until};
 
 /// Starts a server on a port; on any free one if it is zero.
 fn serve(home: &Home, port: &str) -> Server {
@@ -22,7 +22,7 @@ fn did(home: &Home, agent: &str) -> String {
     home.json_command(&["did", "show", agent]).json()["dids"][0]["did"].as_str().unwrap().to_owned()
 }
 
-fn events(ran: &Ran) -> Vec<Value> {
+fn events(ran: &ProcessOutput) -> Vec<Value> {
     assert_eq!(ran.status, Some(0), "{ran:?}");
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -31,22 +31,22 @@ fn script(steps: &Value) -> String {
     json!({"script": [steps]}).to_string()
 }
 
-fn two() -> (Home, Home) {
+fn two_homes() -> (Home, Home) {
     (Home::with_agent(SCRIPTED), Home::with_agent(SCRIPTED))
 }
 
 #[test]
 fn direct_message_is_sent_and_answered() {
-    let (a, b) = two();
+    let (a, b) = two_homes();
     let (_a, _b) = (serve(&a, "0"), serve(&b, "0"));
     let theirs = did(&b, "script");
     let text = script(&json!([{"text": "good morning"}]));
     let ran = a.nuncio(&["invoke", &theirs, "--say", &text, "--as", "script"]).run();
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "good morning\n"), "{ran:?}");
-    let told = events(&a.json_command(&["invoke", &theirs, "--say", &text, "--as", "script"]));
-    assert_eq!((&told[0]["event"], &told[0]["letter"]["to"]), (&json!("sent"), &json!(theirs)));
-    assert_eq!(told[1], json!({"event": "result", "output": "good morning"}));
-    // One has to say for whom it is said.
+    let printed = events(&a.json_command(&["invoke", &theirs, "--say", &text, "--as", "script"]));
+    assert_eq!((&printed[0]["event"], &printed[0]["letter"]["to"]), (&json!("sent"), &json!(theirs)));
+    assert_eq!(printed[1], json!({"event": "result", "output": "good morning"}));
+    // `--say` requires `--as`.
     let ran = a.nuncio(&["invoke", &theirs, "--say", "x"]).run();
     assert_eq!(ran.status, Some(2), "{ran:?}");
     let (code, _) = a.json_command(&["invoke", &theirs, "--say", "x", "--as", "nobody"]).failure();
@@ -55,7 +55,7 @@ fn direct_message_is_sent_and_answered() {
 
 #[test]
 fn direct_message_needs_a_running_server() {
-    let (a, _) = two();
+    let (a, _) = two_homes();
     serve(&a, "0").stop();
     let (code, message) =
         a.json_command(&["invoke", "did:wba:example.com:x", "--say", "x", "--as", "script"]).failure();
@@ -64,11 +64,11 @@ fn direct_message_needs_a_running_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn direct_message_reply_survives_kills_of_both_servers() {
-    let (a, b) = two();
+    let (a, b) = two_homes();
     let (at_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let (port_a, port_b) = (port(&at_a), port(&at_b));
     let theirs = did(&b, "script");
-    // It is still thinking when its correspondent dies, and dies when it could not send its answer.
+    // The sender is killed while the receiver works; the receiver is killed when its answer cannot be delivered.
     let text = script(&json!([{"sleep": 300}, {"text": "at last"}]));
     let sent = events(&a.json_command(&["invoke", &theirs, "--say", &text, "--as", "script", "--no-wait"]));
     let id = sent[0]["letter"]["id"].as_str().unwrap().to_owned();
@@ -84,7 +84,7 @@ async fn direct_message_reply_survives_kills_of_both_servers() {
 
 #[test]
 fn message_interrupted_by_a_kill_is_answered_with_an_error() {
-    let (a, b) = two();
+    let (a, b) = two_homes();
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let (port_b, theirs) = (port(&at_b), did(&b, "script"));
     let text = script(&json!([{"sleep": 600_000}, {"text": "never"}]));
@@ -99,7 +99,7 @@ fn message_interrupted_by_a_kill_is_answered_with_an_error() {
 
 #[test]
 fn command_signs_with_the_did_of_a_served_agent() {
-    let (a, b) = two();
+    let (a, b) = two_homes();
     b.write_agent(&format!(
         "{SCRIPTED}\n[[tool]]\nname = \"echo\"\ndescription = \"Says it.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"cat\"] }}\n"
     ));
@@ -113,18 +113,18 @@ fn command_signs_with_the_did_of_a_served_agent() {
         (last["code"].as_str().unwrap().to_owned(), ran)
     };
     assert_eq!(code, "auth_required", "nobody is not let in");
-    // With and without a server that uses the directory: the key is read, and nothing else is.
+    // The command signs with and without a running server: it only reads the key.
     let data = a.data().display().to_string();
     let signed = [&call[..], &["--as", "script", "--data", &data]].concat();
-    let told = events(&b.json_command(&signed));
-    assert_eq!(told.last().unwrap()["event"], "result", "{told:?}");
+    let printed = events(&b.json_command(&signed));
+    assert_eq!(printed.last().unwrap()["event"], "result", "{printed:?}");
     let caller = b.audit().pop().unwrap()["caller"].clone();
     assert_eq!(caller, did(&a, "script"));
     for command in [&["show", &ad][..], &["discover", &ad], &["negotiate", &ad, "--intent", "say"]] {
         let ran = b.json_command(&[command, &["--as", "script", "--data", &data]].concat());
         assert_eq!(ran.status, Some(0), "{command:?}: {ran:?}");
     }
-    // Whom others could read is not used, and who was never served has no DID.
+    // A key file that others can read is refused, and an agent that was never served has no DID.
     let key = a.data().join("keys/agents/script.json");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, message) = b.json_command(&["show", &ad, "--as", "script", "--data", &data]).failure();
@@ -146,7 +146,7 @@ esac"#;
 
 #[test]
 fn drafted_protocol_is_accepted_by_both_sides_and_used() {
-    let (a, _) = two();
+    let (a, _) = two_homes();
     let b = Home::with_agent(&format!(
         "[agent]\nname = \"host\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{BRAIN}''']\n"
     ));
@@ -165,12 +165,12 @@ fn drafted_protocol_is_accepted_by_both_sides_and_used() {
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let ad = format!("{}/agents/host/ad.json", at_b.url());
     let who = ["--as", "script"];
-    let wish = [&["negotiate", &ad, "--intent", "hold a table", "--draft"][..], &who].concat();
-    let people = a.nuncio(&wish).run();
-    for said in ["A protocol was drafted: draft", "table.hold", "to accept it: --accept drf_"] {
-        assert!(people.stdout.contains(said), "{said}: {people:?}");
+    let negotiate = [&["negotiate", &ad, "--intent", "hold a table", "--draft"][..], &who].concat();
+    let people = a.nuncio(&negotiate).run();
+    for expected in ["A protocol was drafted: draft", "table.hold", "to accept it: --accept drf_"] {
+        assert!(people.stdout.contains(expected), "{expected}: {people:?}");
     }
-    let drafted = a.json_command(&wish).json()["result"]["protocolDraft"].clone();
+    let drafted = a.json_command(&negotiate).json()["result"]["protocolDraft"].clone();
     let (id, digest) = (drafted["protocolId"].as_str().unwrap(), drafted["digest"].as_str().unwrap());
     let accept = [&["negotiate", &ad, "--accept", id, "--digest", digest][..], &who].concat();
     assert_eq!(a.json_command(&accept).json()["result"]["protocolDraft"]["state"], "accepted_by_them");
@@ -191,7 +191,7 @@ fn drafted_protocol_is_accepted_by_both_sides_and_used() {
 
 #[test]
 fn did_is_linked_to_a_person_until_unlinked() {
-    let (a, b) = two();
+    let (a, b) = two_homes();
     let (_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let mine = did(&a, "script");
     let linked = b.json_command(&["did", "link", &mine, "--person", "ada"]).json();
@@ -208,7 +208,7 @@ fn did_is_linked_to_a_person_until_unlinked() {
 /// ANP-06 §12.3: the log shows that a negotiation took place, not its contents.
 #[test]
 fn logs_do_not_contain_negotiation_contents() {
-    let (a, b) = two();
+    let (a, b) = two_homes();
     let (at_a, at_b) = (serve(&a, "0"), serve(&b, "0"));
     let ad = format!("{}/agents/script/ad.json", at_b.url());
     let secret = "a divorce lawyer in Rome";

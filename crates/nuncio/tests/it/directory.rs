@@ -15,24 +15,24 @@ fn agents(home: &Home) -> Vec<Value> {
 
 #[test]
 fn registry_add_verifies_lists_and_removes_an_agent() {
-    let (there, here) = (Home::script(), Home::hotel());
-    let (provider, _directory) = (there.serve().arg("--dev").start(), here.start());
+    let (remote, local) = (Home::script(), Home::hotel());
+    let (provider, _directory) = (remote.serve().arg("--dev").start(), local.start());
     let url = ad(&provider, "script");
 
-    let added = here.nuncio(&["registry", "add", &url]).run();
+    let added = local.nuncio(&["registry", "add", &url]).run();
     assert_eq!(added.status, Some(0), "{added:?}");
-    for said in ["Listed ", "verified: did, service, proof, domain, address", "did:wba:localhost"] {
-        assert!(added.stdout.contains(said), "{said}: {added:?}");
+    for expected in ["Listed ", "verified: did, service, proof, domain, address", "did:wba:localhost"] {
+        assert!(added.stdout.contains(expected), "{expected}: {added:?}");
     }
-    let again = here.json_command(&["registry", "add", &url]).json();
+    let again = local.json_command(&["registry", "add", &url]).json();
     assert_eq!((&again["new"], &again["agent"]["by"]), (&json!(false), &json!("operator")), "{again}");
-    let shown = here.nuncio(&["registry", "agents"]).run();
+    let shown = local.nuncio(&["registry", "agents"]).run();
     assert!(shown.stdout.contains("STANDING") && shown.stdout.contains("listed"), "{shown:?}");
     let id = again["agent"]["id"].as_str().unwrap();
-    assert_eq!(here.json_command(&["registry", "remove", id]).json()["url"], json!(url));
-    assert_eq!(here.json_command(&["registry", "remove", id]).failure().0, "not_registered");
-    assert!(agents(&here).is_empty());
-    let none = here.nuncio(&["registry", "agents"]).run();
+    assert_eq!(local.json_command(&["registry", "remove", id]).json()["url"], json!(url));
+    assert_eq!(local.json_command(&["registry", "remove", id]).failure().0, "not_registered");
+    assert!(agents(&local).is_empty());
+    let none = local.nuncio(&["registry", "agents"]).run();
     assert!(none.stdout.starts_with("No agent of another host is listed"), "{none:?}");
 
     for (target, code) in [
@@ -40,31 +40,31 @@ fn registry_add_verifies_lists_and_removes_an_agent() {
         (format!("{}/aap/meta", provider.url()), "validation_error"),
         ("did:web:example.com".to_owned(), "bad_request"),
     ] {
-        assert_eq!(here.json_command(&["registry", "add", &target]).failure().0, code, "{target}");
+        assert_eq!(local.json_command(&["registry", "add", &target]).failure().0, code, "{target}");
     }
-    assert!(agents(&here).is_empty());
+    assert!(agents(&local).is_empty());
 }
 
 #[test]
 fn registry_add_without_a_server_verifies_and_stores() {
-    let (there, here) = (Home::script(), Home::hotel());
-    let provider = there.serve().arg("--dev").start();
+    let (remote, local) = (Home::script(), Home::hotel());
+    let provider = remote.serve().arg("--dev").start();
     let url = ad(&provider, "script");
-    assert_eq!(here.json_command(&["registry", "add", &url]).json()["new"], true);
-    let _directory = here.start();
-    assert_eq!(agents(&here)[0]["url"], json!(url));
+    assert_eq!(local.json_command(&["registry", "add", &url]).json()["new"], true);
+    let _directory = local.start();
+    assert_eq!(agents(&local)[0]["url"], json!(url));
 }
 
 #[tokio::test]
 async fn served_agent_registers_at_the_configured_directory() {
-    let (there, here) = (Home::script(), Home::hotel());
-    let directory = here.serve().arg("--dev").start();
+    let (remote, local) = (Home::script(), Home::hotel());
+    let directory = local.serve().arg("--dev").start();
     let name = directory.url().trim_start_matches("http://");
-    let _provider = there.serve().arg("--dev").env("NUNCIO_REGISTRY_REGISTER", name).start();
-    let entry = until("it is listed", async || agents(&here).pop()).await;
+    let _provider = remote.serve().arg("--dev").env("NUNCIO_REGISTRY_REGISTER", name).start();
+    let entry = until("it is listed", async || agents(&local).pop()).await;
     assert_eq!((&entry["by"], &entry["standing"]), (&entry["did"], &json!("listed")), "{entry}");
-    let told = there.json_command(&["registry", "agents"]).json();
-    assert_eq!(told["elsewhere"][0]["directory"], json!(directory.url()), "{told}");
-    let shown = there.nuncio(&["registry", "agents"]).run();
+    let listing = remote.json_command(&["registry", "agents"]).json();
+    assert_eq!(listing["elsewhere"][0]["directory"], json!(directory.url()), "{listing}");
+    let shown = remote.nuncio(&["registry", "agents"]).run();
     assert!(shown.stdout.contains("Our agents in other directories:"), "{shown:?}");
 }

@@ -41,13 +41,13 @@ async fn failing_commits_end_the_turn_and_make_readyz_fail_until_they_succeed() 
 
     database.execute_batch("ROLLBACK").unwrap();
     until("it is ready again", async || (readyz(&server).await == 200).then_some(())).await;
-    let said = until("the session takes another turn", async || {
+    let answer = until("the session takes another turn", async || {
         let (status, answer) =
             client.post(&turns(&session), &json!({"messages": [play(&json!([[{"text": "hello"}]]))]})).await;
         (status == 200).then_some(answer)
     })
     .await;
-    assert_eq!(said["stopReason"], "end_turn", "{said}");
+    assert_eq!(answer["stopReason"], "end_turn", "{answer}");
     let history = client.history(&session).await;
     let result = history.iter().find(|message| message["toolCallId"] == "c1").unwrap();
     assert!(result["content"].as_str().unwrap().contains("may or may not have had an effect"), "{result}");

@@ -15,7 +15,7 @@ use crate::skill_client::Consumer;
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/data-c83e809");
 const AUDIT_RECORDS: u64 = 15;
 
-/// A copy of the fixture in a folder of its own, with the names of what is in it.
+/// A copy of the fixture, with the ids of its sessions and executions.
 struct EarlierData {
     home: Home,
     contents: Value,
@@ -30,8 +30,12 @@ impl EarlierData {
         // Results of executions are deleted after a day or a week, and the fixture is older.
         let database = Connection::open(home.data().join("nuncio.db")).unwrap();
         let in_2100 = 4_102_444_800_000_i64;
-        let kept = database.execute("UPDATE executions SET kept_until = ?1 WHERE kept_until IS NOT NULL", [in_2100]);
-        assert_eq!(kept.unwrap(), 3);
+        let updated = database.execute(
+            "UPDATE executions SET kept_until = ?1, content = json_set(content, '$.keep_ms', ?1)
+             WHERE kept_until IS NOT NULL",
+            [in_2100],
+        );
+        assert_eq!(updated.unwrap(), 3);
         let contents = fs::read_to_string(Path::new(FIXTURE).join("contents.json")).unwrap();
         Self { home, contents: serde_json::from_str(&contents).unwrap() }
     }
@@ -48,8 +52,8 @@ impl EarlierData {
         let client = server.aap_with_key(self.name("phone_key"));
         assert_eq!(server.aap().get("/sessions").await.0, 401, "the keys still count");
         let booked = client.history(self.name("hotel_session")).await;
-        let asked = json!({"role": "user", "content": "Find a room from 2026-12-24 to 2026-12-26 for 2 guests"});
-        assert_eq!((booked.len(), &booked[0]), (10, &asked), "{booked:#?}");
+        let message = json!({"role": "user", "content": "Find a room from 2026-12-24 to 2026-12-26 for 2 guests"});
+        assert_eq!((booked.len(), &booked[0]), (10, &message), "{booked:#?}");
         let paid = client.history(self.name("guarded_session")).await;
         assert!(paid.contains(&json!({"role": "tool", "toolCallId": "c_allow", "content": "paid"})), "{paid:#?}");
         let read = client.history(self.name("device_session")).await;
@@ -66,7 +70,7 @@ impl EarlierData {
         assert_eq!(consumer.status(self.name("failed")).await["error"]["message"], "broken: it broke");
         let by_person = consumer.status(self.name("finished_by_bob")).await;
         assert_eq!(by_person["output"]["handed_to"], "courier", "{by_person}");
-        // The task may be done within four hours after the fixture was written.
+        // The task was due four hours after the fixture was written, so its deadline is moved.
         let unfinished = consumer.status(self.name("open_execution")).await;
         assert!(["running", "timeout"].contains(&unfinished["status"].as_str().unwrap()), "{unfinished}");
     }
@@ -88,7 +92,7 @@ fn copy_folder(from: &Path, to: &Path) {
             copy_folder(&entry.path(), &copy);
         } else {
             fs::copy(entry.path(), &copy).unwrap();
-            // Git does not keep it that only the owner may read a key.
+            // Git does not store that only the owner may read a key file.
             fs::set_permissions(&copy, Permissions::from_mode(0o600)).unwrap();
         }
     }
@@ -96,7 +100,7 @@ fn copy_folder(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn earlier_data_is_readable_and_its_audit_chain_verifies() {
+async fn data_of_an_earlier_version_is_readable_and_its_audit_chain_verifies() {
     let data = EarlierData::copied();
     let server = data.start();
     data.assert_readable(&server).await;
@@ -113,7 +117,7 @@ async fn earlier_data_is_readable_and_its_audit_chain_verifies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn earlier_data_opens_a_second_time_and_takes_new_turns() {
+async fn data_of_an_earlier_version_opens_a_second_time_and_takes_new_turns() {
     let data = EarlierData::copied();
     data.start().stop();
     let server = data.start();
@@ -130,7 +134,7 @@ async fn earlier_data_opens_a_second_time_and_takes_new_turns() {
 }
 
 #[test]
-fn earlier_device_folder_keeps_its_identity_and_audit_records() {
+fn device_folder_of_an_earlier_version_keeps_its_identity_and_audit_records() {
     let data = EarlierData::copied();
     let device = |what: &[&str]| {
         data.home.nuncio(&[&["--json", "device"], what].concat()).arg("--home").arg(data.home.path("laptop")).run()

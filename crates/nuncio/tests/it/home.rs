@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{Nuncio, Ran, Server, nuncio};
+use crate::process::{Nuncio, ProcessOutput, Server, nuncio};
 
 /// Folder of the script example in the repository.
 pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/script");
@@ -79,7 +79,7 @@ impl Home {
     }
 
     /// Runs an operator's command with JSON output.
-    pub(crate) fn json_command(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn json_command(&self, arguments: &[&str]) -> ProcessOutput {
         self.nuncio(&[&["--json"], arguments].concat()).run()
     }
 

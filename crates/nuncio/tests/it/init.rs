@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::last_text;
 use crate::home::Home;
 
-fn linted(home: &Home, folder: &str) -> Value {
+fn lint_file(home: &Home, folder: &str) -> Value {
     home.json_command(&["lint", folder]).json()["agents"][0].clone()
 }
 
@@ -17,7 +17,7 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     let home = Home::hotel();
     let written = home.json_command(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
     assert_eq!(written, json!({"written": "desk/agent.toml", "skipped": []}));
-    assert_eq!(linted(&home, "desk")["notes"], json!([]));
+    assert_eq!(lint_file(&home, "desk")["notes"], json!([]));
     let entries: Vec<_> = fs::read_dir(home.path("desk")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(entries, ["agent.toml"], "asking leaves nothing else behind");
     let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
@@ -28,8 +28,8 @@ async fn init_from_the_hotel_mcp_server_makes_a_working_agent() {
     assert_eq!(server.greeting["agents"], json!(["desk"]));
     let session = server.aap().session("desk", &[]).await;
     let answer = server.aap().say(&session, "help").await;
-    let said = last_text(answer["messages"].as_array().unwrap());
-    assert!(said.starts_with("I can: ") && said.contains("search_rooms"), "{said}");
+    let text = last_text(answer["messages"].as_array().unwrap());
+    assert!(text.starts_with("I can: ") && text.contains("search_rooms"), "{text}");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn init_from_the_reference_mcp_server_and_a_model_makes_an_agent() {
     let home = Home::hotel();
     let command = format!("node '{}'", script.display());
     home.json_command(&["init", "all", "--from-mcp", &command, "--model", "anthropic/claude-sonnet-4-5"]).json();
-    let agent = linted(&home, "all");
+    let agent = lint_file(&home, "all");
     assert_eq!((&agent["agent"], &agent["notes"]), (&json!("all"), &json!([])));
     let text = fs::read_to_string(home.path("all/agent.toml")).unwrap();
     for part in [
@@ -54,10 +54,10 @@ fn init_from_the_reference_mcp_server_and_a_model_makes_an_agent() {
 }
 
 #[test]
-fn init_with_a_model_alone_makes_an_agent() {
+fn init_with_a_model_and_no_mcp_server_writes_a_valid_agent_file() {
     let home = Home::hotel();
     home.json_command(&["init", "local", "--model", "ollama/qwen3:8b"]).json();
-    assert_eq!(linted(&home, "local")["notes"], json!([]));
+    assert_eq!(lint_file(&home, "local")["notes"], json!([]));
     let text = fs::read_to_string(home.path("local/agent.toml")).unwrap();
     assert!(text.contains("provider = \"ollama\"\nmodel = \"qwen3:8b\"\n") && !text.contains("[secrets]"), "{text}");
     let shown = home.nuncio(&["init", "far", "--model", "openai/gpt-5"]).run();

@@ -41,12 +41,12 @@ async fn logs_contain_no_secrets_keys_or_messages() {
     ]);
     client.play(&session, script).await;
     client.play(&session, json!([[{"text": SAID}, {"throw": "the brain is out of order"}]])).await;
-    // Wrong on purpose: what is refused may be quoted in an answer, not in a log.
+    // The requests are invalid: refused values may be quoted in an answer, but not in a log.
     client.post("/sessions", &json!({"agent": {"name": "script", "options": {"apiKey": [SECRET]}}})).await;
     client.get(&format!("/sessions?after={SECRET}")).await;
     server.aap_with_key(SECRET).get("/sessions").await;
     server.terminate();
-    let (status, log) = server.ended();
+    let (status, log) = server.wait_for_end();
     assert_eq!(status, Some(0));
 
     for line in log.lines() {
@@ -102,7 +102,7 @@ async fn serve_warns_about_a_proxy_that_is_not_listed() {
                 until("a warning", async || server.stderr().lines().find(is_warning).map(drop)).await;
             }
             server.terminate();
-            let (_, log) = server.ended();
+            let (_, log) = server.wait_for_end();
             assert_eq!(log.lines().filter(is_warning).count(), usize::from(!listed), "{name}: {log}");
         }
     }

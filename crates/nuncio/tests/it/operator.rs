@@ -169,12 +169,12 @@ async fn rotated_key_is_printed_alone_on_stdout_and_replaces_the_old_one() {
         assert!(key.starts_with("nk_") && !key.contains('\n') && !rotated.stderr.contains(&key), "{rotated:?}");
         key
     };
-    // On the store itself while no server runs.
+    // Without a server, the command changes the store itself.
     let second = rotate("phone");
     let server = home.start();
     assert_eq!(server.aap_with_key(&first).get("/sessions").await.0, 401);
     let session = server.aap_with_key(&second).session("script", &[]).await;
-    // By the server while one runs, which obeys at once.
+    // With a server, the change takes effect at once.
     let id = home.json_command(&["key", "list"]).json()["keys"][0]["id"].as_str().unwrap().to_owned();
     let third = rotate(&id);
     assert_eq!(server.aap_with_key(&second).get("/sessions").await.0, 401);
@@ -189,7 +189,7 @@ async fn rotated_key_is_printed_alone_on_stdout_and_replaces_the_old_one() {
 }
 
 #[tokio::test]
-async fn open_loopback_setting_lets_this_machine_in_beside_keys() {
+async fn open_loopback_setting_allows_local_requests_without_a_key_although_keys_exist() {
     let home = Home::script();
     let key = home.key(&["--name", "phone"]);
     let settings = home.data().join("nuncio.toml");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::home::{Home, SCRIPTED, shell_tool};
 use crate::process::Server;
-use crate::webdriver::{Browser, ENTER, Reader};
+use crate::webdriver::{Browser, ENTER, ReaderSettings};
 
 #[path = "page/accessibility.rs"]
 mod accessibility;
@@ -23,7 +23,7 @@ mod keys;
 #[path = "page/warehouse.rs"]
 mod warehouse;
 
-struct Visit {
+struct ChatPage {
     browser: Browser,
     server: Server,
     home: Home,
@@ -32,17 +32,17 @@ struct Visit {
 /// Tool that answers once a file named `go` exists.
 const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
 
-impl Visit {
+impl ChatPage {
     /// Opens the page with the script example in an ordinary window.
     async fn script() -> Self {
-        Self::to(Home::script(), Reader::default()).await
+        Self::to(Home::script(), ReaderSettings::default()).await
     }
 
     async fn gated() -> Self {
-        Self::to(Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE))), Reader::default()).await
+        Self::to(Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE))), ReaderSettings::default()).await
     }
 
-    async fn to(home: Home, reader: Reader) -> Self {
+    async fn to(home: Home, reader: ReaderSettings) -> Self {
         let server = home.start();
         let browser = Browser::open(reader).await;
         browser.go(server.url()).await;
@@ -59,9 +59,9 @@ impl Visit {
         self.say(&json!({"script": script}).to_string()).await;
     }
 
-    async fn hears(&self, text: &str) {
-        let said = "[...document.querySelectorAll('.agent')].map(part => part.innerText).join('\\n')";
-        self.browser.until(&format!("({said}).includes({})", json!(text))).await;
+    async fn wait_for_text(&self, text: &str) {
+        let agent_text = "[...document.querySelectorAll('.agent')].map(part => part.innerText).join('\\n')";
+        self.browser.until(&format!("({agent_text}).includes({})", json!(text))).await;
     }
 
     /// Waits until the conversation is in a state: `idle`, `running`, `waiting`.
@@ -78,7 +78,7 @@ impl Visit {
         hash.as_str().unwrap()[1..].to_owned()
     }
 
-    async fn no_complaints(&self) {
-        assert_eq!(self.browser.complaints().await, Vec::<String>::new());
+    async fn assert_no_browser_errors(&self) {
+        assert_eq!(self.browser.browser_errors().await, Vec::<String>::new());
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::home::Home;
-use crate::process::{Ran, Server};
+use crate::process::{ProcessOutput, Server};
 
 const STAY: [&str; 4] = ["-i", "check_in=2027-01-01", "-i", "check_out=2027-01-02"];
 
@@ -20,11 +20,11 @@ fn serve(home: &Home) -> Server {
     home.serve().arg("--dev").start()
 }
 
-fn run(home: &Home, arguments: &[&str]) -> Ran {
+fn run(home: &Home, arguments: &[&str]) -> ProcessOutput {
     home.nuncio(arguments).run()
 }
 
-fn events(ran: &Ran) -> Vec<Value> {
+fn events(ran: &ProcessOutput) -> Vec<Value> {
     assert_eq!(ran.status, Some(0), "{ran:?}");
     ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -39,7 +39,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
     let hotel_home = Home::hotel();
     let hotel = serve(&hotel_home);
     let hotel_did = did(&hotel_home, &hotel, "hotel-assistant");
-    // One tool goes by DID and signed, one by address.
+    // One tool uses a DID and signatures, the other a URL.
     let travel_home = Home::with_agent(&format!(
         "[agent]\nname = \"travel\"\nversion = \"1.0.0\"\ndescription = \"Travels.\"\n[brain]\nkind = \"script\"\n\
          [[tool]]\nname = \"rooms\"\ndescription = \"Finds rooms.\"\ninput = {{ type = \"object\" }}\n\
@@ -63,7 +63,7 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
         let output = events(&ran).pop().unwrap()["output"].to_string();
         assert!(output.contains("room-101"), "{output}");
     }
-    // What was not asked for rightly comes back as the hotel's word.
+    // Invalid arguments are reported with the hotel's error message.
     let ran = run(&travel_home, &["--json", "invoke", &ad(&travel, "travel"), "rooms"]);
     assert_eq!(ran.status, Some(1));
     assert!(ran.stdout.contains("check_in"), "{ran:?}");
@@ -72,11 +72,11 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
         audit["records"].as_array().unwrap().iter().map(|it| it["record"]["caller"].clone()).collect();
     assert_eq!(callers, [json!(travel_did), json!(travel_did)], "the hotel knows who called: {audit}");
 
-    // And the other way round: a person of the one negotiates with the other's agent.
+    // In the other direction, a person negotiates with the agent of the other server.
     let agreed = run(&hotel_home, &["--json", "negotiate", &travel_did, "--dev", "--intent", "find rooms"]).json();
     assert_eq!(agreed["result"]["selected"]["interface"], "interface.travel.tools", "{agreed}");
-    let asked = [&["--json", "invoke", &hotel_did, "--dev", "--intent", "search free rooms"][..], &STAY].concat();
-    let events = events(&run(&travel_home, &asked));
+    let arguments = [&["--json", "invoke", &hotel_did, "--dev", "--intent", "search free rooms"][..], &STAY].concat();
+    let events = events(&run(&travel_home, &arguments));
     let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
     assert_eq!(names, ["described", "agreed", "result"]);
     assert!(events[1]["result"]["negotiationDigest"].as_str().unwrap().starts_with("sha-256:"));
@@ -86,12 +86,12 @@ fn two_servers_discover_verify_negotiate_and_call_each_other() {
 fn invalid_arguments_of_an_agent_call_are_reported_together() {
     let home = Home::hotel();
     let hotel = serve(&home);
-    let asked = ["--json", "invoke", &ad(&hotel, "hotel-assistant"), "search_rooms", "-i", "guests=many"];
-    let ran = run(&home, &asked);
-    let told: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
-    assert_eq!((ran.status, &told["code"]), (Some(1), &json!("invalid_arguments")), "{ran:?}");
-    for said in ["guests", "check_in", "check_out"] {
-        assert!(told["error"].as_str().unwrap().contains(said), "{said}: {told}");
+    let arguments = ["--json", "invoke", &ad(&hotel, "hotel-assistant"), "search_rooms", "-i", "guests=many"];
+    let ran = run(&home, &arguments);
+    let report: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((ran.status, &report["code"]), (Some(1), &json!("invalid_arguments")), "{ran:?}");
+    for expected in ["guests", "check_in", "check_out"] {
+        assert!(report["error"].as_str().unwrap().contains(expected), "{expected}: {report}");
     }
 }
 
@@ -100,13 +100,13 @@ fn show_prints_agent_methods_and_verification_results() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let ran = run(&home, &["discover", host(&hotel)]);
-    for said in [
+    for expected in [
         "4 skills",
         "1 agent\n",
         "Grand Hotel Assistant",
         &format!("next: nuncio show {}", ad(&hotel, "hotel-assistant")),
     ] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(expected), "{expected}: {}", ran.stdout);
     }
     let both = run(&home, &["--json", "discover", host(&hotel)]).json();
     assert_eq!(both["anp"]["agents"][0]["url"], json!(ad(&hotel, "hotel-assistant")));
@@ -115,19 +115,19 @@ fn show_prints_agent_methods_and_verification_results() {
     for target in [host(&hotel).to_owned(), ad(&hotel, "hotel-assistant")] {
         let ran = run(&home, &["show", &target]);
         assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-        for said in [
+        for expected in [
             "Verification",
             "  verified proof",
             "cap.hotel-assistant.search_rooms",
             "interface.hotel-assistant.tools  StructuredInterface",
             "search_rooms(check_in, check_out, [guests], [room_type])",
         ] {
-            assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+            assert!(ran.stdout.contains(expected), "{expected}: {}", ran.stdout);
         }
     }
     let ran = run(&home, &["negotiate", host(&hotel), "--intent", "find a free room"]);
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    for said in [
+    for expected in [
         "capability  cap.hotel-assistant.search_rooms",
         "how         direct structured call",
         "because ",
@@ -136,11 +136,11 @@ fn show_prints_agent_methods_and_verification_results() {
         "conversation",
         "digest sha-256:",
     ] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(expected), "{expected}: {}", ran.stdout);
     }
-    let (code, said) =
+    let (code, expected) =
         run(&home, &["--json", "negotiate", host(&hotel), "--intent", "find", "--security", "direct-e2ee"]).failure();
-    assert!(code == "negotiation_failed" && said.contains("1604"), "{code}: {said}");
+    assert!(code == "negotiation_failed" && expected.contains("1604"), "{code}: {expected}");
     for wrong in [
         &["negotiate", host(&hotel)][..],
         &["negotiate", "x", "--intent", "y", "--security", "none"],
@@ -151,8 +151,8 @@ fn show_prints_agent_methods_and_verification_results() {
     }
     let ran = run(&home, &["invoke", host(&hotel), "serch_rooms"]);
     assert_eq!(ran.status, Some(1));
-    for said in ["has no method \"serch_rooms\"; it has search_rooms", "more: nuncio explain tool_not_found"] {
-        assert!(ran.stderr.contains(said), "{ran:?}");
+    for expected in ["has no method \"serch_rooms\"; it has search_rooms", "more: nuncio explain tool_not_found"] {
+        assert!(ran.stderr.contains(expected), "{ran:?}");
     }
 }
 
@@ -169,8 +169,8 @@ fn validate_detects_document_kind_from_content() {
         (format!("{did_path}/did.json"), "DID document"),
         (".well-known/skill-sharing".to_owned(), "SkillIndex"),
     ] {
-        let told = run(&home, &["--json", "validate", &format!("{}/{path}", hotel.url())]).json();
-        assert_eq!((&told["valid"], &told["kind"]), (&json!(true), &json!(kind)), "{path}: {told}");
+        let report = run(&home, &["--json", "validate", &format!("{}/{path}", hotel.url())]).json();
+        assert_eq!((&report["valid"], &report["kind"]), (&json!(true), &json!(kind)), "{path}: {report}");
     }
     let shown = run(&home, &["--json", "show", &ad(&hotel, "hotel-assistant")]).json();
     let mut description = shown["description"].clone();

@@ -1,5 +1,5 @@
-//! The program as a child process, in an environment of its own. Nothing it does can hang a test:
-//! every wait has an end.
+//! Runs the program as a child process with a clean environment. Every wait has a time limit, so that no test
+//! hangs.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::client::Client;
 
-/// How long anything may take before it counts as never.
+/// Time limit of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a test looks again.
+/// Interval between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Looks until there is something to see.
+/// Calls a function until it returns a value.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -33,10 +33,10 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
     }
 }
 
-/// A call of the program, not made yet.
+/// A command that was not started yet.
 pub(crate) struct Nuncio(Command);
 
-/// `nuncio ARGUMENTS`, with none of our own environment but where programs are found.
+/// The command `nuncio ARGUMENTS`, with an environment that contains only `PATH`.
 pub(crate) fn nuncio(arguments: &[&str]) -> Nuncio {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nuncio"));
     command.args(arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -60,7 +60,7 @@ impl Nuncio {
         self
     }
 
-    pub(crate) fn run(mut self) -> Ran {
+    pub(crate) fn run(mut self) -> ProcessOutput {
         let mut child = self.0.spawn().unwrap();
         let out = collect(child.stdout.take().unwrap());
         let err = collect(child.stderr.take().unwrap());
@@ -68,10 +68,10 @@ impl Nuncio {
             child.kill().unwrap();
             panic!("it does not end: {:?}", self.0)
         });
-        Ran { status: status.code(), stdout: out.whole(), stderr: err.whole() }
+        ProcessOutput { status: status.code(), stdout: out.whole(), stderr: err.whole() }
     }
 
-    /// The same call in a terminal of 80 columns, where `script` is installed.
+    /// Runs the command in a terminal of 80 columns, by means of the program `script`.
     pub(crate) fn in_terminal(self) -> Option<Self> {
         let quoted = |part: &OsStr| format!("'{}'", part.to_str().unwrap().replace('\'', "'\\''"));
         let parts: Vec<_> = std::iter::once(self.0.get_program()).chain(self.0.get_args()).map(quoted).collect();
@@ -86,25 +86,25 @@ impl Nuncio {
         installed.then_some(Self(command))
     }
 
-    pub(crate) fn typed(mut self) -> Typed {
+    pub(crate) fn start_interactive(mut self) -> RunningProgram {
         let mut child = self.0.stdin(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = collect(child.stdout.take().unwrap());
         let stderr = collect(child.stderr.take().unwrap());
-        Typed { child, stdin, stdout, stderr }
+        RunningProgram { child, stdin, stdout, stderr }
     }
 
     pub(crate) fn start(mut self) -> Server {
         let mut child = self.0.spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
         let stderr = collect(child.stderr.take().unwrap());
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let _ = tell.send(line);
+                let _ = sender.send(line);
             }
         });
-        let Ok(line) = told.recv_timeout(PATIENCE) else {
+        let Ok(line) = receiver.recv_timeout(PATIENCE) else {
             child.kill().unwrap();
             panic!("it does not start: {}", stderr.whole());
         };
@@ -115,21 +115,21 @@ impl Nuncio {
 }
 
 #[derive(Debug)]
-pub(crate) struct Ran {
-    /// The exit status; none when a signal ended it.
+pub(crate) struct ProcessOutput {
+    /// The exit status; `None` if a signal ended the process.
     pub(crate) status: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
-    /// What it printed for programs; it must have succeeded.
+impl ProcessOutput {
+    /// The JSON on standard output of a command that must have succeeded.
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.status, Some(0), "{self:?}");
         self.printed()
     }
 
-    /// The code and the message it failed with, as printed for programs.
+    /// The code and the message in the JSON of a command that must have failed.
     pub(crate) fn failure(&self) -> (String, String) {
         assert_eq!(self.status, Some(1), "{self:?}");
         let printed = self.printed();
@@ -142,26 +142,26 @@ impl Ran {
     }
 }
 
-/// A program that someone types to. It is killed when it is dropped.
-pub(crate) struct Typed {
+/// A running program with an open standard input, killed when dropped.
+pub(crate) struct RunningProgram {
     child: Child,
     stdin: Option<ChildStdin>,
-    stdout: Collected,
-    stderr: Collected,
+    stdout: CollectedOutput,
+    stderr: CollectedOutput,
 }
 
-impl Typed {
+impl RunningProgram {
     pub(crate) fn line(&mut self, line: &str) {
-        // It may have seen enough and ended.
+        // The program may have ended already.
         let _ = writeln!(self.stdin.as_ref().unwrap(), "{line}");
     }
 
-    /// Types keys that are no line.
+    /// Types keys without a line break.
     pub(crate) fn keys(&mut self, keys: &str) {
         self.stdin.as_ref().unwrap().write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Sends what Ctrl-C sends.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(process, Signal::INT).unwrap();
@@ -175,33 +175,33 @@ impl Typed {
         self.stderr.text()
     }
 
-    /// Ends it as `kill -9` does, and returns what it had written to standard error.
+    /// Kills the process with `kill -9`, and returns its standard error.
     pub(crate) fn kill9(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.stderr.whole()
     }
 
-    /// Types no more and waits until it has ended.
-    pub(crate) fn ended(mut self) -> Ran {
+    /// Closes standard input and waits for the end of the process.
+    pub(crate) fn wait_for_end(mut self) -> ProcessOutput {
         drop(self.stdin.take());
         let status = end_of(&mut self.child).expect("it ends");
-        Ran { status: status.code(), stdout: self.stdout.whole(), stderr: self.stderr.whole() }
+        ProcessOutput { status: status.code(), stdout: self.stdout.whole(), stderr: self.stderr.whole() }
     }
 }
 
-impl Drop for Typed {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         kill_tree(&mut self.child);
     }
 }
 
-/// A server that runs. It is killed when it is dropped.
+/// A running server, killed when dropped.
 pub(crate) struct Server {
     child: Child,
-    stderr: Collected,
+    stderr: CollectedOutput,
     pub(crate) greeting: Value,
-    /// Processes it had started when it got a signal.
+    /// Child processes of the server at the time of a signal.
     started: Mutex<Vec<LeftProcess>>,
 }
 
@@ -214,12 +214,12 @@ impl Server {
         self.greeting["aap"].as_str().unwrap()
     }
 
-    /// A client of its AAP side, without a key.
+    /// An AAP client without a key.
     pub(crate) fn aap(&self) -> Client {
         Client::new(self.aap_url(), None)
     }
 
-    /// A client of its AAP side, with a key.
+    /// An AAP client with a key.
     pub(crate) fn aap_with_key(&self, key: &str) -> Client {
         Client::new(self.aap_url(), Some(key))
     }
@@ -228,7 +228,7 @@ impl Server {
         self.stderr.text()
     }
 
-    /// Ends it as `kill -9` does, and returns what it had written to standard error.
+    /// Kills the process with `kill -9`, and returns its standard error.
     pub(crate) fn kill9(mut self) -> String {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -245,9 +245,9 @@ impl Server {
         kill_process(process, signal).unwrap();
     }
 
-    /// Waits until it has ended by itself; its exit status and all of its standard error. None of its processes may
+    /// Waits for the end of the server, and returns its exit status and standard error. None of its child processes may
     /// outlive it.
-    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+    pub(crate) fn wait_for_end(mut self) -> (Option<i32>, String) {
         let status = end_of(&mut self.child).expect("it ends");
         let stderr = self.stderr.whole();
         assert_ended(&self.started.lock().unwrap(), &stderr);
@@ -256,14 +256,14 @@ impl Server {
 
     pub(crate) fn stop(self) {
         self.terminate();
-        let (status, stderr) = self.ended();
+        let (status, stderr) = self.wait_for_end();
         assert_eq!(status, Some(0), "{stderr}");
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A server that is killed leaves the programs it started to the next server, which a test may not start.
+        // The next server would end the programs of a killed one; a test may start no next server, so they are killed here.
         kill_tree(&mut self.child);
     }
 }
@@ -301,13 +301,13 @@ fn end_of(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// What a process writes, read as it comes so that it is never held up.
-struct Collected {
+/// Output of a process, read on its own thread so that the pipe never fills up.
+struct CollectedOutput {
     text: Arc<Mutex<Vec<u8>>>,
     reader: Mutex<Option<JoinHandle<()>>>,
 }
 
-fn collect(mut pipe: impl Read + Send + 'static) -> Collected {
+fn collect(mut pipe: impl Read + Send + 'static) -> CollectedOutput {
     let text = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&text);
     let reader = std::thread::spawn(move || {
@@ -316,15 +316,15 @@ fn collect(mut pipe: impl Read + Send + 'static) -> Collected {
             shared.lock().unwrap().extend_from_slice(&piece[..count]);
         }
     });
-    Collected { text, reader: Mutex::new(Some(reader)) }
+    CollectedOutput { text, reader: Mutex::new(Some(reader)) }
 }
 
-impl Collected {
+impl CollectedOutput {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
     }
 
-    /// Everything; the process has ended.
+    /// The whole output of an ended process.
     fn whole(&self) -> String {
         if let Some(reader) = self.reader.lock().unwrap().take() {
             reader.join().unwrap();

@@ -14,35 +14,35 @@ fn listed(home: &Home) -> Vec<(String, u64)> {
 
 #[test]
 fn followed_domain_is_read_at_once_by_a_running_server() {
-    let (there, here) = (Home::script(), Home::hotel());
-    let (provider, _registry) = (there.start(), here.start());
+    let (remote, local) = (Home::script(), Home::hotel());
+    let (provider, _registry) = (remote.start(), local.start());
     let domain = provider.url().trim_end_matches('/');
 
-    let followed = here.json_command(&["registry", "follow", domain]).json();
+    let followed = local.json_command(&["registry", "follow", domain]).json();
     assert_eq!((&followed["visited"], &followed["followed"]["problem"]), (&json!(true), &json!(null)), "{followed}");
     let skills = followed["followed"]["listed"].as_u64().unwrap();
     assert!(skills >= 2, "the example's own: {followed}");
-    assert_eq!(listed(&here), [(domain.to_owned(), skills)]);
-    let shown = here.nuncio(&["registry", "list"]).run();
+    assert_eq!(listed(&local), [(domain.to_owned(), skills)]);
+    let shown = local.nuncio(&["registry", "list"]).run();
     assert!(shown.stdout.contains("LAST SEEN") && shown.stdout.contains(domain), "{shown:?}");
 
-    // Also by its name alone, and as people read it.
-    let again = here.nuncio(&["registry", "follow", domain.strip_prefix("http://").unwrap()]).run();
+    // The domain can also be given without scheme, and the output for people shows the same.
+    let again = local.nuncio(&["registry", "follow", domain.strip_prefix("http://").unwrap()]).run();
     assert!(again.stdout.contains(&format!("{skills} skills listed")), "{again:?}");
 
-    assert_eq!(here.json_command(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
-    assert!(listed(&here).is_empty());
-    assert_eq!(here.json_command(&["registry", "unfollow", domain]).failure().0, "not_followed");
-    let none = here.nuncio(&["registry", "list"]).run();
+    assert_eq!(local.json_command(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
+    assert!(listed(&local).is_empty());
+    assert_eq!(local.json_command(&["registry", "unfollow", domain]).failure().0, "not_followed");
+    let none = local.nuncio(&["registry", "list"]).run();
     assert!(none.stdout.starts_with("No domain is followed"), "{none:?}");
 }
 
 #[test]
 fn unreachable_followed_host_is_reported() {
-    let here = Home::hotel();
-    let _registry = here.start();
-    // Port 9 is for discarding; nobody listens on it for HTTP.
-    let shown = here.nuncio(&["registry", "follow", "localhost:9"]).run();
+    let local = Home::hotel();
+    let _registry = local.start();
+    // No HTTP server listens on port 9 (discard).
+    let shown = local.nuncio(&["registry", "follow", "localhost:9"]).run();
     assert_eq!(shown.status, Some(0), "{shown:?}");
     for says in ["it could not be read yet", "note: ", "cannot be reached", "next attempt is at"] {
         assert!(shown.stdout.contains(says), "{says}: {shown:?}");
@@ -51,19 +51,19 @@ fn unreachable_followed_host_is_reported() {
 
 #[test]
 fn domain_followed_without_a_server_is_read_at_start() {
-    let (there, here) = (Home::script(), Home::hotel());
-    let provider = there.start();
+    let (remote, local) = (Home::script(), Home::hotel());
+    let provider = remote.start();
     let domain = provider.url().trim_end_matches('/');
-    let shown = here.nuncio(&["registry", "follow", domain]).run();
+    let shown = local.nuncio(&["registry", "follow", domain]).run();
     assert!(shown.stdout.contains("It is read while a server runs"), "{shown:?}");
-    assert_eq!(listed(&here), [(domain.to_owned(), 0)]);
-    let registry = here.start();
+    assert_eq!(listed(&local), [(domain.to_owned(), 0)]);
+    let registry = local.start();
     // Following again waits for the visit.
-    let followed = here.json_command(&["registry", "follow", domain]).json();
+    let followed = local.json_command(&["registry", "follow", domain]).json();
     assert!(followed["followed"]["listed"].as_u64() >= Some(2), "{followed}");
     registry.stop();
-    assert!(listed(&here)[0].1 >= 2, "it is on disk");
-    assert_eq!(here.json_command(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
+    assert!(listed(&local)[0].1 >= 2, "it is on disk");
+    assert_eq!(local.json_command(&["registry", "unfollow", domain]).json()["unfollowed"], domain);
 }
 
 #[test]

@@ -37,9 +37,10 @@ async fn changed_agent_file_is_reloaded_and_an_invalid_one_keeps_the_old_agent()
     home.write_agent(
         &greeter("Third", "three").replace("version = \"1.0.0\"", "version = \"third\"").replace("rules", "magic"),
     );
-    let said =
-        until("the fault is said", async || Some(server.stderr()).filter(|said| said.contains("agent.toml:"))).await;
-    assert!(said.contains("agent.toml:4:") && said.contains("agent.toml:8:"), "{said}");
+    let reported =
+        until("the fault is said", async || Some(server.stderr()).filter(|reported| reported.contains("agent.toml:")))
+            .await;
+    assert!(reported.contains("agent.toml:4:") && reported.contains("agent.toml:8:"), "{reported}");
     assert_eq!((title(&client).await, greeting(&client, &session).await), ("Second".into(), "two".into()));
 
     home.write_agent(&greeter("Fourth", "four"));

@@ -1,5 +1,5 @@
-//! `kill -9` in the middle of many commits, again and again on the same data directory: whatever a
-//! client was told, is there; whatever it was not told, is there whole or not at all.
+//! Repeated `kill -9` in the middle of commits, on the same data directory: everything that was acknowledged to a
+//! client is stored; everything else is stored completely or not at all.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ const TURNS: usize = 3;
 #[tokio::test(flavor = "multi_thread")]
 async fn acknowledged_data_survives_twenty_four_kills() {
     let home = Home::script();
-    let mut survived = Survived::default();
+    let mut survived = SurvivalCounts::default();
     let mut server = home.start();
     for round in 0..KILLS {
-        let storm = Arc::new(Storm {
+        let storm = Arc::new(LoadUntilKill {
             round,
             kill_after: usize::try_from(random(40)).unwrap() + 1,
             acknowledged: AtomicUsize::new(0),
@@ -38,24 +38,24 @@ async fn acknowledged_data_survives_twenty_four_kills() {
             .collect();
         storm.enough.notified().await;
         server.kill9();
-        let mut told = Vec::new();
+        let mut acknowledged = Vec::new();
         for client in clients {
-            told.extend(client.await.unwrap());
+            acknowledged.extend(client.await.unwrap());
         }
 
         server = home.start();
         home.json_command(&["audit", "verify"]).json();
-        let there = every_session(&server.aap()).await;
-        for session in &told {
-            assert!(there.contains(&session.id), "session {} was acknowledged and is gone", session.id);
+        let sessions = every_session(&server.aap()).await;
+        for session in &acknowledged {
+            assert!(sessions.contains(&session.id), "session {} was acknowledged and is gone", session.id);
             survived.count(session);
             check(&server.aap(), session).await;
         }
     }
-    // Also those that nobody was told of, and after all the kills that followed.
+    // At the end all sessions are checked again, also those that were not acknowledged.
     for id in every_session(&server.aap()).await {
         survived.sessions_there += 1;
-        whole(&server.aap().history(&id).await);
+        assert_no_partial_turn(&server.aap().history(&id).await);
     }
     survived.audit_records = home.audit().len();
     println!("{survived:?} after {KILLS} kills");
@@ -63,63 +63,63 @@ async fn acknowledged_data_survives_twenty_four_kills() {
 }
 
 #[derive(Debug, Default)]
-struct Survived {
-    /// Sessions acknowledged, and all of them there.
+struct SurvivalCounts {
+    /// Number of acknowledged sessions, all of which were found.
     sessions: usize,
-    /// Turns whose end was received, and all of them there.
+    /// Number of turns whose end was received, all of which were found.
     turns: usize,
-    /// Turns of which no end was received.
+    /// Number of turns whose end was not received.
     cut_short: usize,
     sessions_there: usize,
     audit_records: usize,
 }
 
-impl Survived {
-    fn count(&mut self, session: &Told) {
+impl SurvivalCounts {
+    fn count(&mut self, session: &AcknowledgedSession) {
         self.sessions += 1;
         self.turns += session.turns.iter().filter(|turn| turn.messages.is_some()).count();
         self.cut_short += session.turns.iter().filter(|turn| turn.messages.is_none()).count();
     }
 }
 
-struct Told {
+struct AcknowledgedSession {
     id: String,
-    turns: Vec<ToldTurn>,
+    turns: Vec<AcknowledgedTurn>,
 }
 
-struct ToldTurn {
+struct AcknowledgedTurn {
     body: Value,
     key: String,
     messages: Option<Vec<Value>>,
 }
 
-struct Storm {
+struct LoadUntilKill {
     round: usize,
     kill_after: usize,
     acknowledged: AtomicUsize,
     enough: Notify,
 }
 
-impl Storm {
-    /// Talks until the server dies.
-    async fn talk(&self, client: &Client, number: usize) -> Vec<Told> {
-        let mut told = Vec::new();
+impl LoadUntilKill {
+    /// Runs turns until the server is killed.
+    async fn talk(&self, client: &Client, number: usize) -> Vec<AcknowledgedSession> {
+        let mut acknowledged = Vec::new();
         loop {
             let made = client.try_post("/sessions", &new_session("script", &[("add", true), ("lookup", false)])).await;
-            let Ok((201, body)) = made else { return told };
+            let Ok((201, body)) = made else { return acknowledged };
             self.acknowledge();
             let id = body["sessionId"].as_str().unwrap().to_owned();
-            told.push(Told { id, turns: Vec::new() });
-            let session = told.last_mut().unwrap();
+            acknowledged.push(AcknowledgedSession { id, turns: Vec::new() });
+            let session = acknowledged.last_mut().unwrap();
             for turn in 0..TURNS {
                 let name = format!("{}-{number}-{}-{turn}", self.round, session.id);
                 let mode = if turn % 2 == 0 { "none" } else { "message" };
                 let body = json!({"messages": [play(&script(&name, turn))], "stream": mode});
-                session.turns.push(ToldTurn { body, key: name, messages: None });
+                session.turns.push(AcknowledgedTurn { body, key: name, messages: None });
                 let begun = session.turns.last_mut().unwrap();
                 begun.messages = begun.send(client, &session.id).await;
                 if begun.messages.is_none() {
-                    return told;
+                    return acknowledged;
                 }
                 self.acknowledge();
             }
@@ -133,7 +133,7 @@ impl Storm {
     }
 }
 
-/// Two tools side by side and an answer; the last turn of a session ends with a call that waits.
+/// A turn with two parallel tools and an answer; the last turn of a session ends with a pending call.
 fn script(name: &str, turn: usize) -> Value {
     let sums = [1, 2].map(|n| call(&format!("{name}-{n}"), "add", json!({"a": n, "b": turn})));
     if turn == TURNS - 1 {
@@ -142,8 +142,8 @@ fn script(name: &str, turn: usize) -> Value {
     json!([sums, [{"text": name}, {"echo": "results"}]])
 }
 
-impl ToldTurn {
-    /// The messages of the turn, if its end comes.
+impl AcknowledgedTurn {
+    /// Returns the messages of the turn if its end is received.
     async fn send(&self, client: &Client, session: &str) -> Option<Vec<Value>> {
         let request =
             client.request(Method::POST, &turns(session)).header("Idempotency-Key", &self.key).json(&self.body);
@@ -186,27 +186,27 @@ fn from_events(events: &[Sse]) -> Vec<Value> {
     messages
 }
 
-async fn check(client: &Client, told: &Told) {
-    let history = client.history(&told.id).await;
-    whole(&history);
+async fn check(client: &Client, acknowledged: &AcknowledgedSession) {
+    let history = client.history(&acknowledged.id).await;
+    assert_no_partial_turn(&history);
     let by_turn = split(&history);
-    for turn in &told.turns {
+    for turn in &acknowledged.turns {
         let found = by_turn.get(&turn.key);
         if let Some(messages) = &turn.messages {
-            assert_eq!(found, Some(messages), "turn {} of session {}", turn.key, told.id);
+            assert_eq!(found, Some(messages), "turn {} of session {}", turn.key, acknowledged.id);
         }
     }
-    if let Some(unsure) = told.turns.last().filter(|turn| turn.messages.is_none()) {
-        // The client asks again, as it should: the turn is found, or run for the first time.
-        let answered = unsure.send(client, &told.id).await.unwrap();
-        let history = client.history(&told.id).await;
-        whole(&history);
+    if let Some(unsure) = acknowledged.turns.last().filter(|turn| turn.messages.is_none()) {
+        // The client repeats the request: the turn is found, or runs for the first time.
+        let answered = unsure.send(client, &acknowledged.id).await.unwrap();
+        let history = client.history(&acknowledged.id).await;
+        assert_no_partial_turn(&history);
         assert_eq!(split(&history).get(&unsure.key), Some(&answered), "turn {} was begun once", unsure.key);
-        assert_eq!(client.events(&told.id).await.last().unwrap().event, "turn_stop");
+        assert_eq!(client.events(&acknowledged.id).await.last().unwrap().event, "turn_stop");
     }
-    let answer = client.turn(&told.id, json!([user("and now?")])).await;
+    let answer = client.turn(&acknowledged.id, json!([user("and now?")])).await;
     assert_eq!(last_text(answer["messages"].as_array().unwrap()), "You said: and now?");
-    whole(&client.history(&told.id).await);
+    assert_no_partial_turn(&client.history(&acknowledged.id).await);
 }
 
 fn split(history: &[Value]) -> BTreeMap<String, Vec<Value>> {
@@ -220,7 +220,7 @@ fn split(history: &[Value]) -> BTreeMap<String, Vec<Value>> {
             }
             current = name;
         } else if let Some(name) = &current {
-            // A call given up for the next message belongs to what follows.
+            // A pending call that the next message abandons is closed by the next turn.
             if !message["content"].to_string().contains("the conversation went on without it") {
                 turns.get_mut(name).unwrap().push(message.clone());
             }
@@ -237,13 +237,13 @@ fn named(content: &str) -> Option<String> {
 
 /// No half a turn: every call is answered exactly once before anyone else speaks, unless it is at
 /// the very end, where it may wait for its app.
-fn whole(history: &[Value]) {
+fn assert_no_partial_turn(history: &[Value]) {
     let mut open: Vec<&str> = Vec::new();
     for message in history {
         if message["role"] == "tool" {
             let id = message["toolCallId"].as_str().unwrap();
-            let place = open.iter().position(|call| *call == id);
-            open.remove(place.unwrap_or_else(|| panic!("{id} was answered but not called: {history:#?}")));
+            let index = open.iter().position(|call| *call == id);
+            open.remove(index.unwrap_or_else(|| panic!("{id} was answered but not called: {history:#?}")));
             continue;
         }
         assert!(open.is_empty(), "{open:?} were called and not answered: {history:#?}");

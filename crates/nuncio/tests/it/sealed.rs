@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
+use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
@@ -69,15 +69,15 @@ timeout_ms = 5000
 run = { device = true }
 "#;
 
-fn read_file(call: &ToolCall) -> Outcome {
+fn read_file(call: &ToolCall) -> ToolOutcome {
     match call.arguments["path"].as_str() {
-        Some(PLACE) => Outcome::Ok { result: json!({"content": SECRET}) },
+        Some(PLACE) => ToolOutcome::Ok { result: json!({"content": SECRET}) },
         other => panic!("{other:?} was asked for"),
     }
 }
 
-fn echo_path(call: &ToolCall) -> Outcome {
-    Outcome::Ok { result: json!({"content": format!("read {}", call.arguments["path"].as_str().unwrap())}) }
+fn echo_path(call: &ToolCall) -> ToolOutcome {
+    ToolOutcome::Ok { result: json!({"content": format!("read {}", call.arguments["path"].as_str().unwrap())}) }
 }
 
 fn memory() -> Arc<dyn KeyStore> {
@@ -169,7 +169,7 @@ fn manifest() -> Value {
     })
 }
 
-pub(crate) struct World {
+pub(crate) struct SealedSetup {
     relay: RelayProcess,
     agent_home: Home,
     agent: Option<Server>,
@@ -178,7 +178,7 @@ pub(crate) struct World {
     key: String,
 }
 
-impl World {
+impl SealedSetup {
     async fn new() -> Self {
         Self::of(RelayProcess::start(&[]).await, None).await
     }
@@ -205,10 +205,10 @@ impl World {
         let key = agent_home.key(&["--person", "ada"]);
         let mut world = Self { relay, agent_home, agent: None, agent_port: free_port(), agent_id, key };
         world.start_agent();
-        // What the agent can do is what its own server says it can; its owner publishes that at the relay.
+        // The agent's manifest comes from its own server; its owner publishes it at the relay.
         let server = AnonymousA2hClient::at(world.agent.as_ref().unwrap().url());
-        let said = server.send(Method::GET, "/agents/script", Some(&world.key), None).await;
-        world.relay.owner.publish(&world.agent_id, &said.data()["capability_manifest"]).await.data();
+        let response = server.send(Method::GET, "/agents/script", Some(&world.key), None).await;
+        world.relay.owner.publish(&world.agent_id, &response.data()["capability_manifest"]).await.data();
         world
     }
 
@@ -221,7 +221,7 @@ impl World {
         self.agent.take().unwrap().kill9();
     }
 
-    async fn device(&self, act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static) -> SealedDevice {
+    async fn device(&self, act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static) -> SealedDevice {
         let device = SealedDevice::start(&self.relay.url(), &self.relay.invite("ada"), memory(), act).await;
         device.allow(&self.agent_id, &[SCOPE]).await;
         device

@@ -18,17 +18,20 @@ fn completions_exist_for_every_shell() {
 }
 
 #[test]
-fn bash_completion_script_works() {
+fn bash_completion_script_completes_command_names() {
     let script = nuncio(&["completions", "bash"]).run().stdout;
-    let asked = "\nCOMP_WORDS=(nuncio au); COMP_CWORD=1; _nuncio nuncio au nuncio; echo \"found: ${COMPREPLY[*]}\"\n";
-    for (flags, input, said) in [(&["-n"][..], script.clone(), ""), (&[], script + asked, "found: audit\n")] {
+    let completion_request =
+        "\nCOMP_WORDS=(nuncio au); COMP_CWORD=1; _nuncio nuncio au nuncio; echo \"found: ${COMPREPLY[*]}\"\n";
+    for (flags, input, expected) in
+        [(&["-n"][..], script.clone(), ""), (&[], script + completion_request, "found: audit\n")]
+    {
         let mut bash = Command::new("bash");
         bash.args(["--norc", "--noprofile"]).args(flags).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut bash = bash.stderr(Stdio::piped()).spawn().unwrap();
         bash.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let ran = bash.wait_with_output().unwrap();
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-        assert_eq!(String::from_utf8_lossy(&ran.stdout), said);
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
     }
 }
 

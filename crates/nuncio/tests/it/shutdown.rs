@@ -37,7 +37,7 @@ async fn graceful_stop_finishes_running_turns_and_starts_none() {
         let events = live.rest().await;
         assert_eq!(stop_of(&events)["stopReason"], "end_turn", "{:?}", stop_of(&events));
         assert!(events.iter().any(|event| event.event == "tool_result" && event.data["content"] == "went"));
-        let (status, stderr) = server.ended();
+        let (status, stderr) = server.wait_for_end();
         assert_eq!(status, Some(0), "{stderr}");
 
         let server = home.start();
@@ -64,7 +64,7 @@ async fn turn_over_the_shutdown_limit_ends_with_an_error_and_is_stored() {
         assert_eq!(stop_of(&events)["stopReason"], "error");
         assert_eq!(stop_of(&events)["error"]["code"], "shutting_down", "{:?}", stop_of(&events));
     }
-    let (status, stderr) = server.ended();
+    let (status, stderr) = server.wait_for_end();
     assert_eq!(status, Some(0), "{stderr}");
 
     let server = home.start();
@@ -82,7 +82,7 @@ async fn turn_over_the_shutdown_limit_ends_with_an_error_and_is_stored() {
 }
 
 #[tokio::test]
-async fn second_signal_stops_at_once() {
+async fn second_stop_signal_ends_the_server_at_once() {
     let home = gated();
     let server = home.start();
     let client = server.aap();
@@ -92,7 +92,7 @@ async fn second_signal_stops_at_once() {
     server.terminate();
     until("it is stopping", async || refusal(&client, &session).await).await;
     server.terminate();
-    let (status, stderr) = server.ended();
+    let (status, stderr) = server.wait_for_end();
     assert_eq!(status, Some(143), "{stderr}");
 
     let server = home.start();
@@ -100,7 +100,7 @@ async fn second_signal_stops_at_once() {
 }
 
 async fn refusal(client: &Client, session: &str) -> Option<Option<Value>> {
-    // A connection of its own, as a client that comes now would have.
+    // A new client needs a new connection.
     let fresh = client.reconnected();
     match fresh.try_post(&turns(session), &json!({"messages": [user("too late?")]})).await {
         Ok((200 | 409, _)) => None,
@@ -129,7 +129,7 @@ async fn graceful_stop_finishes_a_turn_without_readers() {
     server.terminate();
     until("it is stopping", async || refusal(&client, &session).await).await;
     fs::write(home.path("go"), "").unwrap();
-    assert_eq!(server.ended().0, Some(0));
+    assert_eq!(server.wait_for_end().0, Some(0));
     let server = home.start();
     assert_eq!(stop_of(&server.aap().events(&session).await)["stopReason"], "end_turn");
 }

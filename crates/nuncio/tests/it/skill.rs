@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use nuncio_conformance::{ConformanceReport, RowOutcome, Target, skill};
+use nuncio_conformance::{ConformanceReport, RowOutcome, ServerUnderTest, skill};
 use reqwest::Method;
 use serde_json::json;
 
@@ -25,18 +25,18 @@ fn home() -> Home {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skill_conformance_rows_pass_with_and_without_keys() {
-    // The suite is one eager client, not many.
+    // The suite sends all requests as one client, so the rate limit is raised.
     let start = |home: &Home| home.serve().arg("agents").env("NUNCIO_LIMITS_REQUESTS_PER_MINUTE", "1000000").start();
     let open = home();
     let server = start(&open);
-    let without = skill().run(&Target::new(server.url())).await;
+    let without = skill().run(&ServerUnderTest::new(server.url())).await;
 
     let closed = home();
     let key = closed.key(&["--scope", "probe:use"]);
     let other = closed.key(&["--scope", "probe:other"]);
     let secret = closed.key(&["--scope", "probe:use", "--signing"]);
     let server = start(&closed);
-    let target = Target::new(server.url()).with_key(key).with_other_key(other).with_secret(secret);
+    let target = ServerUnderTest::new(server.url()).with_key(key).with_other_key(other).with_secret(secret);
     let with = skill().run(&target).await;
 
     print!("without keys: {without}with keys:    {with}");
@@ -85,15 +85,15 @@ async fn program_gets_its_execution_id_in_the_environment() {
     let (status, accepted) = consumer.try_send(request.json(&body)).await.unwrap();
     assert_eq!(status, 202, "{accepted}");
     let id = accepted["execution_id"].as_str().unwrap();
-    assert_eq!(consumer.over(id).await["status"], "completed");
-    let told = fs::read_to_string(home.path("told")).unwrap();
+    assert_eq!(consumer.wait_for_result(id).await["status"], "completed");
+    let environment = fs::read_to_string(home.path("told")).unwrap();
     for line in [
         format!("NUNCIO_EXECUTION_ID={id}"),
         "NUNCIO_ATTEMPT=1".to_owned(),
         "NUNCIO_TRACE_ID=trace-7f3a9b2c".to_owned(),
         format!("TRACEPARENT={context}"),
     ] {
-        assert!(told.lines().any(|told| told == line), "{line} is not in {told}");
+        assert!(environment.lines().any(|environment| environment == line), "{line} is not in {environment}");
     }
     until("the log names both", async || {
         let log = server.stderr();
@@ -129,17 +129,17 @@ async fn credentials_in_a_body_are_neither_logged_nor_stored() {
         assert_eq!(status, expected, "{skill}: {body}");
         assert!(!body.to_string().contains(SECRET) && !body.to_string().contains(&key), "{body}");
     }
-    // Cut off in the middle, so that what is wrong is quoted, if anything is.
+    // The body is cut off in the middle: an error message that quoted it would contain the credential.
     let broken = format!("{{\"caller\":{{\"credentials\":{{\"api_key\":\"{SECRET}\"");
     let request =
         consumer.request(Method::POST, "/skills/probe/keyed/invoke").header("content-type", "application/json");
     assert_eq!(consumer.try_send(request.body(broken)).await.unwrap().0, 401);
     for header in ["X-API-Key", "Authorization", "X-Probe-Key", "X-Signature"] {
-        let request = consumer.wish("probe/restricted", &json!({"text": "x"})).header(header, SECRET);
+        let request = consumer.invocation("probe/restricted", &json!({"text": "x"})).header(header, SECRET);
         assert_eq!(consumer.try_send(request).await.unwrap().0, 401, "{header}");
     }
     server.terminate();
-    let (status, log) = server.ended();
+    let (status, log) = server.wait_for_end();
     assert_eq!(status, Some(0), "{log}");
     assert!(log.contains("probe/keyed"), "the search finds what is there");
     let mut files = fs::read_dir(home.data()).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());

@@ -41,14 +41,14 @@ impl Consumer {
         self.try_send(self.request(Method::GET, path)).await.unwrap()
     }
 
-    pub(crate) fn wish(&self, skill: &str, inputs: &Value) -> RequestBuilder {
+    pub(crate) fn invocation(&self, skill: &str, inputs: &Value) -> RequestBuilder {
         let body = json!({"caller": {"id": "test", "type": "service"}, "skill_id": skill, "inputs": inputs});
         self.request(Method::POST, &format!("/skills/{skill}/invoke")).json(&body)
     }
 
     /// Invokes a skill; the server must accept the invocation.
     pub(crate) async fn submit(&self, skill: &str, inputs: &Value) -> String {
-        let (status, body) = self.try_send(self.wish(skill, inputs)).await.unwrap();
+        let (status, body) = self.try_send(self.invocation(skill, inputs)).await.unwrap();
         assert_eq!((status, &body["status"]), (202, &json!("accepted")), "{body}");
         body["execution_id"].as_str().unwrap().to_owned()
     }
@@ -60,7 +60,7 @@ impl Consumer {
     }
 
     /// Waits for the end of an execution and returns its final state.
-    pub(crate) async fn over(&self, id: &str) -> Value {
+    pub(crate) async fn wait_for_result(&self, id: &str) -> Value {
         until("an execution to end", async || Some(self.status(id).await).filter(is_over)).await
     }
 }

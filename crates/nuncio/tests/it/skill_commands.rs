@@ -6,23 +6,23 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use crate::home::{Home, mode};
-use crate::process::{Nuncio, Ran, until};
-use crate::stub_provider::{Stub, descriptor};
+use crate::process::{Nuncio, ProcessOutput, until};
+use crate::stub_provider::{StubProvider, descriptor};
 
-fn good() -> Stub {
-    Stub::start(|_| {}, "completed")
+fn good() -> StubProvider {
+    StubProvider::start(|_| {}, "completed")
 }
 
 fn nuncio(home: &Home, arguments: &[&str]) -> Nuncio {
     home.nuncio(arguments).env("XDG_DATA_HOME", home.path("share").to_str().unwrap())
 }
 
-fn invoke(home: &Home, stub: &Stub, arguments: &[&str]) -> Ran {
+fn invoke(home: &Home, stub: &StubProvider, arguments: &[&str]) -> ProcessOutput {
     nuncio(home, &[&["invoke", &format!("a/b@{}", stub.host)], arguments].concat()).run()
 }
 
-fn sent(stub: &Stub) -> Value {
-    serde_json::from_str(&stub.asked("POST /call").last().unwrap().body).unwrap()
+fn sent(stub: &StubProvider) -> Value {
+    serde_json::from_str(&stub.requests_to("POST /call").last().unwrap().body).unwrap()
 }
 
 #[test]
@@ -30,10 +30,10 @@ fn discover_lists_skills_as_text_and_json() {
     let (home, stub) = (Home::hotel(), good());
     let ran = nuncio(&home, &["discover", &stub.host]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    for said in
+    for text in
         ["Provider: 1 skill\n", "a/b  api, public, version 1.2.0", "  Echo: Says it again,", "next: nuncio show a/b@"]
     {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     assert!(
         !ran.stdout.contains('\u{1b}') && ran.stdout.lines().all(|line| line.chars().count() <= 80),
@@ -42,7 +42,7 @@ fn discover_lists_skills_as_text_and_json() {
     );
     let json = nuncio(&home, &["--json", "discover", &stub.host, "--type", "api"]).run().json();
     assert_eq!(json["index"]["skills"][0]["id"], "a/b");
-    assert_eq!(stub.asked("GET /.well-known/skill-sharing?type=api").len(), 1);
+    assert_eq!(stub.requests_to("GET /.well-known/skill-sharing?type=api").len(), 1);
     assert_eq!(nuncio(&home, &["discover", &stub.host, "--type", "magic"]).run().status, Some(2));
     assert_eq!(nuncio(&home, &["discover", "ftp://x"]).run().status, Some(2));
 }
@@ -52,7 +52,7 @@ fn show_prints_inputs_auth_and_endpoint_of_a_skill() {
     let (home, stub) = (Home::hotel(), good());
     let ran = nuncio(&home, &["show", &format!("a/b@{}", stub.host)]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    for said in [
+    for text in [
         "Echo\nSays it again.\n",
         "version     1.2.0 (protocol 1.0.0)",
         "access      public",
@@ -65,7 +65,7 @@ fn show_prints_inputs_auth_and_endpoint_of_a_skill() {
         "Output (application/json): The text.",
         &format!("endpoint    POST http://{}/call", stub.host),
     ] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     let url = format!("http://{}/b.json", stub.host);
     let json = nuncio(&home, &["--json", "show", &url]).run().json();
@@ -89,7 +89,7 @@ fn invoke_prints_only_the_result_on_stdout() {
     assert_eq!(sent(&stub)["inputs"], json!({"text": "@7", "times": 2}));
     assert_eq!(sent(&stub)["context"], json!({"priority": "high", "timeout_ms": 9000, "trace_id": "t-1"}));
     assert_eq!(sent(&stub)["caller"]["type"], "user");
-    assert_eq!(stub.asked("POST /call").last().unwrap().header("idempotency-key"), Some("k-1"));
+    assert_eq!(stub.requests_to("POST /call").last().unwrap().header("idempotency-key"), Some("k-1"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn json_invoke_prints_one_event_per_line() {
     assert_eq!(events.last(), Some(&json!({"event": "result", "execution_id": "e-1", "output": {"text": "hi"}})));
     let ran = invoke(&home, &stub, &["--no-wait", "-i", "text=x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "e-1\n"));
-    let prefer = |place: usize| stub.asked("POST /call")[place].header("prefer").map(str::to_owned);
+    let prefer = |place: usize| stub.requests_to("POST /call")[place].header("prefer").map(str::to_owned);
     assert_eq!((prefer(0).as_deref(), prefer(1).as_deref()), (Some("wait=1"), Some("respond-async")));
     assert!(ran.stderr.contains(&format!("status: http://{}/status/e-1", stub.host)), "{ran:?}");
 }
@@ -121,11 +121,11 @@ fn invoke_errors_have_a_message_and_exit_status() {
             && missing.stderr.contains("nuncio explain validation_error"),
         "{missing:?}"
     );
-    assert!(stub.asked("POST /call").is_empty(), "nothing was invoked");
+    assert!(stub.requests_to("POST /call").is_empty(), "nothing was invoked");
     let which = nuncio(&home, &["invoke", &stub.host, "-i", "text=x"]).run();
     assert!(which.status == Some(1) && which.stderr.contains(&format!("a/b@{}", stub.host)), "{which:?}");
 
-    let bad = Stub::start(|_| {}, "failed");
+    let bad = StubProvider::start(|_| {}, "failed");
     let ran = invoke(&home, &bad, &["-i", "text=x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
     assert!(ran.stderr.contains("error: no luck") && ran.stderr.contains("nuncio explain execution_failed"), "{ran:?}");
@@ -135,10 +135,10 @@ fn invoke_errors_have_a_message_and_exit_status() {
         (&last["code"], &last["details"], &last["execution_id"]),
         (&json!("EXECUTION_FAILED"), &json!({"n": 1}), &json!("e-1"))
     );
-    let newer = Stub::start(|skill| skill["protocol"]["version"] = json!("2.0.0"), "completed");
+    let newer = StubProvider::start(|skill| skill["protocol"]["version"] = json!("2.0.0"), "completed");
     let ran = invoke(&home, &newer, &["-i", "text=x"]);
     assert!(ran.stderr.contains("2.0.0 is not compatible with consumer version 1.0.0"), "{ran:?}");
-    assert!(newer.asked("POST /call").is_empty());
+    assert!(newer.requests_to("POST /call").is_empty());
 }
 
 #[test]
@@ -146,30 +146,30 @@ fn invoke_reports_all_input_errors_at_once() {
     let (home, stub) = (Home::hotel(), good());
     let typed = ["--json", "-i", "times=many", "-i", "loud=perhaps", "-i", "more=1"];
     let whole = ["--json", "-i", r#"{"times": "many", "loud": "perhaps", "more": 1}"#];
-    let told = |inputs: &[&str]| {
+    let errors_for = |inputs: &[&str]| {
         let ran = invoke(&home, &stub, inputs);
         assert_eq!(ran.status, Some(1), "{ran:?}");
         serde_json::from_str::<Value>(ran.stdout.lines().last().unwrap()).unwrap()
     };
-    let said = told(&typed);
-    assert_eq!((&said["code"], &said["reason"]), (&json!("VALIDATION_ERROR"), &json!("bad_inputs")), "{said}");
-    let paths: Vec<_> = said["details"].as_array().unwrap().iter().map(|fault| &fault["path"]).collect();
-    assert_eq!(paths, ["/inputs/text", "/inputs/times", "/inputs/loud", "/inputs/more"], "{said}");
-    assert_eq!(told(&whole)["details"], said["details"]);
+    let errors = errors_for(&typed);
+    assert_eq!((&errors["code"], &errors["reason"]), (&json!("VALIDATION_ERROR"), &json!("bad_inputs")), "{errors}");
+    let paths: Vec<_> = errors["details"].as_array().unwrap().iter().map(|fault| &fault["path"]).collect();
+    assert_eq!(paths, ["/inputs/text", "/inputs/times", "/inputs/loud", "/inputs/more"], "{errors}");
+    assert_eq!(errors_for(&whole)["details"], errors["details"]);
     let ran = invoke(&home, &stub, &["-i", "times=many", "--login", "--client-id", "app"]);
     assert!(ran.status == Some(1) && ran.stderr.contains("/inputs/times must be number"), "{ran:?}");
-    assert!(stub.asked("POST /call").is_empty(), "nothing was invoked");
+    assert!(stub.requests_to("POST /call").is_empty(), "nothing was invoked");
 }
 
 #[test]
 fn matching_credential_is_taken_from_flags_or_environment() {
     let home = Home::hotel();
-    let stub = Stub::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let stub = StubProvider::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
     let target = format!("a/b@{}", stub.host);
     let run = || nuncio(&home, &["invoke", &target, "-i", "text=x"]);
     let ran = run().env("NUNCIO_API_KEY", "key-1").env("NUNCIO_TOKEN", "token-1").run();
     assert_eq!(ran.status, Some(0), "{ran:?}");
-    assert_eq!(stub.asked("POST /call")[0].header("x-key"), Some("key-1"));
+    assert_eq!(stub.requests_to("POST /call")[0].header("x-key"), Some("key-1"));
     let ran = run().env("NUNCIO_TOKEN", "token-1").run();
     assert!(ran.status == Some(1) && ran.stderr.contains("--api-key"), "{ran:?}");
     assert!(!ran.stderr.contains("token-1"));
@@ -186,20 +186,20 @@ fn wants_tokens(skill: &mut Value) {
 
 #[test]
 fn oauth_client_token_is_stored_readable_by_its_owner_only() {
-    let (home, stub) = (Home::hotel(), Stub::start(wants_tokens, "completed"));
+    let (home, stub) = (Home::hotel(), StubProvider::start(wants_tokens, "completed"));
     for _ in 0..2 {
         let ran = invoke(&home, &stub, &["-i", "text=x", "--client-id", "app", "--client-secret", "s"]);
         assert_eq!(ran.status, Some(0), "{ran:?}");
     }
-    assert_eq!(stub.asked("POST /token").len(), 1, "the second call has it already");
-    assert_eq!(stub.asked("POST /call")[1].header("authorization"), Some("Bearer from-client"));
+    assert_eq!(stub.requests_to("POST /token").len(), 1, "the second call has it already");
+    assert_eq!(stub.requests_to("POST /call")[1].header("authorization"), Some("Bearer from-client"));
     assert_eq!(mode(&home.path("share/nuncio/credentials.json")), 0o600);
 }
 
 #[test]
-fn oauth_login_works_with_a_browser() {
-    let (home, stub) = (Home::hotel(), Stub::start(wants_tokens, "completed"));
-    // A browser that goes straight back to where it is sent.
+fn oauth_login_in_a_browser_yields_a_token_for_invoke() {
+    let (home, stub) = (Home::hotel(), StubProvider::start(wants_tokens, "completed"));
+    // The browser is a script that follows the redirect back to the command.
     let browser = home.path("browser");
     let script = format!(
         "#!/bin/sh\nu=${{1#*redirect_uri=http%3A%2F%2F127.0.0.1%3A}}\np=${{u%%\\%2F*}}\ns=${{1#*state=}}\ns=${{s%%&*}}\nexec {:?} validate \"http://127.0.0.1:$p/callback?code=c&state=$s\"\n",
@@ -215,37 +215,41 @@ fn oauth_login_works_with_a_browser() {
         ran.stderr.contains("Grant access in your browser:") && ran.stderr.contains("code_challenge_method=S256"),
         "{ran:?}"
     );
-    assert_eq!(stub.asked("POST /call")[0].header("authorization"), Some("Bearer from-login"));
+    assert_eq!(stub.requests_to("POST /call")[0].header("authorization"), Some("Bearer from-login"));
     let again = invoke(&home, &stub, &["-i", "text=x"]);
     assert_eq!(again.status, Some(0), "{again:?}");
-    assert_eq!((stub.asked("POST /token").len(), stub.asked("POST /call").len()), (1, 2), "the login is kept");
+    assert_eq!(
+        (stub.requests_to("POST /token").len(), stub.requests_to("POST /call").len()),
+        (1, 2),
+        "the login is kept"
+    );
 }
 
 #[tokio::test]
 async fn ctrl_c_leaves_the_remote_execution_running_and_prints_the_cancel_command() {
-    let (home, stub) = (Home::hotel(), Stub::start(|_| {}, "running"));
+    let (home, stub) = (Home::hotel(), StubProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
-    let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).typed();
-    until("it is looked at", async || (!stub.asked("GET /status/e-1").is_empty()).then_some(())).await;
+    let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).start_interactive();
+    until("it is looked at", async || (!stub.requests_to("GET /status/e-1").is_empty()).then_some(())).await;
     typed.interrupt();
-    let ran = typed.ended();
+    let ran = typed.wait_for_end();
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
     assert!(ran.stderr.contains(&format!("curl -X DELETE http://{}/status/e-1", stub.host)), "{ran:?}");
-    assert!(stub.asked("DELETE /status/e-1").is_empty(), "nothing is cancelled unasked");
+    assert!(stub.requests_to("DELETE /status/e-1").is_empty(), "nothing is cancelled unasked");
 }
 
 #[tokio::test]
 async fn ctrl_c_on_a_terminal_offers_to_cancel_the_remote_execution() {
-    let (home, stub) = (Home::hotel(), Stub::start(|_| {}, "running"));
+    let (home, stub) = (Home::hotel(), StubProvider::start(|_| {}, "running"));
     let target = format!("a/b@{}", stub.host);
     let Some(command) = nuncio(&home, &["invoke", &target, "-i", "text=x"]).in_terminal() else { return };
-    let mut typed = command.typed();
-    until("it is looked at", async || (!stub.asked("GET /status/e-1").is_empty()).then_some(())).await;
+    let mut typed = command.start_interactive();
+    until("it is looked at", async || (!stub.requests_to("GET /status/e-1").is_empty()).then_some(())).await;
     typed.keys("\u{3}");
     until("it asks", async || typed.stdout().contains("Cancel it there too?").then_some(())).await;
     typed.line("y");
-    until("it is cancelled", async || (!stub.asked("DELETE /status/e-1").is_empty()).then_some(())).await;
-    let ran = typed.ended();
+    until("it is cancelled", async || (!stub.requests_to("DELETE /status/e-1").is_empty()).then_some(())).await;
+    let ran = typed.wait_for_end();
     assert!(ran.status == Some(1) && ran.stdout.contains("cancelled at the provider too: e-1"), "{ran:?}");
 }
 
@@ -262,20 +266,20 @@ fn validate_reports_every_fault_at_once() {
     fs::write(home.path("bad.json"), skill.to_string()).unwrap();
     let ran = nuncio(&home, &["validate", "bad.json"]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
-    for said in [
+    for text in [
         "invalid SkillDescriptor bad.json",
         "error: /capability_type: must be equal to one of the allowed values",
         "expected GET, POST, PUT, DELETE, found PATCH",
     ] {
-        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        assert!(ran.stdout.contains(text), "{text}: {}", ran.stdout);
     }
     let ran = nuncio(&home, &["--json", "validate", "bad.json"]).run();
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.status, &report["valid"]), (Some(1), &json!(false)));
     assert_eq!(report["errors"][0]["path"], "/capability_type");
 
-    let odd = json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "p"}, "skills": [], "extra": 1});
-    fs::write(home.path("odd.json"), odd.to_string()).unwrap();
+    let index = json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "p"}, "skills": [], "extra": 1});
+    fs::write(home.path("odd.json"), index.to_string()).unwrap();
     let ran = nuncio(&home, &["validate", "odd.json"]).run();
     assert!(
         ran.status == Some(0) && ran.stdout.contains("valid SkillIndex") && ran.stdout.contains("warning: /extra:"),
@@ -357,11 +361,11 @@ fn invoke_works_with_every_auth_method_of_a_nuncio_server() {
         "inputs in the query keep their types"
     );
     assert_eq!(ask("keyed", &["--api-key", &key]).1, Some(json!({"text": "a&b"})));
-    let (status, _, said) = ask("keyed", &[]);
-    assert!(status == Some(1) && said.contains("lists no skill"), "{said}");
+    let (status, _, stderr) = ask("keyed", &[]);
+    assert!(status == Some(1) && stderr.contains("lists no skill"), "{stderr}");
     assert_eq!(ask("signed", &["--signing-key", &signing]).1, Some(json!({"text": "a&b"})));
-    let (status, _, said) = ask("signed", &["--signing-key", "wrong"]);
-    assert!(status == Some(1) && said.contains("401") && said.contains("explain auth_required"), "{said}");
+    let (status, _, stderr) = ask("signed", &["--signing-key", "wrong"]);
+    assert!(status == Some(1) && stderr.contains("401") && stderr.contains("explain auth_required"), "{stderr}");
 }
 
 #[tokio::test]

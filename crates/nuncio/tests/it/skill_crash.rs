@@ -1,5 +1,5 @@
-//! `kill -9` under executions, again and again on the same data directory: what was accepted is found,
-//! comes to an end, and is never run twice at the same time.
+//! Repeated `kill -9` during executions, on the same data directory: every accepted execution is found,
+//! ends, and never runs twice at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,7 +17,7 @@ use crate::skill_client::{Consumer, is_over};
 const KILLS: usize = 20;
 const CLIENTS: usize = 8;
 
-/// Says when it begins and when it is done, and gives up when its server is gone. To a confined program the server is
+/// A program that records its start and its end, and ends when its server is gone. For a confined program the server is
 /// a process that it may not signal.
 const COUNT: &str = "say() { echo \"$NUNCIO_EXECUTION_ID $NUNCIO_ATTEMPT $1\" >> runs; }\n\
     say begun\n\
@@ -34,13 +34,13 @@ const SKILL: &str = "script/count";
 #[tokio::test(flavor = "multi_thread")]
 async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_once() {
     let home = counting();
-    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let mut accepted: BTreeMap<String, String> = BTreeMap::new();
     let (mut acknowledged, mut unsure) = (0, 0);
     let mut server = home.start();
     for round in 0..KILLS {
-        let storm = Arc::new(Storm {
+        let storm = Arc::new(LoadUntilKill {
             kill_after: usize::try_from(random(60)).unwrap() + 1,
-            told: AtomicUsize::new(0),
+            acknowledged: AtomicUsize::new(0),
             enough: Notify::new(),
         });
         let clients: Vec<_> = (0..CLIENTS)
@@ -51,31 +51,31 @@ async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_
             .collect();
         storm.enough.notified().await;
         server.kill9();
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for client in clients {
-            asked.extend(client.await.unwrap());
+            requests.extend(client.await.unwrap());
         }
-        // What a dead server leaves running is no owner, but it writes: it is let notice first. So this
-        // shows that no two servers run one execution, not that a program dies with its server.
+        // Programs of the killed server may still write their end, so the test waits for them first. It therefore
+        // proves that no two servers run one execution, but not that a program ends with its server.
         until("the orphans to notice", async || all_ended(&runs(&home)).then_some(())).await;
 
         server = home.start();
         let consumer = Consumer::of(&server);
-        for (key, told) in asked {
-            // Whoever asks again with the same key gets the same execution, told or not told before.
+        for (key, execution) in requests {
+            // A repeated request with the same key gets the same execution, acknowledged before or not.
             let (status, again) = consumer.try_send(keyed(&consumer, &key)).await.unwrap();
             assert_eq!(status, 202, "{again}");
             let id = again["execution_id"].as_str().unwrap().to_owned();
-            match told {
-                Some(told) => {
-                    assert_eq!(told, id, "{key}");
+            match execution {
+                Some(execution) => {
+                    assert_eq!(execution, id, "{key}");
                     acknowledged += 1;
                 }
                 None => unsure += 1,
             }
-            known.insert(key, id);
+            accepted.insert(key, id);
         }
-        for id in known.values() {
+        for id in accepted.values() {
             consumer.status(id).await;
         }
     }
@@ -83,17 +83,17 @@ async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_
     let consumer = Consumer::of(&server);
     let mut ends: BTreeMap<String, usize> = BTreeMap::new();
     let runs = {
-        for id in known.values() {
-            consumer.over(id).await;
+        for id in accepted.values() {
+            consumer.wait_for_result(id).await;
         }
         runs(&home)
     };
     let mut begun = 0;
-    for id in known.values() {
+    for id in accepted.values() {
         let end = consumer.status(id).await;
         assert!(is_over(&end));
         *ends.entry(end["status"].as_str().unwrap().to_owned()).or_default() += 1;
-        let mine: Vec<&Run> = runs.iter().filter(|run| run.id == *id).collect();
+        let mine: Vec<&ProgramRun> = runs.iter().filter(|run| run.id == *id).collect();
         let attempts = mine.iter().filter(|run| run.word == "begun").count();
         begun += attempts;
         let attempt = end["attempt"].as_u64().unwrap();
@@ -111,8 +111,8 @@ async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_
             other => panic!("{other}: {end}"),
         }
     }
-    let ids: BTreeSet<&String> = known.values().collect();
-    assert_eq!(ids.len(), known.len(), "each key is an execution of its own");
+    let ids: BTreeSet<&String> = accepted.values().collect();
+    assert_eq!(ids.len(), accepted.len(), "each key is an execution of its own");
     for run in &runs {
         assert!(ids.contains(&run.id), "{run:?} belongs to no execution that anyone asked for");
     }
@@ -120,30 +120,33 @@ async fn accepted_executions_survive_twenty_server_kills_and_never_run_twice_at_
     println!(
         "{KILLS} kills: {} executions, {acknowledged} acknowledged before a kill and all there, {unsure} asked for again; \
          {begun} runs, ends {ends:?}",
-        known.len()
+        accepted.len()
     );
-    assert!(acknowledged > KILLS && begun > known.len() && ends["completed"] > 0, "the kills came at the wrong time");
+    assert!(
+        acknowledged > KILLS && begun > accepted.len() && ends["completed"] > 0,
+        "the kills came at the wrong time"
+    );
     home.json_command(&["audit", "verify"]).json();
 }
 
 #[derive(Debug)]
-struct Run {
+struct ProgramRun {
     id: String,
     attempt: u64,
     word: String,
 }
 
-fn runs(home: &Home) -> Vec<Run> {
+fn runs(home: &Home) -> Vec<ProgramRun> {
     let text = fs::read_to_string(home.path("runs")).unwrap_or_default();
     let run = |line: &str| {
         let [id, attempt, word] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("half a line: {line}") };
-        Run { id: id.to_owned(), attempt: attempt.parse().unwrap(), word: word.to_owned() }
+        ProgramRun { id: id.to_owned(), attempt: attempt.parse().unwrap(), word: word.to_owned() }
     };
     text.lines().map(run).collect()
 }
 
 /// Whether every run that began ended before another of the same execution began, and none is open.
-fn all_ended(runs: &[Run]) -> bool {
+fn all_ended(runs: &[ProgramRun]) -> bool {
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
     for run in runs {
         match run.word.as_str() {
@@ -157,24 +160,24 @@ fn all_ended(runs: &[Run]) -> bool {
     open.is_empty()
 }
 
-struct Storm {
+struct LoadUntilKill {
     kill_after: usize,
-    told: AtomicUsize,
+    acknowledged: AtomicUsize,
     enough: Notify,
 }
 
-impl Storm {
+impl LoadUntilKill {
     async fn submit(&self, consumer: &Consumer, name: &str) -> Vec<(String, Option<String>)> {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         loop {
-            let key = format!("{name}-{}", asked.len());
+            let key = format!("{name}-{}", requests.len());
             let Some((status, body)) = consumer.try_send(keyed(consumer, &key)).await else {
-                asked.push((key, None));
-                return asked;
+                requests.push((key, None));
+                return requests;
             };
             assert_eq!(status, 202, "{body}");
-            asked.push((key, Some(body["execution_id"].as_str().unwrap().to_owned())));
-            if self.told.fetch_add(1, Ordering::Relaxed) + 1 == self.kill_after {
+            requests.push((key, Some(body["execution_id"].as_str().unwrap().to_owned())));
+            if self.acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == self.kill_after {
                 self.enough.notify_one();
             }
         }
@@ -182,10 +185,10 @@ impl Storm {
 }
 
 fn keyed(consumer: &Consumer, key: &str) -> reqwest::RequestBuilder {
-    consumer.wish(SKILL, &json!({"key": key})).header("Idempotency-Key", key)
+    consumer.invocation(SKILL, &json!({"key": key})).header("Idempotency-Key", key)
 }
 
-/// Waits until it is let go, or its server is gone.
+/// A program that waits for a file, or for the end of its server.
 const HOLD: &str = "echo $NUNCIO_EXECUTION_ID >> held\n\
     while [ ! -e gate ]; do sleep 0.01; kill -0 $PPID 2>&1 | grep -q 'No such' && exit 1; done\necho let go\n";
 
@@ -209,17 +212,17 @@ async fn full_queue_refuses_new_executions_and_drops_none() {
 
     let server = start();
     let consumer = Consumer::of(&server);
-    // What was accepted still takes its room.
+    // Accepted executions still count towards the limit.
     refused(&consumer).await;
     for id in &accepted {
         assert!(!is_over(&consumer.status(id).await));
     }
     fs::write(home.path("gate"), "").unwrap();
     for id in &accepted {
-        assert_eq!(consumer.over(id).await["output"], json!("let go"));
+        assert_eq!(consumer.wait_for_result(id).await["output"], json!("let go"));
     }
-    let held = fs::read_to_string(home.path("held")).unwrap();
-    for id in held.lines() {
+    let lines = fs::read_to_string(home.path("held")).unwrap();
+    for id in lines.lines() {
         assert!(accepted.iter().any(|accepted| accepted == id), "{id} was refused and run");
     }
     consumer.submit("script/hold", &json!({})).await;
@@ -227,7 +230,7 @@ async fn full_queue_refuses_new_executions_and_drops_none() {
 
 async fn refused(consumer: &Consumer) {
     for _ in 0..4 {
-        let response = consumer.wish("script/hold", &json!({})).send().await.unwrap();
+        let response = consumer.invocation("script/hold", &json!({})).send().await.unwrap();
         assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"1".parse().unwrap()));
         let error = response.json::<Value>().await.unwrap()["error"].clone();
         assert_eq!(
@@ -255,15 +258,15 @@ async fn execution_deadline_runs_while_the_server_is_down() {
     let server = home.start();
     let consumer = Consumer::of(&server);
     for id in &ids[..3] {
-        let end = consumer.over(id).await;
+        let end = consumer.wait_for_result(id).await;
         assert_eq!((&end["status"], &end["error"]["details"]["timeout_ms"]), (&json!("timeout"), &json!(300)), "{end}");
     }
     assert!(!is_over(&consumer.status(&ids[3]).await));
     fs::write(home.path("gate"), "").unwrap();
-    assert_eq!(consumer.over(&ids[3]).await["status"], "completed");
+    assert_eq!(consumer.wait_for_result(&ids[3]).await["status"], "completed");
 }
 
-/// Says who of an earlier attempt is still there; then, the first time, leaves more behind than itself: a
+/// A program that lists the running processes of an earlier attempt. The first attempt starts further processes: a
 /// child, one in a session of its own, and one without our variables.
 const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pid/cmdline 2>/dev/null && echo $pid >> alive; done\n\
     [ $NUNCIO_ATTEMPT = 1 ] || { echo done; exit; }\n\
@@ -272,7 +275,7 @@ const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pi
     env -i sleep 600 & echo $! >> pids\n\
     echo $$ >> pids; touch begun; wait\n";
 
-/// What a server that is killed leaves running is gone before its work is begun again.
+/// The processes that a killed server leaves behind are ended before the execution starts again.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(
     not(all(target_os = "linux", not(nuncio_portable))),
@@ -280,7 +283,7 @@ const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pi
 )]
 async fn processes_of_an_attempt_are_gone_before_the_next_begins() {
     let tool = shell_tool("leave", LEAVES);
-    // The program looks for processes.
+    // The program must see other processes, so it is not confined.
     let head = SCRIPTED.replace("[allow]", "[allow]\nread = [\"/proc\"]");
     let home = Home::with_agent(&format!("{head}{tool}skill = {{ type = \"task\" }}\n"));
     let server = home.start();
@@ -293,7 +296,7 @@ async fn processes_of_an_attempt_are_gone_before_the_next_begins() {
     assert!(pids.iter().all(|pid| nuncio_testkit::is_alive(*pid)), "they do not end by themselves");
 
     let server = home.start();
-    let over = Consumer::of(&server).over(&id).await;
+    let over = Consumer::of(&server).wait_for_result(&id).await;
     assert_eq!((&over["output"], &over["attempt"]), (&json!("done"), &json!(2)), "{over}");
     assert_eq!(fs::read_to_string(home.path("alive")).unwrap_or_default(), "");
     assert!(!pids.iter().any(|pid| nuncio_testkit::is_alive(*pid)));

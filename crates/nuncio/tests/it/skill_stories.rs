@@ -42,19 +42,19 @@ pub(crate) fn consumer_of(provider: &Server, skill: &str, credential: &str, key:
 
 /// The inputs and the result of the specification's consumer (§5.1, steps 4 and 7).
 fn dinner() -> (Value, Value) {
-    let wish =
+    let inputs =
         json!({"cuisine": "Italian", "date": "2025-08-15", "time": "19:00", "party_size": 4, "city": "San Francisco"});
     let booked = json!({
         "restaurant": "Trattoria Roma", "confirmation_code": "TR-20250815-042", "time": "19:00",
         "address": "123 Columbus Ave, SF",
     });
-    (wish, booked)
+    (inputs, booked)
 }
 
 const BOOKING: &str = "restaurant/restaurant-booking";
 
 /// Steps 1 to 7 of §5.1, using only what the documents say.
-async fn book(anonymous: &Consumer, known: &Consumer, auth: &str) {
+async fn book(anonymous: &Consumer, authenticated: &Consumer, auth: &str) {
     let (status, index) = anonymous.get("/.well-known/skill-sharing").await;
     assert_eq!(status, 200);
     let entry = index["skills"].as_array().unwrap().iter().find(|entry| entry["id"] == BOOKING).unwrap();
@@ -62,34 +62,34 @@ async fn book(anonymous: &Consumer, known: &Consumer, auth: &str) {
     let (status, descriptor) = anonymous.get(entry["descriptor_url"].as_str().unwrap()).await;
     assert_eq!((status, &descriptor["auth"]["type"]), (200, &json!(auth)), "{descriptor}");
     let endpoint = &descriptor["endpoint"];
-    let (wish, booked) = dinner();
-    let body = json!({"caller": {"id": "ifay-1", "type": "ifay"}, "skill_id": BOOKING, "inputs": wish});
+    let (inputs, booked) = dinner();
+    let body = json!({"caller": {"id": "ifay-1", "type": "ifay"}, "skill_id": BOOKING, "inputs": inputs});
     let post = |consumer: &Consumer| consumer.request(Method::POST, endpoint["url"].as_str().unwrap()).json(&body);
 
     let (status, refused) = anonymous.try_send(post(anonymous)).await.unwrap();
     assert_eq!((status, &refused["error"]["details"]["required_auth_type"]), (401, &json!(auth)), "{refused}");
 
-    let (status, accepted) = known.try_send(post(known)).await.unwrap();
+    let (status, accepted) = authenticated.try_send(post(authenticated)).await.unwrap();
     assert_eq!((status, &accepted["status"]), (202, &json!("accepted")), "{accepted}");
     let id = accepted["execution_id"].as_str().unwrap();
     let at = |name: &str| endpoint[name].as_str().unwrap().replace("{execution_id}", id);
     let over = until("the booking", async || {
-        let (status, seen) = known.get(&at("status_url")).await;
+        let (status, seen) = authenticated.get(&at("status_url")).await;
         assert_eq!(status, 200, "{seen}");
         Some(seen).filter(|seen| seen["status"] == "completed")
     })
     .await;
     assert_eq!(over["output"], booked);
-    assert_eq!(known.get(&at("result_url")).await, (200, over));
+    assert_eq!(authenticated.get(&at("result_url")).await, (200, over));
     assert_eq!(anonymous.get(&at("status_url")).await.0, 404, "it is nobody else's");
 }
 
 /// The same booking, made by an agent of another Nuncio server for its user.
 async fn book_for_someone(home: &Home) {
     let server = home.start();
-    let (wish, booked) = dinner();
+    let (inputs, booked) = dinner();
     let session = server.aap().session("script", &[("remote", true)]).await;
-    let script = json!([[call("c1", "remote", wish)], [{"echo": "results"}]]);
+    let script = json!([[call("c1", "remote", inputs)], [{"echo": "results"}]]);
     let answer = server.aap().play(&session, script).await;
     let content = answer["messages"][1]["content"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert_eq!(serde_json::from_str::<Value>(content).unwrap(), booked);
@@ -104,12 +104,12 @@ async fn restaurant_skill_is_invoked_with_a_key() {
     book(&consumer, &consumer.clone().with("X-API-Key", &*key), "api_key").await;
     book_for_someone(&consumer_of(&server, BOOKING, "api_key = \"{{ secrets.key }}\"", &key)).await;
 
-    // Nobody has such a table: a failed execution, with the reason.
-    let (mut wish, _) = dinner();
-    wish["party_size"] = json!(20);
-    let known = consumer.with("X-API-Key", key);
-    let id = known.submit(BOOKING, &wish).await;
-    let over = known.over(&id).await;
+    // No table is large enough: the execution fails with the reason.
+    let (mut inputs, _) = dinner();
+    inputs["party_size"] = json!(20);
+    let authenticated = consumer.with("X-API-Key", key);
+    let id = authenticated.submit(BOOKING, &inputs).await;
+    let over = authenticated.wait_for_result(&id).await;
     assert_eq!(over["status"], "failed");
     assert!(over["error"]["message"].as_str().unwrap().contains("has a table for 20"), "{over}");
 }
@@ -148,10 +148,10 @@ impl Issuer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restaurant_skill_is_invoked_with_an_oauth_token() {
+async fn restaurant_skill_accepts_an_oauth_token_and_refuses_one_without_its_scope() {
     let issuer = Issuer::start().await;
     let home = example("restaurant", |text| text.replace("auth = \"api_key\"", "auth = \"oauth2\""));
-    // With a key the server asks everyone who they are.
+    // Once a key exists, the server requires authentication.
     home.key(&[]);
     let setting = format!("[[issuer]]\nurl = \"{}\"\naudience = \"https://api.example/RS256\"\n", issuer.url);
     fs::write(home.data().join("nuncio.toml"), setting).unwrap();
@@ -167,12 +167,12 @@ async fn restaurant_skill_is_invoked_with_an_oauth_token() {
     book_for_someone(&consumer_of(&server, BOOKING, "token = \"{{ secrets.key }}\"", &token)).await;
 
     let other = issuer.token(token_url, "notes:read").await;
-    let request = consumer.wish(BOOKING, &dinner().0).bearer_auth(other);
+    let request = consumer.invocation(BOOKING, &dinner().0).bearer_auth(other);
     let (status, refused) = consumer.try_send(request).await.unwrap();
     assert_eq!((status, &refused["error"]["code"]), (403, &json!("PERMISSION_DENIED")), "{refused}");
     assert_eq!(refused["error"]["details"]["required_scopes"], json!(["book:reservation"]));
     let (status, refused) =
-        consumer.try_send(consumer.wish(BOOKING, &dinner().0).bearer_auth("nonsense")).await.unwrap();
+        consumer.try_send(consumer.invocation(BOOKING, &dinner().0).bearer_auth("nonsense")).await.unwrap();
     assert_eq!((status, &refused["error"]["details"]["required_auth_type"]), (401, &json!("oauth2")), "{refused}");
     assert!(refused["error"]["details"]["authorization_url"].as_str().unwrap().starts_with(&issuer.url), "{refused}");
 }
@@ -214,7 +214,7 @@ async fn human_task_survives_a_crash_and_a_reassignment() {
     assert_eq!(consumer.status(&id).await["status"], "running", "a result that does not fit changes nothing");
     let done = ["task", "finish", name, "picked_up=true", "weight_kg=2.4", "handed_to=courier", "--as", "Ada"];
     home.json_command(&done).json();
-    let over = consumer.over(&id).await;
+    let over = consumer.wait_for_result(&id).await;
     assert_eq!(over["output"], json!({"picked_up": true, "weight_kg": 2.4, "handed_to": "courier"}), "{over}");
     assert_eq!(consumer.get(&format!("/executions/{id}/result")).await, (200, over));
 }
@@ -236,8 +236,8 @@ async fn human_task_is_done_or_refused_for_an_agent_of_another_server() {
         let turn = tokio::spawn(async move { client.play(&session, script).await });
         let waiting = task(&home).await;
         let name = waiting["id"].as_str().unwrap();
-        let words: Vec<&str> = command.iter().map(|word| if *word == "ID" { name } else { word }).collect();
-        home.json_command(&[&["task"], words.as_slice()].concat()).json();
+        let arguments: Vec<&str> = command.iter().map(|word| if *word == "ID" { name } else { word }).collect();
+        home.json_command(&[&["task"], arguments.as_slice()].concat()).json();
         let answer = turn.await.unwrap();
         let content = answer["messages"][1]["content"].as_str().unwrap_or_else(|| panic!("{answer}"));
         assert!(content.contains(expected), "{content}");

@@ -7,29 +7,29 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) line: String,
     headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Asked {
+impl RecordedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-pub(crate) struct Stub {
+pub(crate) struct StubProvider {
     pub(crate) host: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
-impl Stub {
+impl StubProvider {
     /// Starts a provider whose descriptor may be changed, and whose executions have that status.
     pub(crate) fn start(change: fn(&mut Value), status: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let asked: Arc<Mutex<Vec<RecordedRequest>>> = Arc::default();
         let (log, origin) = (Arc::clone(&asked), format!("http://{host}"));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -40,12 +40,12 @@ impl Stub {
         Self { host, asked }
     }
 
-    pub(crate) fn asked(&self, line: &str) -> Vec<Asked> {
+    pub(crate) fn requests_to(&self, line: &str) -> Vec<RecordedRequest> {
         self.asked.lock().unwrap().iter().filter(|asked| asked.line == line).cloned().collect()
     }
 }
 
-fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, origin: &str, change: fn(&mut Value), status: &str) {
+fn serve(mut stream: TcpStream, log: &Mutex<Vec<RecordedRequest>>, origin: &str, change: fn(&mut Value), status: &str) {
     let Some(asked) = read(&stream) else { return };
     log.lock().unwrap().push(asked.clone());
     let form = |name: &str| url::form_urlencoded::parse(asked.body.as_bytes()).any(|(key, _)| key == name);
@@ -73,7 +73,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, origin: &str, change: f
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
 
-fn read(stream: &TcpStream) -> Option<Asked> {
+fn read(stream: &TcpStream) -> Option<RecordedRequest> {
     let mut lines = BufReader::new(stream.try_clone().ok()?);
     let mut line = String::new();
     lines.read_line(&mut line).ok()?;
@@ -87,7 +87,7 @@ fn read(stream: &TcpStream) -> Option<Asked> {
             None => break,
         }
     }
-    let mut asked = Asked { line, headers, body: String::new() };
+    let mut asked = RecordedRequest { line, headers, body: String::new() };
     let length = asked.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     lines.read_exact(&mut body).ok()?;

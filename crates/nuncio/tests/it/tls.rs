@@ -55,9 +55,9 @@ fn printed_next_command_keeps_address_and_ca_options() {
         assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{command}: {ran:?}");
     }
 
-    let mut chat = home.nuncio(&["chat", server.url(), "--extra-ca", "cert.pem"]).typed();
+    let mut chat = home.nuncio(&["chat", server.url(), "--extra-ca", "cert.pem"]).start_interactive();
     chat.line("/quit");
-    let left = chat.ended();
+    let left = chat.wait_for_end();
     let again = format!("nuncio chat {} --extra-ca cert.pem --session ", server.url());
     assert!(left.stdout.contains(&again), "{left:?}");
     let (code, message) = home.nuncio(&["--json", "chat", server.url()]).run().failure();

@@ -1,4 +1,4 @@
-//! A real Chromium, driven by WebDriver. `cargo xtask test` installs it and says where it is.
+//! A real Chromium, driven by WebDriver. `cargo xtask test` installs it and sets its path.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -21,19 +21,19 @@ pub(crate) const SHIFT: &str = "\u{E008}";
 pub(crate) const TAB: &str = "\u{E004}";
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reader {
+pub(crate) struct ReaderSettings {
     pub(crate) width: u32,
     pub(crate) dark: bool,
     pub(crate) language: &'static str,
 }
 
-impl Default for Reader {
+impl Default for ReaderSettings {
     fn default() -> Self {
         Self { width: 1280, dark: false, language: "en-GB" }
     }
 }
 
-/// A browser window of its own. It is closed when it is dropped.
+/// A browser window, closed when dropped.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -42,13 +42,13 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
-pub(crate) fn told(variable: &str) -> String {
+pub(crate) fn test_variable(variable: &str) -> String {
     std::env::var(variable)
         .unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`, which installs what is needed"))
 }
 
 impl Browser {
-    pub(crate) async fn open(reader: Reader) -> Self {
+    pub(crate) async fn open(reader: ReaderSettings) -> Self {
         let (driver, port) = start_driver();
         let profile = tempfile::tempdir().unwrap();
         let http = builder().timeout(PATIENCE).build().unwrap();
@@ -67,7 +67,7 @@ impl Browser {
             format!("--user-data-dir={}", browser._profile.path().display()),
         ];
         let options = json!({
-            "binary": told("NUNCIO_TEST_CHROMIUM"),
+            "binary": test_variable("NUNCIO_TEST_CHROMIUM"),
             "args": flags,
             "prefs": {"intl.accept_languages": reader.language},
         });
@@ -82,10 +82,10 @@ impl Browser {
         browser
     }
 
-    /// Changes the size of the window, and whether the system is dark.
-    pub(crate) async fn look(&self, reader: Reader) {
+    /// Sets the window size and the color scheme of the system.
+    pub(crate) async fn look(&self, reader: ReaderSettings) {
         let scheme = if reader.dark { "dark" } else { "light" };
-        // Without motion: what is looked at is not on its way from one colour to another.
+        // Animations are off, so that screenshots show final colours.
         let media = json!({"features": [
             {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
         ]});
@@ -114,7 +114,7 @@ impl Browser {
         self.post("/execute/async", &json!({"script": script, "args": []})).await
     }
 
-    /// Waits until a line of script comes to something.
+    /// Waits until a script expression has a value that counts as true.
     pub(crate) async fn until(&self, expression: &str) -> Value {
         until(expression, async || match self.eval(expression).await {
             Value::Null | Value::Bool(false) => None,
@@ -123,7 +123,7 @@ impl Browser {
         .await
     }
 
-    /// Waits until the element is there, and clicks it.
+    /// Waits for an element, and clicks it.
     pub(crate) async fn click(&self, css: &str) {
         let element = self.element(css).await;
         self.post(&format!("/element/{element}/click"), &json!({})).await;
@@ -152,19 +152,19 @@ impl Browser {
         self.press(None, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
     }
 
-    /// How the page looks, as a PNG.
+    /// A screenshot of the page as PNG.
     pub(crate) async fn screenshot(&self) -> Vec<u8> {
         let whole = json!({"captureBeyondViewport": true});
         let seen = self.devtools("Page.captureScreenshot", &whole).await;
         STANDARD.decode(seen["data"].as_str().unwrap()).unwrap()
     }
 
-    /// Goes into the first frame of the page.
+    /// Switches to the first frame of the page.
     pub(crate) async fn enter_frame(&self) {
         self.post("/frame", &json!({"id": 0})).await;
     }
 
-    pub(crate) async fn complaints(&self) -> Vec<String> {
+    pub(crate) async fn browser_errors(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"})).await;
         entries.as_array().unwrap().iter().map(|entry| entry["message"].as_str().unwrap().to_owned()).collect()
     }
@@ -196,7 +196,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser goes with its session; a driver that is killed first would leave it behind.
+        // The session is closed first, which ends the browser; a killed driver would leave it running.
         if let Ok(mut driver) = TcpStream::connect(("127.0.0.1", self.port)) {
             let _ = driver.set_read_timeout(Some(Duration::from_secs(5)));
             let _ = write!(
@@ -210,9 +210,9 @@ impl Drop for Browser {
     }
 }
 
-/// Starts a driver on a free port, which it names.
+/// Starts a driver on a free port, and returns the port.
 fn start_driver() -> (Child, u16) {
-    let mut driver = Command::new(told("NUNCIO_TEST_CHROMEDRIVER"))
+    let mut driver = Command::new(test_variable("NUNCIO_TEST_CHROMEDRIVER"))
         .arg("--port=0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -224,7 +224,7 @@ fn start_driver() -> (Child, u16) {
         .by_ref()
         .map_while(Result::ok)
         .find_map(|line| line.split_once("started successfully on port ")?.1.trim_end_matches('.').parse().ok());
-    // It goes on talking; nobody listens, but the pipe must not fill up.
+    // Further output of the driver is discarded, so that its pipe does not fill up.
     std::thread::spawn(move || lines.for_each(drop));
     let Some(port) = port else {
         let _ = driver.kill();

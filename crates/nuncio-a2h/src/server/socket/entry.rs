@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Credential, EngineError};
@@ -11,10 +11,10 @@ use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
 use super::socket_slots::SocketOwner;
 use super::{A2h, SocketEndpoint};
 use crate::server::{TokenIdentity, identify};
-use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
+use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 
 /// How long the server waits for the first frame of a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct AuthenticatedConnection {
@@ -32,11 +32,11 @@ pub(super) struct AuthenticatedConnection {
 pub(super) async fn admit(
     a2h: &A2h,
     endpoint: &SocketEndpoint,
-    line: &mut SocketConnection,
+    connection: &mut SocketConnection,
 ) -> Result<AuthenticatedConnection, CloseReason> {
-    let late = line.until(line.now().after(PATIENCE));
+    let late = connection.until(connection.now().after(FIRST_FRAME_TIMEOUT));
     let frame = tokio::select! {
-        frame = first(line) => frame?,
+        frame = first(connection) => frame?,
         () = late => return Err(CloseReason::closed(close::TIMEOUT, "no auth frame within 5 seconds")),
         () = a2h.engine.until_closing() => return Err(CloseReason::STOPPING),
     };
@@ -49,7 +49,7 @@ pub(super) async fn admit(
                     Ok(Some(id.clone()))
                 }
                 SocketEndpoint::Agent(Some(_)) => {
-                    Err(refused("wrong_agent", "the address and the frame name different agents"))
+                    Err(AuthRefusal::new("wrong_agent", "the address and the frame name different agents"))
                 }
             };
             match named {
@@ -57,13 +57,13 @@ pub(super) async fn admit(
                 Err(refusal) => Ok(Err(refusal)),
             }
         }
-        Ok(_) => Ok(Err(refused("malformed", "the first frame must be {\"type\":\"auth\",\"token\":…}"))),
-        Err(why) => Ok(Err(refused("malformed", why))),
+        Ok(_) => Ok(Err(AuthRefusal::new("malformed", "the first frame must be {\"type\":\"auth\",\"token\":…}"))),
+        Err(why) => Ok(Err(AuthRefusal::new("malformed", why))),
     };
     match admitted {
         Ok(Ok(admitted)) => Ok(admitted),
         Ok(Err(refusal)) => {
-            line.say(&ServerFrame::AuthError(refusal)).await?;
+            connection.send_json(&ServerFrame::AuthError(refusal)).await?;
             Err(CloseReason::UNKNOWN)
         }
         Err(error) => {
@@ -73,9 +73,9 @@ pub(super) async fn admit(
     }
 }
 
-async fn first(line: &mut SocketConnection) -> Result<Result<ClientFrame, String>, CloseReason> {
+async fn first(connection: &mut SocketConnection) -> Result<Result<ClientFrame, String>, CloseReason> {
     loop {
-        if let IncomingFrame::Frame(frame) = line.next().await? {
+        if let IncomingFrame::Frame(frame) = connection.next().await? {
             return Ok(frame);
         }
     }
@@ -87,7 +87,7 @@ async fn look_up(
     token: String,
     named: Option<&nuncio_core::ids::AgentId>,
     after: Option<u64>,
-) -> Result<Result<AuthenticatedConnection, Refusal>, EngineError> {
+) -> Result<Result<AuthenticatedConnection, AuthRefusal>, EngineError> {
     let Some(shown) = identify(&a2h.engine, &*a2h.tokens, &token).await? else {
         return Ok(Err(invalid()));
     };
@@ -98,13 +98,13 @@ async fn look_up(
         _ => false,
     };
     if !fits {
-        return Ok(Err(refused("wrong_agent", "this token is not for this address, or not of that agent")));
+        return Ok(Err(AuthRefusal::new("wrong_agent", "this token is not for this address, or not of that agent")));
     }
     if let Recipient::Agent(id) = &recipient
         && a2h.engine.webhooks().has_webhook(id)
     {
         let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
-        return Ok(Err(refused("connection_mode", message)));
+        return Ok(Err(AuthRefusal::new("connection_mode", message)));
     }
     Ok(Ok(AuthenticatedConnection { recipient, owner, token: token.into(), expires_at: shown.expires_at, after }))
 }
@@ -122,10 +122,6 @@ pub(super) fn who(shown: &TokenIdentity) -> Option<(Recipient, SocketOwner)> {
     }
 }
 
-pub(super) fn invalid() -> Refusal {
-    refused("invalid_token", "the token is not valid: unknown, expired or revoked")
-}
-
-fn refused(reason: &str, message: impl Into<String>) -> Refusal {
-    Refusal::new(reason, message)
+pub(super) fn invalid() -> AuthRefusal {
+    AuthRefusal::new("invalid_token", "the token is not valid: unknown, expired or revoked")
 }

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, VecDeque};
 
 use nuncio_core::Code;
 use nuncio_core::conversation::ConversationMessage;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::ConversationId;
+use nuncio_core::notification::Recipient;
 use nuncio_engine::Caller;
 use nuncio_engine::consent::ConsentError;
 
 use super::A2h;
 
 /// Number of messages per read during a replay.
-const BATCH: usize = 16;
+const MESSAGES_PER_READ: usize = 16;
 
 /// Conversations still to replay, each with the message number after which it continues.
 #[derive(Debug, Default)]
-pub(super) struct Replay(VecDeque<(ConversationId, u64)>);
+pub(super) struct ReplayQueue(VecDeque<(ConversationId, u64)>);
 
 /// Next part of a replay.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) enum ReplayPart {
     NotMember(ConsentError),
 }
 
-impl Replay {
+impl ReplayQueue {
     pub(super) fn of(conversations: BTreeMap<ConversationId, u64>) -> Self {
         Self(conversations.into_iter().collect())
     }
@@ -57,7 +57,7 @@ pub(super) async fn read(
     reader: Recipient,
     (conversation, after): (ConversationId, u64),
 ) -> Result<ReplayPart, ConsentError> {
-    match a2h.messages_within(&Caller::new(reader.into()), &conversation, after, BATCH).await {
+    match a2h.messages_within(&Caller::new(reader.into()), &conversation, after, MESSAGES_PER_READ).await {
         Ok((messages, more)) => Ok(ReplayPart::Messages(messages, more)),
         Err(why) if why.code == Code::ConversationNotFound => Ok(ReplayPart::NotMember(why)),
         Err(why) => Err(why),

@@ -4,32 +4,33 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use nuncio_core::Code;
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 
 use super::A2h;
 use super::entry::{AuthenticatedConnection, invalid, who};
-use super::replay::{self, Replay, ReplayPart};
+use super::replay::{self, ReplayPart, ReplayQueue};
 use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
 use super::socket_slots::SocketOwner;
-use super::streams::{StreamRole, news};
+use super::streams::{StreamRole, stream_notice};
 use crate::error::A2hError;
 use crate::server::identify;
+use crate::wire::error::WireError;
 use crate::wire::event::Event;
-use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
-use crate::wire::stream::{StreamFrame, StreamNews};
+use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
+use crate::wire::stream::{StreamFrame, StreamNotice};
 
 /// Interval between pings to a client.
-const PING: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// Time without a pong after which the connection is closed.
-const SILENCE: Duration = Duration::from_secs(90);
+const PONG_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long before the expiry of its token a client is warned.
-const WARNING: Duration = Duration::from_secs(60);
+const EXPIRY_WARNING: Duration = Duration::from_secs(60);
 /// Limit of incoming frames between two pings.
 const MAX_FRAMES: u32 = 300;
 /// Number of events per read from the store.
-const BATCH: usize = 100;
+const EVENTS_PER_READ: usize = 100;
 /// Reader name under which an agent's read position is stored.
 pub(in crate::server) const AGENT: &str = "agent";
 
@@ -44,7 +45,7 @@ pub(super) struct SocketSession<'a> {
     /// Number of the last event sent on this connection.
     sent: u64,
     /// Replay that the client requested; other events wait until it is complete.
-    replay: Replay,
+    replay: ReplayQueue,
     /// Number of the last acknowledged event.
     read: u64,
     last_frame_at: Timestamp,
@@ -55,11 +56,11 @@ pub(super) struct SocketSession<'a> {
     streaming: StreamRole,
 }
 
-type Mail<'a> = BoxFuture<'a, Result<EventBatch, EngineError>>;
+type NextBatch<'a> = BoxFuture<'a, Result<EventBatch, EngineError>>;
 
 enum EventBatch {
     /// Events; empty when the server stops.
-    Mail(Vec<QueuedNotification>),
+    Events(Vec<QueuedNotification>),
     /// Part of a requested replay.
     Replay(ReplayPart),
 }
@@ -68,23 +69,23 @@ impl<'a> SocketSession<'a> {
     pub(super) async fn run(
         a2h: &'a A2h,
         admitted: AuthenticatedConnection,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> CloseReason {
-        let seat = a2h.sockets.seats.take(admitted.owner.clone());
-        let begun = Self::begin(a2h, admitted, line).await;
+        let slot = a2h.sockets.slots.take(admitted.owner.clone());
+        let begun = Self::begin(a2h, admitted, connection).await;
         let mut session = match begun {
             Ok(session) => session,
             Err(end) => return end,
         };
         let mut mail = session.mail();
-        let mut timer = line.until(session.next_moment());
+        let mut timer = connection.until(session.next_timer());
         loop {
             let step = tokio::select! {
                 // Incoming frames come before timers; their number is limited per interval.
                 biased;
-                incoming = line.next() => match incoming {
-                    // Boxed, so that an idle connection does not reserve memory for it.
-                    Ok(incoming) => match Box::pin(session.hear(incoming, line)).await {
+                incoming = connection.next() => match incoming {
+                    // Boxed, so that an idle connection does not reserve memory for handling a frame.
+                    Ok(incoming) => match Box::pin(session.handle_frame(incoming, connection)).await {
                         Ok(PositionChange::Unchanged) => Ok(()),
                         Ok(PositionChange::Changed) => {
                             mail = session.mail();
@@ -95,31 +96,31 @@ impl<'a> SocketSession<'a> {
                     Err(end) => Err(end),
                 },
                 found = &mut mail => {
-                    let told = Box::pin(session.tell(found, line)).await;
+                    let sent = Box::pin(session.send_batch(found, connection)).await;
                     mail = session.mail();
-                    told
+                    sent
                 }
-                () = &mut timer => session.tick(line).await,
-                () = seat.taken_over() => session.still_holds(line).await.and_then(|()| {
+                () = &mut timer => session.tick(connection).await,
+                () = slot.taken_over() => session.check_still_valid(connection).await.and_then(|()| {
                     Err(CloseReason::closed(close::REPLACED, "a newer connection of this device or agent took over"))
                 }),
                 // Last, because transient stream events must not delay stored ones.
-                told = session.streaming.next() => line.say(&news(told)).await,
+                update = session.streaming.next() => connection.send_json(&stream_notice(update)).await,
             };
             if let Err(end) = step {
                 return end;
             }
-            timer = line.until(session.next_moment());
+            timer = connection.until(session.next_timer());
         }
     }
 
     async fn begin(
         a2h: &'a A2h,
         admitted: AuthenticatedConnection,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> Result<Self, CloseReason> {
         let AuthenticatedConnection { recipient, owner, token, expires_at, after } = admitted;
-        let now = line.now();
+        let now = connection.now();
         let mut session = Self {
             a2h,
             streaming: StreamRole::of(&a2h.engine, &recipient),
@@ -129,37 +130,39 @@ impl<'a> SocketSession<'a> {
             expires_at,
             warned: false,
             sent: 0,
-            replay: Replay::default(),
+            replay: ReplayQueue::default(),
             read: 0,
             last_frame_at: now,
             unanswered: 0,
-            next_ping: now.after(PING),
+            next_ping: now.after(PING_INTERVAL),
             frames: 0,
         };
         session.read =
             session.a2h.engine.mailbox().mail_read(&session.recipient, session.reader()).await.map_err(fault)?;
         let last_seq = session.head().await?;
         session.sent = after.unwrap_or(session.read).min(last_seq);
-        line.say(&session.known(last_seq)).await?;
+        connection.send_json(&session.auth_ok(last_seq)).await?;
         Ok(session)
     }
 
-    fn known(&self, last_seq: u64) -> ServerFrame {
+    fn auth_ok(&self, last_seq: u64) -> ServerFrame {
         let streams = matches!(self.streaming, StreamRole::Sends(_));
         ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq, streams }
     }
 
     /// Next events after the last sent one, or the next part of a replay.
-    fn mail(&self) -> Mail<'a> {
+    fn mail(&self) -> NextBatch<'a> {
         let (a2h, recipient, after) = (self.a2h, self.recipient.clone(), self.sent);
         match self.replay.first() {
-            Some(place) => async move {
-                let next = replay::read(a2h, recipient, place).await;
+            Some(position) => async move {
+                let next = replay::read(a2h, recipient, position).await;
                 next.map(EventBatch::Replay).map_err(|why| EngineError::new(why.code, why.message))
             }
             .boxed(),
-            None => async move { a2h.engine.mailbox().next_mail(&recipient, after, BATCH).await.map(EventBatch::Mail) }
-                .boxed(),
+            None => async move {
+                a2h.engine.mailbox().next_mail(&recipient, after, EVENTS_PER_READ).await.map(EventBatch::Events)
+            }
+            .boxed(),
         }
     }
 
@@ -175,104 +178,104 @@ impl<'a> SocketSession<'a> {
     }
 
     /// Time at which the connection's next timer is due.
-    fn next_moment(&self) -> Timestamp {
+    fn next_timer(&self) -> Timestamp {
         let next = self.streaming.due().map_or(self.next_ping, |due| due.min(self.next_ping));
         let Some(end) = self.expires_at else { return next };
-        let warning = if self.warned { end } else { before(end, WARNING) };
+        let warning = if self.warned { end } else { end.before(EXPIRY_WARNING) };
         next.min(warning)
     }
 
-    async fn tell(
+    async fn send_batch(
         &mut self,
         found: Result<EventBatch, EngineError>,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> Result<(), CloseReason> {
         let found = found.map_err(fault)?;
-        self.streaming.tell_waiting(line).await?;
+        self.streaming.send_waiting(connection).await?;
         match found {
-            EventBatch::Mail(mail) if mail.is_empty() => Err(CloseReason::STOPPING),
-            EventBatch::Mail(mail) => self.tell_mail(mail, line).await,
-            EventBatch::Replay(next) => self.tell_again(next, line).await,
+            EventBatch::Events(mail) if mail.is_empty() => Err(CloseReason::STOPPING),
+            EventBatch::Events(mail) => self.send_events(mail, connection).await,
+            EventBatch::Replay(next) => self.send_replay(next, connection).await,
         }
     }
 
-    async fn tell_mail(
+    async fn send_events(
         &mut self,
         mail: Vec<QueuedNotification>,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> Result<(), CloseReason> {
         for mailed in mail {
-            if matches!(mailed.happening, Notification::DevicesChanged { .. }) {
-                self.still_holds(line).await?;
+            if matches!(mailed.notification, Notification::DevicesChanged { .. }) {
+                self.check_still_valid(connection).await?;
             }
             let seq = mailed.seq;
             if let Some(event) = self.a2h.event(&self.recipient, mailed).await.map_err(fault)? {
-                line.say(&event).await?;
-                self.a2h.sockets.watch.events_sent(1);
+                connection.send_json(&event).await?;
+                self.a2h.sockets.metrics.events_sent(1);
             }
             self.sent = seq;
         }
         Ok(())
     }
 
-    async fn tell_again(&mut self, next: ReplayPart, line: &mut SocketConnection) -> Result<(), CloseReason> {
+    async fn send_replay(&mut self, next: ReplayPart, connection: &mut SocketConnection) -> Result<(), CloseReason> {
         let more = match next {
             ReplayPart::Messages(messages, more) => {
                 for posted in messages {
                     self.replay.sent_up_to(posted.seq);
                     if let Some(event) = Event::again(&self.recipient, posted) {
-                        line.say(&event).await?;
-                        self.a2h.sockets.watch.events_sent(1);
+                        connection.send_json(&event).await?;
+                        self.a2h.sockets.metrics.events_sent(1);
                     }
                 }
                 more
             }
             ReplayPart::NotMember(why) => {
-                line.say(&ServerFrame::error(why.code, why.message)).await?;
+                connection.send_json(&ServerFrame::Error(WireError::new(why.code, why.message))).await?;
                 false
             }
         };
         if !more {
             self.replay.drop_first();
         }
-        if self.replay.is_over() { self.resumed(line).await } else { Ok(()) }
+        if self.replay.is_over() { self.send_resume_ok(connection).await } else { Ok(()) }
     }
 
-    async fn resumed(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
+    async fn send_resume_ok(&self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
         let last_seq = self.head().await?;
-        line.say(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await
+        connection.send_json(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await
     }
 
-    async fn tick(&mut self, line: &mut SocketConnection) -> Result<(), CloseReason> {
-        let now = line.now();
-        self.streaming.expire(line).await?;
+    async fn tick(&mut self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
+        let now = connection.now();
+        self.streaming.expire(connection).await?;
         if let Some(expires_at) = self.expires_at {
             if now >= expires_at {
                 let message = "the token has run out; get a new one and renew in time";
-                line.say(&ServerFrame::AuthError(Refusal::new("expired", message))).await?;
+                connection.send_json(&ServerFrame::AuthError(AuthRefusal::new("expired", message))).await?;
                 return Err(CloseReason::UNKNOWN);
             }
-            if !self.warned && now >= before(expires_at, WARNING) {
+            if !self.warned && now >= expires_at.before(EXPIRY_WARNING) {
                 self.warned = true;
-                line.say(&ServerFrame::AuthExpiring { expires_at }).await?;
+                connection.send_json(&ServerFrame::AuthExpiring { expires_at }).await?;
             }
         }
         if now < self.next_ping {
             return Ok(());
         }
         // After the machine slept, the client gets one more ping before the connection is closed.
-        if now >= self.last_frame_at.after(SILENCE) && self.unanswered >= 2 {
+        if now >= self.last_frame_at.after(PONG_TIMEOUT) && self.unanswered >= 2 {
             return Err(CloseReason::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
         }
-        self.next_ping = now.after(PING);
+        self.next_ping = now.after(PING_INTERVAL);
         self.frames = 0;
         self.unanswered += 1;
-        self.still_holds(line).await?;
-        line.ping().await
+        self.check_still_valid(connection).await?;
+        connection.ping().await
     }
 
     /// Closes the connection if its device or token was revoked, or the agent switched to webhook delivery.
-    async fn still_holds(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
+    async fn check_still_valid(&self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
         let engine = &self.a2h.engine;
         let (holds, reason) = match &self.owner {
             SocketOwner::Device(id) => {
@@ -288,14 +291,14 @@ impl<'a> SocketSession<'a> {
         if holds {
             return Ok(());
         }
-        line.say(&ServerFrame::Invalidated { reason: reason.to_owned() }).await?;
+        connection.send_json(&ServerFrame::Invalidated { reason: reason.to_owned() }).await?;
         Err(CloseReason::UNKNOWN)
     }
 
-    async fn hear(
+    async fn handle_frame(
         &mut self,
         incoming: IncomingFrame,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> Result<PositionChange, CloseReason> {
         self.frames += 1;
         if self.frames > MAX_FRAMES {
@@ -303,7 +306,7 @@ impl<'a> SocketSession<'a> {
         }
         let frame = match incoming {
             IncomingFrame::Pong => {
-                self.last_frame_at = line.now();
+                self.last_frame_at = connection.now();
                 self.unanswered = 0;
                 return Ok(PositionChange::Unchanged);
             }
@@ -311,57 +314,70 @@ impl<'a> SocketSession<'a> {
             IncomingFrame::Frame(frame) => frame,
         };
         match frame {
-            Ok(ClientFrame::Ack { seq }) => self.acknowledged(seq, line).await,
+            Ok(ClientFrame::Ack { seq }) => self.acknowledge(seq, connection).await,
             Ok(ClientFrame::Resume { after, conversations }) => {
                 self.sent = after.unwrap_or(self.read).min(self.head().await?);
-                self.replay = Replay::of(conversations);
+                self.replay = ReplayQueue::of(conversations);
                 if self.replay.is_over() {
-                    self.resumed(line).await?;
+                    self.send_resume_ok(connection).await?;
                 }
                 Ok(PositionChange::Changed)
             }
-            Ok(ClientFrame::Renew { access_token }) => self.renewed(access_token, line).await,
-            Ok(ClientFrame::StreamStart(start)) => self.streamed(StreamFrame::Start(start), line).await,
-            Ok(ClientFrame::StreamDelta(delta)) => self.streamed(StreamFrame::Delta(delta), line).await,
-            Ok(ClientFrame::StreamDone(done)) => self.streamed(StreamFrame::Done(done), line).await,
-            Ok(ClientFrame::StreamAbort(abort)) => self.streamed(StreamFrame::Abort(abort), line).await,
-            Ok(ClientFrame::Auth { .. }) => {
-                let message = "who you are is known already; a new token comes in auth.renew";
-                self.objected(message, line).await
+            Ok(ClientFrame::Renew { access_token }) => self.renew_token(access_token, connection).await,
+            Ok(ClientFrame::StreamStart(start)) => {
+                self.handle_stream_frame(StreamFrame::Start(start), connection).await
             }
-            Err(why) => self.objected(why, line).await,
+            Ok(ClientFrame::StreamDelta(delta)) => {
+                self.handle_stream_frame(StreamFrame::Delta(delta), connection).await
+            }
+            Ok(ClientFrame::StreamDone(done)) => self.handle_stream_frame(StreamFrame::Done(done), connection).await,
+            Ok(ClientFrame::StreamAbort(abort)) => {
+                self.handle_stream_frame(StreamFrame::Abort(abort), connection).await
+            }
+            Ok(ClientFrame::Auth { .. }) => {
+                let message = "this connection is already authenticated; send a new token in auth.renew";
+                self.send_error(message, connection).await
+            }
+            Err(why) => self.send_error(why, connection).await,
         }
     }
 
     /// Handles a stream frame. Frames of an accepted stream have their own limits and do not count against the frame
     /// limit.
-    async fn streamed(
+    async fn handle_stream_frame(
         &mut self,
         frame: StreamFrame,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> Result<PositionChange, CloseReason> {
         let (stream, begins) = (frame.stream().clone(), matches!(frame, StreamFrame::Start(_)));
         match self.streaming.take(&self.a2h.engine, &self.recipient, frame).await {
             Ok(()) if begins => {}
             Ok(()) => self.frames -= 1,
-            Err(why) => line.say(&StreamNews::error(stream, A2hError::from(why).body.error)).await?,
+            Err(why) => {
+                let error = A2hError::from(why).body.error;
+                connection.send_json(&StreamNotice::Error { stream_id: stream, error }).await?;
+            }
         }
         Ok(PositionChange::Unchanged)
     }
 
-    async fn objected(
+    async fn send_error(
         &self,
         message: impl Into<String>,
-        line: &mut SocketConnection,
+        connection: &mut SocketConnection,
     ) -> Result<PositionChange, CloseReason> {
-        line.say(&ServerFrame::error(Code::BadRequest, message)).await?;
+        connection.send_json(&ServerFrame::Error(WireError::new(Code::BadRequest, message))).await?;
         Ok(PositionChange::Unchanged)
     }
 
     /// Stores the acknowledged position; events that were not sent cannot be acknowledged.
-    async fn acknowledged(&mut self, seq: u64, line: &mut SocketConnection) -> Result<PositionChange, CloseReason> {
+    async fn acknowledge(
+        &mut self,
+        seq: u64,
+        connection: &mut SocketConnection,
+    ) -> Result<PositionChange, CloseReason> {
         if seq > self.sent {
-            return self.objected(format!("event {seq} was not sent on this connection yet"), line).await;
+            return self.send_error(format!("event {seq} was not sent on this connection yet"), connection).await;
         }
         if seq > self.read {
             self.a2h.engine.mailbox().mark_mail_read(&self.recipient, self.reader(), seq).await.map_err(fault)?;
@@ -370,18 +386,22 @@ impl<'a> SocketSession<'a> {
         Ok(PositionChange::Unchanged)
     }
 
-    async fn renewed(&mut self, token: String, line: &mut SocketConnection) -> Result<PositionChange, CloseReason> {
+    async fn renew_token(
+        &mut self,
+        token: String,
+        connection: &mut SocketConnection,
+    ) -> Result<PositionChange, CloseReason> {
         let shown = identify(&self.a2h.engine, &*self.a2h.tokens, &token).await.map_err(fault)?;
         let same = shown.filter(|shown| who(shown).is_some_and(|(_, owner)| owner == self.owner));
         let Some(shown) = same else {
-            line.say(&ServerFrame::AuthError(invalid())).await?;
+            connection.send_json(&ServerFrame::AuthError(invalid())).await?;
             return Err(CloseReason::UNKNOWN);
         };
         self.token = token.into();
         self.expires_at = shown.expires_at;
         self.warned = false;
         let last_seq = self.head().await?;
-        line.say(&self.known(last_seq)).await?;
+        connection.send_json(&self.auth_ok(last_seq)).await?;
         Ok(PositionChange::Unchanged)
     }
 }
@@ -390,11 +410,6 @@ impl<'a> SocketSession<'a> {
 enum PositionChange {
     Unchanged,
     Changed,
-}
-
-fn before(moment: Timestamp, span: Duration) -> Timestamp {
-    let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_millis(moment.as_millis().saturating_sub(span))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]

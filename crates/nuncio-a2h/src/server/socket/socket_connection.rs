@@ -19,7 +19,7 @@ use crate::wire::frame::{ClientFrame, close};
 
 /// Limit of an outgoing frame, in bytes. A larger message is sent in fragments, because a connection keeps a buffer of
 /// its largest frame.
-pub(super) const FRAGMENT: usize = 16 * 1024;
+pub(super) const MAX_FRAME_BYTES: usize = 16 * 1024;
 
 /// Time limit of one write; a connection that does not read is dropped.
 const WRITE_TIME: Duration = Duration::from_secs(20);
@@ -74,11 +74,11 @@ impl SocketConnection {
     }
 
     /// Sends a message, in as many frames as needed.
-    pub(super) async fn say(&mut self, what: &impl Serialize) -> Result<(), CloseReason> {
+    pub(super) async fn send_json(&mut self, what: &impl Serialize) -> Result<(), CloseReason> {
         let mut left = Bytes::from(serde_json::to_vec(what).unwrap_or_default());
         let mut kind = Data::Text;
         loop {
-            let part = left.split_to(left.len().min(FRAGMENT));
+            let part = left.split_to(left.len().min(MAX_FRAME_BYTES));
             let frame = Frame::message(part, OpCode::Data(kind), left.is_empty());
             self.send(Message::Frame(frame)).await?;
             kind = Data::Continue;
@@ -131,5 +131,5 @@ impl SocketConnection {
 
 fn read(text: &str) -> Result<ClientFrame, String> {
     let value = json::read(text.as_bytes(), MAX_FRAME).map_err(|why| format!("the frame {why}"))?;
-    serde_json::from_value(value).map_err(|why| format!("the frame is none we know: {why}"))
+    serde_json::from_value(value).map_err(|why| format!("the frame is not valid: {why}"))
 }

@@ -19,7 +19,7 @@ pub(super) struct SocketSlots(Arc<Mutex<HashMap<SocketOwner, Arc<Notify>>>>);
 /// The one connection slot of a device or agent; released on drop.
 #[derive(Debug)]
 pub(super) struct SocketSlot {
-    seats: SocketSlots,
+    slots: SocketSlots,
     owner: SocketOwner,
     taken: Arc<Notify>,
 }
@@ -33,7 +33,7 @@ impl SocketSlots {
             // The notification is stored if the other connection is not waiting at the moment.
             before.notify_one();
         }
-        SocketSlot { seats: self.clone(), owner, taken }
+        SocketSlot { slots: self.clone(), owner, taken }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SocketOwner, Arc<Notify>>> {
@@ -50,9 +50,9 @@ impl SocketSlot {
 
 impl Drop for SocketSlot {
     fn drop(&mut self) {
-        let mut seats = self.seats.lock();
-        if seats.get(&self.owner).is_some_and(|taken| Arc::ptr_eq(taken, &self.taken)) {
-            seats.remove(&self.owner);
+        let mut slots = self.slots.lock();
+        if slots.get(&self.owner).is_some_and(|taken| Arc::ptr_eq(taken, &self.taken)) {
+            slots.remove(&self.owner);
         }
     }
 }
@@ -65,17 +65,17 @@ mod tests {
 
     #[test]
     fn newer_connection_replaces_the_older_of_the_same_device() {
-        let seats = SocketSlots::default();
+        let slots = SocketSlots::default();
         let owner = |id: &str| SocketOwner::Device(DeviceId::parse(id).unwrap());
-        let (first, other) = (seats.take(owner("dev_1")), seats.take(owner("dev_2")));
+        let (first, other) = (slots.take(owner("dev_1")), slots.take(owner("dev_2")));
         assert!(first.taken_over().now_or_never().is_none());
-        let second = seats.take(owner("dev_1"));
+        let second = slots.take(owner("dev_1"));
         assert!(first.taken_over().now_or_never().is_some());
         assert!(other.taken_over().now_or_never().is_none());
         drop(first);
-        assert_eq!(seats.lock().len(), 2);
+        assert_eq!(slots.lock().len(), 2);
         assert!(second.taken_over().now_or_never().is_none());
         drop((second, other));
-        assert!(seats.lock().is_empty());
+        assert!(slots.lock().is_empty());
     }
 }

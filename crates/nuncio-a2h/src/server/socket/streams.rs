@@ -1,6 +1,6 @@
 //! Streams on a connection: frames of an agent in, stream events for a person's devices out.
 
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::consent::ConsentError;
@@ -8,12 +8,12 @@ use nuncio_engine::relay::{StreamPiece, StreamSender, StreamSubscriber, StreamUp
 use nuncio_engine::{Caller, Credential, Engine};
 
 use super::socket_connection::{CloseReason, SocketConnection};
-use crate::streamed;
-use crate::wire::message::Sealed;
-use crate::wire::stream::{StreamFrame, StreamNews};
+use crate::stream_frames;
+use crate::wire::message::SealedBytes;
+use crate::wire::stream::{StreamFrame, StreamNotice};
 
 /// Limit of stream events that are sent before stored events.
-const WAITING: usize = 64;
+const MAX_WAITING_EVENTS: usize = 64;
 
 /// Role of a connection in streams.
 #[derive(Debug)]
@@ -35,18 +35,18 @@ impl StreamRole {
     /// Next stream event; never resolves for agents.
     pub(super) async fn next(&self) -> StreamUpdate {
         match self {
-            Self::Receives(ear) => ear.next().await,
+            Self::Receives(subscriber) => subscriber.next().await,
             Self::Sends(_) => std::future::pending().await,
         }
     }
 
     /// Sends waiting stream events, so that the end of a stream arrives before the stream's message.
-    pub(super) async fn tell_waiting(&self, line: &mut SocketConnection) -> Result<(), CloseReason> {
-        let Self::Receives(ear) = self else { return Ok(()) };
+    pub(super) async fn send_waiting(&self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
+        let Self::Receives(subscriber) = self else { return Ok(()) };
         // Limited, so that streams do not delay stored events.
-        for _ in 0..WAITING {
-            let Some(update) = ear.waiting() else { break };
-            line.say(&news(update)).await?;
+        for _ in 0..MAX_WAITING_EVENTS {
+            let Some(update) = subscriber.waiting() else { break };
+            connection.send_json(&stream_notice(update)).await?;
         }
         Ok(())
     }
@@ -60,10 +60,10 @@ impl StreamRole {
     }
 
     /// Ends expired streams and notifies the agent that writes them.
-    pub(super) async fn expire(&mut self, line: &mut SocketConnection) -> Result<(), CloseReason> {
+    pub(super) async fn expire(&mut self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
         let Self::Sends(Some(streamer)) = self else { return Ok(()) };
         for (stream, why) in streamer.expire() {
-            line.say(&StreamNews::ended(stream, why.as_str())).await?;
+            connection.send_json(&StreamNotice::ended(stream, why.as_str())).await?;
         }
         Ok(())
     }
@@ -77,43 +77,43 @@ impl StreamRole {
     ) -> Result<(), ConsentError> {
         let streamer = match self {
             Self::Sends(Some(streamer)) => streamer,
-            Self::Sends(none) => none.insert(Box::new(engine.relay().streamer(by(recipient))?)),
+            Self::Sends(none) => none.insert(Box::new(engine.relay().streamer(agent_caller(recipient))?)),
             // Returns the reason for the refusal.
-            Self::Receives(_) => return engine.relay().streamer(by(recipient)).map(drop),
+            Self::Receives(_) => return engine.relay().streamer(agent_caller(recipient)).map(drop),
         };
-        streamed::take(streamer, frame).await
+        stream_frames::apply(streamer, frame).await
     }
 }
 
-fn by(recipient: &Recipient) -> Caller {
+fn agent_caller(recipient: &Recipient) -> Caller {
     Caller { credential: Credential::AgentToken, ..Caller::new(Principal::from(recipient.clone())) }
 }
 
 /// A stream event in wire form.
-pub(super) fn news(
+pub(super) fn stream_notice(
     StreamUpdate { conversation: conversation_id, stream: stream_id, what }: StreamUpdate,
-) -> StreamNews {
+) -> StreamNotice {
     match what {
-        StreamUpdateKind::Started { sender, at, envelope } => StreamNews::Start {
+        StreamUpdateKind::Started { sender, at, envelope } => StreamNotice::Start {
             conversation_id,
             stream_id,
             sender_id: sender.id().to_owned(),
             sender_type: sender.sender_type(),
-            encrypted_payload: Sealed(envelope),
+            encrypted_payload: SealedBytes(envelope),
             created_at: at,
         },
         StreamUpdateKind::Piece(StreamPiece { seq, sealed }) => {
-            StreamNews::Delta { conversation_id, stream_id, stream_seq: seq, encrypted_payload: Sealed(sealed) }
+            StreamNotice::Delta { conversation_id, stream_id, stream_seq: seq, encrypted_payload: SealedBytes(sealed) }
         }
-        StreamUpdateKind::Done { last: StreamPiece { seq, sealed }, message } => StreamNews::Done {
+        StreamUpdateKind::Done { last: StreamPiece { seq, sealed }, message } => StreamNotice::Done {
             conversation_id,
             stream_id,
             stream_seq: seq,
             client_message_id: message,
-            encrypted_payload: Sealed(sealed),
+            encrypted_payload: SealedBytes(sealed),
         },
         StreamUpdateKind::Aborted(why) => {
-            StreamNews::Abort { conversation_id, stream_id, reason: why.as_str().to_owned() }
+            StreamNotice::Abort { conversation_id, stream_id, reason: why.as_str().to_owned() }
         }
     }
 }
@@ -122,9 +122,9 @@ pub(super) fn news(
 mod tests {
     use nuncio_core::Code;
     use nuncio_core::conversation::StreamId;
-    use nuncio_core::happening::Recipient;
     use nuncio_core::ids::AgentId;
     use nuncio_core::ids::{ClientMessageId, ConversationId};
+    use nuncio_core::notification::Recipient;
     use nuncio_core::time::Timestamp;
     use nuncio_engine::relay::StreamAbortReason;
     use serde_json::json;
@@ -163,11 +163,11 @@ mod tests {
             ),
         ] {
             let update = StreamUpdate { conversation: conversation.clone(), stream: stream.clone(), what };
-            let event = news(update);
+            let event = stream_notice(update);
             assert_eq!(serde_json::to_value(&event).unwrap(), written);
-            assert_eq!(serde_json::from_value::<StreamNews>(written).unwrap(), event);
+            assert_eq!(serde_json::from_value::<StreamNotice>(written).unwrap(), event);
         }
-        let error = StreamNews::error(stream, WireError::new(Code::StreamNotFound, "no"));
+        let error = StreamNotice::Error { stream_id: stream, error: WireError::new(Code::StreamNotFound, "no") };
         let written = json!({"type": "stream.error", "stream_id": "s_1", "code": "STREAM_NOT_FOUND", "message": "no",
             "i18n_key": "errors.stream_not_found", "params": {}});
         assert_eq!(serde_json::to_value(&error).unwrap(), written);

@@ -12,24 +12,24 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::socket_connection::FRAGMENT;
+use super::socket_connection::MAX_FRAME_BYTES;
 
 /// Limit of an incoming frame, in bytes: a token, or the sealed key that starts a stream.
 pub(super) const MAX_FRAME: usize = 16 * 1024;
 /// Read buffer per connection, in bytes; small, because thousands are idle.
 const READ_BUFFER: usize = 1024;
 /// Write buffer per connection, in bytes; a full buffer blocks the sender.
-const WRITE_BUFFER: usize = 4 * FRAGMENT;
+const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
 
 pub(super) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
 #[derive(Debug)]
-pub(super) struct Upgrade {
+pub(super) struct WebSocketUpgrade {
     on: OnUpgrade,
     accept: HeaderValue,
 }
 
-impl Upgrade {
+impl WebSocketUpgrade {
     /// Checks the headers of a WebSocket upgrade request.
     pub(super) fn of(request: &mut Request) -> Result<Self, &'static str> {
         let headers = request.headers();
@@ -84,7 +84,7 @@ fn config() -> WebSocketConfig {
 }
 
 /// Whether a comma-separated header contains a token.
-fn names(headers: &HeaderMap, header: &HeaderName, word: &str) -> bool {
+fn names(headers: &HeaderMap, header: &HeaderName, token: &str) -> bool {
     let texts = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
-    texts.flat_map(|text| text.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+    texts.flat_map(|text| text.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
 }

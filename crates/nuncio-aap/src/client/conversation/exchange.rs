@@ -15,26 +15,26 @@ use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
 use super::fold::TurnFold;
 use super::reconcile::{self, TurnAnchor};
-use super::{AapConversation, Received, TurnEnd, UnansweredCall, Update, history_kind};
+use super::{AapConversation, TurnEnd, TurnReception, TurnUpdate, UnansweredCall, history_kind};
 use crate::client::error::ClientError;
 use crate::client::event::{StopError, TurnEvent, TurnStop};
 use crate::client::stream::{ResumableEvent, TurnStream};
 use crate::wire::turn::TurnBody;
 
 /// Number of reconnects without a new event before giving up.
-const ATTEMPTS: u32 = 6;
+const MAX_RECONNECTS: u32 = 6;
 /// Delays before the second and further reconnects.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(60));
 
 /// Running turn. An error is the last item and means that the turn did not start; later failures are reported as an
-/// [`Update`].
-pub struct Exchange<'a> {
+/// [`TurnUpdate`].
+pub struct TurnExchange<'a> {
     conversation: &'a mut AapConversation,
     input: Option<TurnInput>,
     denied: Vec<(nuncio_core::ids::CallId, Option<String>)>,
-    phase: Phase,
+    phase: ExchangePhase,
     fold: TurnFold,
-    ready: VecDeque<Update>,
+    ready: VecDeque<TurnUpdate>,
     last_id: Option<Arc<str>>,
     attempts: u32,
     interrupted: bool,
@@ -44,7 +44,7 @@ pub struct Exchange<'a> {
     joining: bool,
 }
 
-enum Phase {
+enum ExchangePhase {
     Opening(BoxFuture<'static, Result<TurnStream, ClientError>>),
     Reading(Box<TurnStream>),
     Resuming(BoxFuture<'static, Result<TurnStream, ClientError>>),
@@ -52,18 +52,23 @@ enum Phase {
     Over,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> TurnExchange<'a> {
     pub(super) fn new(conversation: &'a mut AapConversation, input: TurnInput, body: TurnBody) -> Self {
         let (client, session) = (conversation.client.clone(), conversation.session.clone());
         let denied = match &input {
             TurnInput::User(_) => Vec::new(),
             TurnInput::Answers(answers) => answers.iter().filter_map(denial).collect(),
         };
+        let opening = async move { client.turn(&session, &body).await };
+        Self { input: Some(input), denied, ..Self::in_phase(conversation, ExchangePhase::Opening(opening.boxed())) }
+    }
+
+    fn in_phase(conversation: &'a mut AapConversation, phase: ExchangePhase) -> Self {
         Self {
             conversation,
-            input: Some(input),
-            denied,
-            phase: Phase::Opening(async move { client.turn(&session, &body).await }.boxed()),
+            input: None,
+            denied: Vec::new(),
+            phase,
             fold: TurnFold::default(),
             ready: VecDeque::new(),
             last_id: None,
@@ -80,19 +85,8 @@ impl<'a> Exchange<'a> {
         stream: TurnStream,
         first: Option<Result<ResumableEvent, ClientError>>,
     ) -> Self {
-        let mut exchange = Self {
-            conversation,
-            input: None,
-            denied: Vec::new(),
-            phase: Phase::Reading(Box::new(stream)),
-            fold: TurnFold::default(),
-            ready: VecDeque::new(),
-            last_id: None,
-            attempts: 0,
-            interrupted: false,
-            clean: false,
-            joining: true,
-        };
+        let reading = Self::in_phase(conversation, ExchangePhase::Reading(Box::new(stream)));
+        let mut exchange = Self { joining: true, ..reading };
         if let Some(first) = first {
             exchange.read(Some(first));
         }
@@ -105,25 +99,25 @@ impl<'a> Exchange<'a> {
         self.conversation
     }
 
-    fn read(&mut self, told: Option<Result<ResumableEvent, ClientError>>) {
-        match told {
-            Some(Ok(told)) => {
+    fn read(&mut self, received_event: Option<Result<ResumableEvent, ClientError>>) {
+        match received_event {
+            Some(Ok(received_event)) => {
                 self.attempts = 0;
-                self.last_id = told.id.or(self.last_id.take());
-                if self.joining && told.event != TurnEvent::TurnStart {
+                self.last_id = received_event.id.or(self.last_id.take());
+                if self.joining && received_event.event != TurnEvent::TurnStart {
                     self.joining = false;
-                    self.conversation.remove_turn(&told.event);
+                    self.conversation.remove_turn(&received_event.event);
                 }
-                match told.event {
+                match received_event.event {
                     TurnEvent::TurnStop(stop) => {
-                        let received = if self.interrupted { Received::Continued } else { Received::Whole };
+                        let received = if self.interrupted { TurnReception::Continued } else { TurnReception::Whole };
                         self.end(stop, received);
                     }
                     event => self.ready.extend(self.fold.take(event)),
                 }
             }
             Some(Err(error @ (ClientError::NotAap(_) | ClientError::TooLarge(_)))) => {
-                self.end(failed(error.to_string()), Received::Incomplete);
+                self.end(failed(error.to_string()), TurnReception::Incomplete);
             }
             Some(Err(_)) => self.broken(false),
             None => self.broken(true),
@@ -132,21 +126,21 @@ impl<'a> Exchange<'a> {
 
     fn step(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
         match &mut self.phase {
-            Phase::Opening(opening) => {
+            ExchangePhase::Opening(opening) => {
                 let opened = ready!(opening.poll_unpin(context));
-                self.phase = Phase::Over;
+                self.phase = ExchangePhase::Over;
                 let stream = opened?;
                 if let Some(input) = self.input.take() {
                     self.conversation.accepted(input);
                 }
-                self.phase = Phase::Reading(Box::new(stream));
+                self.phase = ExchangePhase::Reading(Box::new(stream));
             }
-            Phase::Reading(stream) => {
-                let told = ready!(stream.poll_next_unpin(context));
-                self.read(told);
+            ExchangePhase::Reading(stream) => {
+                let received_event = ready!(stream.poll_next_unpin(context));
+                self.read(received_event);
             }
-            Phase::Resuming(resuming) => match ready!(resuming.poll_unpin(context)) {
-                Ok(stream) => self.phase = Phase::Reading(Box::new(stream)),
+            ExchangePhase::Resuming(resuming) => match ready!(resuming.poll_unpin(context)) {
+                Ok(stream) => self.phase = ExchangePhase::Reading(Box::new(stream)),
                 Err(
                     ClientError::Unreachable(_) | ClientError::Broken(_) | ClientError::Refused { status: 500.., .. },
                 ) => {
@@ -154,14 +148,14 @@ impl<'a> Exchange<'a> {
                 }
                 Err(_) => self.reconcile(),
             },
-            Phase::Reconciling(looking) => {
-                let (known, exchange) = ready!(looking.poll_unpin(context));
+            ExchangePhase::Reconciling(looking) => {
+                let (anchor, exchange) = ready!(looking.poll_unpin(context));
                 match exchange {
-                    Some(exchange) => self.adopt(&known, exchange),
+                    Some(exchange) => self.adopt(&anchor, exchange),
                     None => self.give_up(),
                 }
             }
-            Phase::Over => {}
+            ExchangePhase::Over => {}
         }
         Poll::Ready(Ok(()))
     }
@@ -170,9 +164,9 @@ impl<'a> Exchange<'a> {
     fn broken(&mut self, clean: bool) {
         self.clean = clean && (self.clean || !self.interrupted);
         if !std::mem::replace(&mut self.interrupted, true) {
-            self.ready.push_back(Update::Interrupted);
+            self.ready.push_back(TurnUpdate::Interrupted);
         }
-        let Some(last) = self.last_id.clone().filter(|_| self.attempts < ATTEMPTS) else {
+        let Some(last) = self.last_id.clone().filter(|_| self.attempts < MAX_RECONNECTS) else {
             return self.reconcile();
         };
         let pause = BACKOFF.after(self.attempts);
@@ -182,7 +176,7 @@ impl<'a> Exchange<'a> {
             tokio::time::sleep(pause).await;
             client.resume(&session, Some(&last)).await
         };
-        self.phase = Phase::Resuming(resuming.boxed());
+        self.phase = ExchangePhase::Resuming(resuming.boxed());
     }
 
     /// Falls back to the history when the stream cannot be resumed.
@@ -190,26 +184,26 @@ impl<'a> Exchange<'a> {
         match history_kind(&self.conversation.agent) {
             Some(kind) => {
                 let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
-                let known = TurnAnchor::of(self.conversation);
-                self.phase = Phase::Reconciling(reconcile::poll_history(client, session, kind, known).boxed());
+                let anchor = TurnAnchor::of(self.conversation);
+                self.phase = ExchangePhase::Reconciling(reconcile::poll_history(client, session, kind, anchor).boxed());
             }
             None => self.give_up(),
         }
     }
 
     /// Adopts the turn from the history. Without new content, the order of received blocks is kept.
-    fn adopt(&mut self, known: &TurnAnchor, exchange: Vec<Message>) {
+    fn adopt(&mut self, anchor: &TurnAnchor, exchange: Vec<Message>) {
         let reason = if reconcile::waits(&exchange) { StopReason::ToolUse } else { StopReason::EndTurn };
-        let missing = known.missing(&exchange, &self.fold);
+        let missing = anchor.missing(&exchange, &self.fold);
         if missing.is_empty() {
-            return self.end(TurnStop::because(reason), Received::FromHistory);
+            return self.end(TurnStop::because(reason), TurnReception::FromHistory);
         }
         self.ready.extend(missing);
         let begins = self.conversation.messages.len() - super::since_user(&self.conversation.messages).len();
         self.conversation.messages.truncate(begins);
         self.conversation.messages.extend(exchange);
         let pending = self.conversation.unresolved();
-        self.over(TurnStop::because(reason), Received::FromHistory, pending);
+        self.over(TurnStop::because(reason), TurnReception::FromHistory, pending);
     }
 
     /// Ends the turn with what was received, because its end is unknown.
@@ -220,11 +214,11 @@ impl<'a> Exchange<'a> {
             (false, true) => TurnStop::because(StopReason::EndTurn),
             (false, false) => failed("the connection ended before the turn did".to_owned()),
         };
-        self.end(stop, Received::Incomplete);
+        self.end(stop, TurnReception::Incomplete);
     }
 
     /// Ends the turn and adds its messages to the conversation.
-    fn end(&mut self, stop: TurnStop, received: Received) {
+    fn end(&mut self, stop: TurnStop, received: TurnReception) {
         let fold = std::mem::take(&mut self.fold);
         let conversation = &mut *self.conversation;
         let mut pending = Vec::new();
@@ -244,22 +238,22 @@ impl<'a> Exchange<'a> {
         self.over(stop, received, pending);
     }
 
-    fn over(&mut self, stop: TurnStop, received: Received, pending: Vec<UnansweredCall>) {
+    fn over(&mut self, stop: TurnStop, received: TurnReception, pending: Vec<UnansweredCall>) {
         self.conversation.pending.clone_from(&pending);
-        self.ready.push_back(Update::Ended(TurnEnd { stop, received, pending }));
-        self.phase = Phase::Over;
+        self.ready.push_back(TurnUpdate::Ended(TurnEnd { stop, received, pending }));
+        self.phase = ExchangePhase::Over;
     }
 }
 
-impl Stream for Exchange<'_> {
-    type Item = Result<Update, ClientError>;
+impl Stream for TurnExchange<'_> {
+    type Item = Result<TurnUpdate, ClientError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             if let Some(update) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(update)));
             }
-            if matches!(self.phase, Phase::Over) {
+            if matches!(self.phase, ExchangePhase::Over) {
                 return Poll::Ready(None);
             }
             if let Err(error) = ready!(self.step(context)) {
@@ -269,9 +263,9 @@ impl Stream for Exchange<'_> {
     }
 }
 
-impl fmt::Debug for Exchange<'_> {
+impl fmt::Debug for TurnExchange<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("session", &self.conversation.session).finish_non_exhaustive()
+        f.debug_struct("TurnExchange").field("session", &self.conversation.session).finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
 
-use super::Update;
+use super::TurnUpdate;
 use crate::client::event::TurnEvent;
 
 /// Messages of a turn, built from its events so far.
@@ -32,7 +32,7 @@ struct AnnouncedCall {
 
 impl TurnFold {
     /// Applies an event and returns the update it causes.
-    pub(super) fn take(&mut self, event: TurnEvent) -> Option<Update> {
+    pub(super) fn take(&mut self, event: TurnEvent) -> Option<TurnUpdate> {
         match event {
             TurnEvent::TextDelta(piece) => self.add_block(Block::text(piece), true),
             TurnEvent::ThinkingDelta(piece) => self.add_block(Block::thinking(piece), true),
@@ -45,7 +45,7 @@ impl TurnFold {
                 self.open = false;
                 self.blocks.push(Block::tool_use(call.clone()));
                 self.calls.push(AnnouncedCall { call: call.clone(), passed: false });
-                Some(Update::Call(call))
+                Some(TurnUpdate::Call(call))
             }
             TurnEvent::ToolResult { call, content } => {
                 if !self.answered.insert(call.clone()) {
@@ -53,15 +53,15 @@ impl TurnFold {
                 }
                 self.flush();
                 self.messages.push(Message::tool(call.clone(), content.clone()));
-                Some(Update::Result { call, content })
+                Some(TurnUpdate::Result { call, content })
             }
-            TurnEvent::Unknown { event, data } => Some(Update::Unknown { event, data }),
+            TurnEvent::Unknown { event, data } => Some(TurnUpdate::Unknown { event, data }),
             TurnEvent::TurnStart | TurnEvent::TurnStop(_) => None,
         }
     }
 
     /// Adds a block or a delta. A complete block that repeats its deltas causes no update.
-    fn add_block(&mut self, block: Block, piece: bool) -> Option<Update> {
+    fn add_block(&mut self, block: Block, piece: bool) -> Option<TurnUpdate> {
         let was_open = std::mem::replace(&mut self.open, piece);
         if !piece && was_open && self.blocks.last() == Some(&block) {
             return None;
@@ -69,15 +69,15 @@ impl TurnFold {
         let update = match &block {
             Block::Thinking { thinking, .. } => {
                 self.thinking.push_str(thinking);
-                Update::Thinking(thinking.clone())
+                TurnUpdate::Thinking(thinking.clone())
             }
             Block::Text { text, .. } => {
                 self.text.push_str(text);
-                Update::Text(text.clone())
+                TurnUpdate::Text(text.clone())
             }
             _ => return None,
         };
-        if matches!(&update, Update::Text(piece) | Update::Thinking(piece) if piece.is_empty()) {
+        if matches!(&update, TurnUpdate::Text(piece) | TurnUpdate::Thinking(piece) if piece.is_empty()) {
             self.open = was_open;
             return None;
         }

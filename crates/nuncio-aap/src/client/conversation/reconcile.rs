@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::message::{Block, Content, Message};
 
 use super::fold::TurnFold;
-use super::{AapConversation, Update, since_user};
+use super::{AapConversation, TurnUpdate, since_user};
 use crate::client::{Client, tolerant};
 use crate::wire::session::HistoryKind;
 
@@ -52,7 +52,7 @@ impl TurnAnchor {
     /// Messages of the turn in a history, if the turn has ended there.
     fn exchange(&self, history: &[Message]) -> Option<Vec<Message>> {
         let mut users = history.iter().filter(|message| matches!(message, Message::User { .. }));
-        if self.users.is_some_and(|known| users.clone().count() < known) || users.next_back()?.text() != self.user {
+        if self.users.is_some_and(|anchor| users.clone().count() < anchor) || users.next_back()?.text() != self.user {
             return None;
         }
         let exchange = since_user(history);
@@ -68,7 +68,7 @@ impl TurnAnchor {
 
     /// Updates for the parts of the turn that were not received. Differing blocks are repeated, because a duplicate is
     /// better than a loss.
-    pub(super) fn missing(&self, exchange: &[Message], received: &TurnFold) -> Vec<Update> {
+    pub(super) fn missing(&self, exchange: &[Message], received: &TurnFold) -> Vec<TurnUpdate> {
         let mut text = received.text.as_str();
         let mut thinking = received.thinking.as_str();
         let mut assistants = 0;
@@ -81,12 +81,14 @@ impl TurnAnchor {
                     let blocks = if matches!(content, Content::Text(_)) { &whole } else { content.blocks() };
                     for block in blocks {
                         updates.extend(match block {
-                            Block::Text { text: said, .. } => missing_part(&mut text, said).map(Update::Text),
-                            Block::Thinking { thinking: said, .. } => {
-                                missing_part(&mut thinking, said).map(Update::Thinking)
+                            Block::Text { text: block_text, .. } => {
+                                missing_part(&mut text, block_text).map(TurnUpdate::Text)
+                            }
+                            Block::Thinking { thinking: block_text, .. } => {
+                                missing_part(&mut thinking, block_text).map(TurnUpdate::Thinking)
                             }
                             Block::ToolUse { call, .. } if !received.knows(&call.id) => {
-                                Some(Update::Call(call.clone()))
+                                Some(TurnUpdate::Call(call.clone()))
                             }
                             Block::ToolUse { .. } | Block::Image { .. } => None,
                         });
@@ -95,7 +97,7 @@ impl TurnAnchor {
                 Message::Tool { tool_call_id, content, .. }
                     if assistants > self.assistants && !received.has_answer(tool_call_id) =>
                 {
-                    updates.push(Update::Result { call: tool_call_id.clone(), content: content.clone() });
+                    updates.push(TurnUpdate::Result { call: tool_call_id.clone(), content: content.clone() });
                 }
                 _ => {}
             }
@@ -109,21 +111,21 @@ pub(super) async fn poll_history(
     client: Client,
     session: String,
     kind: HistoryKind,
-    known: TurnAnchor,
+    anchor: TurnAnchor,
 ) -> (TurnAnchor, Option<Vec<Message>>) {
     for pause in HISTORY_DELAYS {
         tokio::time::sleep(pause).await;
         match client.history(&session, kind).await {
             Ok(history) => {
-                if let Some(exchange) = known.exchange(&history) {
-                    return (known, Some(exchange));
+                if let Some(exchange) = anchor.exchange(&history) {
+                    return (anchor, Some(exchange));
                 }
             }
             Err(error) if error.is_not_found() => break,
             Err(_) => {}
         }
     }
-    (known, None)
+    (anchor, None)
 }
 
 /// Whether the last message has unanswered calls.
@@ -133,13 +135,13 @@ pub(super) fn waits(exchange: &[Message]) -> bool {
 }
 
 /// Part of a block that was not received; `heard` is the received text not yet matched.
-fn missing_part(heard: &mut &str, said: &str) -> Option<String> {
-    if let Some(rest) = heard.strip_prefix(said) {
-        *heard = rest;
+fn missing_part(unmatched: &mut &str, block_text: &str) -> Option<String> {
+    if let Some(rest) = unmatched.strip_prefix(block_text) {
+        *unmatched = rest;
         return None;
     }
-    let rest = said.strip_prefix(*heard).unwrap_or(said);
-    *heard = "";
+    let rest = block_text.strip_prefix(*unmatched).unwrap_or(block_text);
+    *unmatched = "";
     Some(rest.to_owned())
 }
 

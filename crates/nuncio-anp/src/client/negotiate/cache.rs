@@ -13,18 +13,18 @@ use crate::client::capabilities::MessageService;
 use crate::client::describe::VerifiedDescription;
 use crate::client::resolve::digest;
 
-/// Maximum number of entries.
-const KEPT: usize = 512;
-/// Validity of an agreement that names none, and the maximum.
-const USUAL: Duration = Duration::from_secs(300);
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Maximum number of cached agreements.
+const MAX_CACHED: usize = 512;
+/// Validity of an agreement that names none, and the maximum of any.
+const DEFAULT_VALIDITY: Duration = Duration::from_secs(300);
+const MAX_VALIDITY: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub(in crate::client) struct Agreements(BoundedCache<AgreementCacheKey, CachedAgreement>);
 
 impl Default for Agreements {
     fn default() -> Self {
-        Self(BoundedCache::new(KEPT))
+        Self(BoundedCache::new(MAX_CACHED))
     }
 }
 
@@ -52,14 +52,14 @@ impl Agreements {
         &self,
         client: &AnpClient,
         agent: &VerifiedDescription,
-        wish: &NegotiationRequest,
+        needs: &NegotiationRequest,
     ) -> Option<Agreement> {
-        let (asked, document) = (asked(client, agent, wish)?, digest(agent.document.as_ref()?));
-        let found = self.0.get(&asked, client.clock.now())?;
+        let (cache_key, document) = (cache_key(client, agent, needs)?, digest(agent.document.as_ref()?));
+        let found = self.0.get(&cache_key, client.http.clock.now())?;
         let id = found.agreement.result.selected.as_ref().and_then(|it| it.interface.as_deref());
         let is_described = id.is_none_or(|id| agent.description.interface(id).is_some());
         if found.document != document || !is_described {
-            self.0.remove(&asked);
+            self.0.remove(&cache_key);
             return None;
         }
         Some(Agreement { reused: true, ..found.agreement })
@@ -69,52 +69,56 @@ impl Agreements {
         &self,
         client: &AnpClient,
         agent: &VerifiedDescription,
-        wish: &NegotiationRequest,
+        needs: &NegotiationRequest,
         agreement: &Agreement,
     ) {
-        let (Some(asked), Some(document)) = (asked(client, agent, wish), agent.document.as_ref()) else { return };
-        let now = client.clock.now();
-        let said = agreement.result.valid_until.as_deref().and_then(rfc3339::read);
-        let until = said.unwrap_or_else(|| now.after(USUAL)).min(now.after(LONGEST));
+        let (Some(cache_key), Some(document)) = (cache_key(client, agent, needs), agent.document.as_ref()) else {
+            return;
+        };
+        let now = client.http.clock.now();
+        let valid_until = agreement.result.valid_until.as_deref().and_then(rfc3339::read);
+        let until = valid_until.unwrap_or_else(|| now.after(DEFAULT_VALIDITY)).min(now.after(MAX_VALIDITY));
         let runtime = match &agreement.decided {
             ChosenBy::Agent(runtime) => Some(runtime.digest()),
             ChosenBy::Client { .. } => None,
         };
-        let kept = CachedAgreement { agreement: agreement.clone(), document: digest(document), runtime };
-        self.0.put(asked, kept, until);
+        let cached = CachedAgreement { agreement: agreement.clone(), document: digest(document), runtime };
+        self.0.put(cache_key, cached, until);
     }
 
     /// Removes agreements that were made under other capabilities.
     pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &MessageService) {
         let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
-        self.0.retain(|asked, kept| asked.target != *target || kept.runtime.is_some_and(|then| then == now));
+        self.0
+            .retain(|cache_key, cached| cache_key.target != *target || cached.runtime.is_some_and(|then| then == now));
     }
 
-    pub(super) fn forget(&self, agent: &VerifiedDescription, wish: &NegotiationRequest, client: &AnpClient) {
-        if let Some(asked) = asked(client, agent, wish) {
-            self.0.remove(&asked);
+    pub(super) fn forget(&self, agent: &VerifiedDescription, needs: &NegotiationRequest, client: &AnpClient) {
+        if let Some(cache_key) = cache_key(client, agent, needs) {
+            self.0.remove(&cache_key);
         }
     }
 
     pub(super) fn forget_all(&self, agent: &VerifiedDescription) {
         let Some(target) = agent.did() else { return };
-        self.0.retain(|asked, _| asked.target != *target);
+        self.0.retain(|cache_key, _| cache_key.target != *target);
     }
 }
 
-fn asked(client: &AnpClient, agent: &VerifiedDescription, wish: &NegotiationRequest) -> Option<AgreementCacheKey> {
-    let body = wish.body(String::new());
-    let caller = match &client.signer {
+fn cache_key(client: &AnpClient, agent: &VerifiedDescription, needs: &NegotiationRequest) -> Option<AgreementCacheKey> {
+    let body = needs.body(String::new());
+    let caller = match &client.http.signer {
         Some(signer) => signer.did().to_string(),
         None => Digest::of_json(&json!(body.caller_capabilities)).to_string(),
     };
-    let mut tags = wish.tags.clone();
+    let mut tags = needs.tags.clone();
     tags.sort();
     tags.dedup();
-    let words: Option<Vec<_>> = wish.intent.as_deref().map(|it| it.split_whitespace().map(str::to_lowercase).collect());
+    let words: Option<Vec<_>> =
+        needs.intent.as_deref().map(|it| it.split_whitespace().map(str::to_lowercase).collect());
     let intent = json!({
-        "tags": tags, "words": words, "required": wish.required, "constraints": body.constraints,
-        "capabilities": body.caller_capabilities, "bearer": client.bearer.as_ref().map(|it| Digest::of_bytes(it.0.as_bytes())),
+        "tags": tags, "words": words, "required": needs.required, "constraints": body.constraints,
+        "capabilities": body.caller_capabilities, "bearer": client.http.bearer.as_ref().map(|it| Digest::of_bytes(it.0.as_bytes())),
     });
     Some(AgreementCacheKey { target: agent.did()?.clone(), caller, intent: Digest::of_json(&intent) })
 }

@@ -13,7 +13,7 @@ use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 pub(super) fn check(
     result: &NegotiationResult,
     id: &str,
-    wish: &NegotiationRequest,
+    needs: &NegotiationRequest,
     agent: Option<&Did>,
     now: Timestamp,
 ) -> Result<Vec<String>, ClientError> {
@@ -33,7 +33,9 @@ pub(super) fn check(
     match result.status {
         Status::Accepted => {}
         // We rejected the draft, so a rejected result is expected.
-        Status::Rejected if wish.word.as_ref().is_some_and(|word| !word.accepts) => return Ok(notes),
+        Status::Rejected if needs.draft_decision.as_ref().is_some_and(|decision| !decision.accepts) => {
+            return Ok(notes);
+        }
         Status::Rejected => {
             return Err(ClientError::new(Reason::NotAgreed, format!("the agent does not want to{why}")));
         }
@@ -49,66 +51,66 @@ pub(super) fn check(
         None => notes.push("the result does not say until when it holds".to_owned()),
     }
     let selected = result.selected.as_ref().ok_or_else(|| bad("it accepted and chose nothing".to_owned()))?;
-    protection(selected, wish)?;
-    fits(selected, wish)?;
-    artifact(selected, result, wish, agent, &mut notes)?;
+    check_security_profile(selected, needs)?;
+    check_offer(selected, needs)?;
+    check_artifact(selected, result, needs, agent, &mut notes)?;
     Ok(notes)
 }
 
 /// The security profile must be the requested one; a weaker one is refused (ANP-06 §12.4).
-fn protection(selected: &Selected, wish: &NegotiationRequest) -> Result<(), ClientError> {
+fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match selected.security_profile.as_deref() {
         Some(text) => SecurityProfile::parse(text)
             .ok_or_else(|| weaker(format!("{:?} is no security profile that is known", plain(text))))?,
-        None => match wish.security {
+        None => match needs.security {
             Some(wanted) => {
                 return Err(weaker(format!("{} was asked for, and the result does not say any", wanted.as_str())));
             }
             None => SecurityProfile::TransportProtected,
         },
     };
-    if let Some(wanted) = wish.security.filter(|wanted| *wanted != found) {
+    if let Some(wanted) = needs.security.filter(|wanted| *wanted != found) {
         return Err(weaker(format!("{} was asked for, and {} was chosen", wanted.as_str(), found.as_str())));
     }
-    if !wish.securities().contains(&found) {
+    if !needs.securities().contains(&found) {
         return Err(weaker(format!("{} was chosen, which we did not offer", found.as_str())));
     }
     Ok(())
 }
 
 /// The result may only contain profiles and content types that we offered, and must have a required capability.
-fn fits(selected: &Selected, wish: &NegotiationRequest) -> Result<(), ClientError> {
+fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
-    if let Some(profile) = selected.profile.as_deref().filter(|it| !wish.profiles().contains(it)) {
+    if let Some(profile) = selected.profile.as_deref().filter(|it| !needs.profiles().contains(it)) {
         return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));
     }
-    let known = |kind: &str| NegotiationRequest::CONTENT_TYPES.contains(&kind);
-    if let Some(kind) = selected.content_type.as_deref().filter(|kind| !known(kind)) {
+    let is_offered = |kind: &str| NegotiationRequest::CONTENT_TYPES.contains(&kind);
+    if let Some(kind) = selected.content_type.as_deref().filter(|kind| !is_offered(kind)) {
         return Err(bad(format!("the content type {:?} was chosen, which we do not write", plain(kind))));
     }
     let Some(capability) = selected.capability.as_deref() else { return Ok(()) };
     let is_of = |wanted: &String| {
         capability == wanted || capability.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('.'))
     };
-    if !wish.required.is_empty() && !wish.required.iter().any(is_of) {
-        let wanted = wish.required.join(", ");
+    if !needs.required.is_empty() && !needs.required.iter().any(is_of) {
+        let wanted = needs.required.join(", ");
         return Err(bad(format!("{:?} was chosen, and {wanted:?} was required", plain(capability))));
     }
     Ok(())
 }
 
 /// A protocol artifact must match its digest, and is accepted only if a draft was requested.
-fn artifact(
+fn check_artifact(
     selected: &Selected,
     result: &NegotiationResult,
-    wish: &NegotiationRequest,
+    needs: &NegotiationRequest,
     agent: Option<&Did>,
     notes: &mut Vec<String>,
 ) -> Result<(), ClientError> {
     let drafts = result.execution.as_ref().is_some_and(|it| it.mode == ExecutionMode::Drafting.as_str());
-    if wish.drafts() && (drafts || selected.protocol_artifact.is_some() || wish.word.is_some()) {
-        return draft::check(result, wish, agent);
+    if needs.drafts() && (drafts || selected.protocol_artifact.is_some() || needs.draft_decision.is_some()) {
+        return draft::check(result, needs, agent);
     }
     match &selected.protocol_artifact {
         None if !drafts => Ok(()),
@@ -116,8 +118,8 @@ fn artifact(
             let message = "a protocol was drafted, and nobody asked for one";
             Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"))
         }
-        Some(whole @ Value::Object(_)) => {
-            let read: Option<ProtocolArtifact> = serde_json::from_value(whole.clone()).ok();
+        Some(raw @ Value::Object(_)) => {
+            let read: Option<ProtocolArtifact> = serde_json::from_value(raw.clone()).ok();
             match read.filter(ProtocolArtifact::is_intact) {
                 Some(_) => Ok(()),
                 None => {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::NegotiationRequest;
 use crate::client::error::{ClientError, Reason, plain};
-use crate::wire::{NegotiationResult, ProtocolArtifact};
+use crate::wire::{CandidateProtocol, NegotiationResult, ProtocolArtifact};
 
 /// The caller's decision on a protocol draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,9 +19,10 @@ pub struct DraftDecision {
 }
 
 impl DraftDecision {
-    pub(super) fn candidate(&self) -> Value {
+    pub(super) fn candidate(&self) -> CandidateProtocol {
         let decision = if self.accepts { "accept" } else { "reject" };
-        json!({"protocol_id": self.protocol, "digest": self.digest, "decision": decision})
+        let fields = [("protocol_id", &*self.protocol), ("digest", &self.digest), ("decision", decision)];
+        CandidateProtocol::Described(fields.map(|(name, value)| (name.to_owned(), json!(value))).into_iter().collect())
     }
 }
 
@@ -29,23 +30,24 @@ impl DraftDecision {
 /// schemas and examples are valid. If a draft was named by digest, it must be that one.
 pub(super) fn check(
     result: &NegotiationResult,
-    wish: &NegotiationRequest,
+    needs: &NegotiationRequest,
     agent: Option<&Did>,
 ) -> Result<(), ClientError> {
     let bad = |message: String| {
         ClientError::new(Reason::BadAgreement, message).advice("nothing was accepted, and nothing called")
     };
-    let whole = result.selected.as_ref().and_then(|selected| selected.protocol_artifact.clone());
-    let Some(whole @ Value::Object(_)) = whole else {
+    let raw = result.selected.as_ref().and_then(|selected| selected.protocol_artifact.clone());
+    let Some(raw @ Value::Object(_)) = raw else {
         return Err(bad("a protocol was drafted and is not shown".to_owned()));
     };
-    let artifact: ProtocolArtifact = serde_json::from_value(whole.clone())
+    let artifact: ProtocolArtifact = serde_json::from_value(raw.clone())
         .map_err(|why| bad(format!("the protocol artifact is none: {}", plain(&why.to_string()))))?;
     if !artifact.is_intact() {
         return Err(bad("the protocol artifact is not what its digest says".to_owned()));
     }
-    if let Some(word) = &wish.word
-        && (artifact.digest.as_ref() != Some(&word.digest) || artifact.protocol_id.as_ref() != Some(&word.protocol))
+    if let Some(decision_made) = &needs.draft_decision
+        && (artifact.digest.as_ref() != Some(&decision_made.digest)
+            || artifact.protocol_id.as_ref() != Some(&decision_made.protocol))
     {
         return Err(bad("another protocol came back than the one that was named".to_owned()));
     }
@@ -54,10 +56,12 @@ pub(super) fn check(
     {
         return Err(bad(format!("the protocol is of {:?}, and the agent is {agent}", plain(publisher))));
     }
-    if let Some(odd) = artifact.extra.keys().chain(artifact.methods.iter().flat_map(|it| it.extra.keys())).next() {
-        return Err(bad(format!("the protocol has a field {:?}, which is not read", plain(odd))));
+    if let Some(unknown_field) =
+        artifact.extra.keys().chain(artifact.methods.iter().flat_map(|it| it.extra.keys())).next()
+    {
+        return Err(bad(format!("the protocol has a field {:?}, which is not read", plain(unknown_field))));
     }
-    let securities: Vec<_> = wish.securities().iter().map(|it| it.as_str()).collect();
+    let securities: Vec<_> = needs.securities().iter().map(|it| it.as_str()).collect();
     if let Some(other) = artifact.security_profiles.iter().find(|it| !securities.contains(&it.as_str())) {
         return Err(ClientError::new(Reason::Downgrade, format!("it would be protected by {:?}", plain(other))));
     }
@@ -72,7 +76,7 @@ pub(super) fn check(
         "examples": artifact.examples, "test_cases": artifact.test_cases,
     });
     Blueprint::read(written).map(drop).map_err(|faults| {
-        let said: Vec<_> = faults.iter().take(3).map(|fault| plain(&fault.to_string())).collect();
-        bad(format!("the protocol does not hold what it says: {}", said.join("; ")))
+        let messages: Vec<_> = faults.iter().take(3).map(|fault| plain(&fault.to_string())).collect();
+        bad(format!("the protocol does not hold what it says: {}", messages.join("; ")))
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::Capability as Known;
+use nuncio_core::agent::Capability as DeclaredCapability;
 use nuncio_core::ids::CapabilityId;
 use nuncio_engine::ports::entropy::random_name;
 
@@ -18,36 +18,27 @@ use crate::negotiation::{
 use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
 
 /// Validity of an interface choice that the client made itself.
-const VALID: Duration = Duration::from_secs(600);
+const CHOICE_VALIDITY: Duration = Duration::from_secs(600);
 /// Maximum number of interfaces, and of capabilities, that are considered.
-const LOOKED_AT: usize = 256;
+const MAX_CONSIDERED: usize = 256;
 
 pub(super) fn choose(
     client: &AnpClient,
     agent: &VerifiedDescription,
-    wish: &NegotiationRequest,
+    needs: &NegotiationRequest,
     why: String,
 ) -> Result<Agreement, ClientError> {
-    let now = client.clock.now();
+    let now = client.http.clock.now();
     let id = random_name(&*client.entropy, "neg-");
-    let meta = Meta {
-        profile: profile::NEGOTIATION.to_owned(),
-        security_profile: SecurityProfile::TransportProtected,
-        sender_did: None,
-        target: None,
-        operation_id: None,
-        message_id: None,
-        content_type: None,
-        created_at: Some(now),
-    };
+    let meta = Meta { created_at: Some(now), ..Meta::new(profile::NEGOTIATION) };
     let offers = InterfaceOffers::new(offers(agent));
-    let asked = translate::request(&wish.body(id.clone()), &meta);
-    let result = match offers.choose(&asked, now) {
-        Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(VALID)),
+    let request = translate::request(&needs.body(id.clone()), &meta);
+    let result = match offers.choose(&request, now) {
+        Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(CHOICE_VALIDITY)),
         Ok(InterfaceSelection::Draft(_)) => {
             return Err(ClientError::new(Reason::NotAgreed, "nothing that is described does what is wanted"));
         }
-        Err(refusal) => return Err(ClientError::said(&agent.url, RpcError::from(&refusal))),
+        Err(refusal) => return Err(ClientError::rpc_failure(&agent.url, RpcError::from(&refusal))),
     };
     let notes = vec![format!("chosen here, by its description alone: {why}")];
     Ok(Agreement { result, decided: ChosenBy::Client { why }, notes, reused: false })
@@ -57,13 +48,13 @@ pub(super) fn choose(
 fn offers(agent: &VerifiedDescription) -> Vec<InterfaceOffer> {
     let description = &agent.description;
     let mut offers: Vec<InterfaceOffer> = Vec::new();
-    for (place, interface) in description.interfaces.iter().flatten().enumerate().take(LOOKED_AT) {
+    for (index, interface) in description.interfaces.iter().flatten().enumerate().take(MAX_CONSIDERED) {
         let kind = match interface.r#type.as_str() {
             Interface::STRUCTURED => InterfaceType::Structured,
             Interface::NATURAL_LANGUAGE => InterfaceType::NaturalLanguage,
             _ => continue,
         };
-        let id = interface.id.clone().unwrap_or_else(|| format!("interfaces/{place}"));
+        let id = interface.id.clone().unwrap_or_else(|| format!("interfaces/{index}"));
         // Inline methods duplicate those of the interface with a URL.
         let is_copy = |other: &InterfaceOffer| id.strip_suffix(".inline") == Some(other.id.as_str());
         if offers.iter().any(is_copy) {
@@ -88,7 +79,7 @@ fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType
         }
     };
     let url = interface.url.as_deref().and_then(|text| agent.url.join(text).ok());
-    let abilities = capabilities(description, interface).filter_map(known);
+    let abilities = capabilities(description, interface).filter_map(declared_capability);
     InterfaceOffer {
         id,
         kind,
@@ -113,11 +104,11 @@ fn capabilities<'a>(
     interface: &'a Interface,
 ) -> impl Iterator<Item = &'a Capability> {
     let is_given = |it: &&Capability| interface.capability_refs.as_ref().is_none_or(|refs| refs.contains(&it.id));
-    description.capabilities.iter().flatten().filter(is_given).take(LOOKED_AT)
+    description.capabilities.iter().flatten().filter(is_given).take(MAX_CONSIDERED)
 }
 
-fn known(capability: &Capability) -> Option<Known> {
-    Some(Known {
+fn declared_capability(capability: &Capability) -> Option<DeclaredCapability> {
+    Some(DeclaredCapability {
         id: CapabilityId::parse(&capability.id).ok()?,
         name: capability.name.clone().unwrap_or_else(|| capability.id.clone()),
         description: capability.description.clone().unwrap_or_default(),

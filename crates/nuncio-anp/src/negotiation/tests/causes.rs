@@ -18,42 +18,42 @@ fn each_unsupported_requirement_has_its_own_cause() {
     for (request, cause, unsupported) in [
         (
             with(|it| it.caller.supported_profiles = Some(texts(&["anp.rpc.v2"]))),
-            RefusalCause::UnsupportedCandidateProfile,
+            ErrorCode::UnsupportedCandidateProfile,
             vec!["supportedProfiles"],
         ),
         (
             with(|it| it.candidate_protocols = texts(&["anp.weather.v1", "https://example.com/p"])),
-            RefusalCause::UnsupportedCandidateProfile,
+            ErrorCode::UnsupportedCandidateProfile,
             vec!["candidateProtocols"],
         ),
         (
-            with(|it| it.wishes.required_security_profile = Some("direct-e2ee".to_owned())),
-            RefusalCause::UnsupportedSecurityProfile,
+            with(|it| it.constraints.required_security_profile = Some("direct-e2ee".to_owned())),
+            ErrorCode::UnsupportedCandidateSecurity,
             vec!["requiredSecurityProfile"],
         ),
         (
             with(|it| it.caller.supported_security_profiles = Some(texts(&["direct-e2ee"]))),
-            RefusalCause::UnsupportedSecurityProfile,
+            ErrorCode::UnsupportedCandidateSecurity,
             vec!["supportedSecurityProfiles"],
         ),
         (
             with(|it| it.caller.supported_content_types = Some(texts(&["image/*"]))),
-            RefusalCause::UnsupportedContentType,
+            ErrorCode::UnsupportedCandidateContent,
             vec!["supportedContentTypes"],
         ),
         (
             with(|it| it.required_capabilities = texts(&["cap.hotel.booking", "cap.weather"])),
-            RefusalCause::NoMatchingInterface,
+            ErrorCode::NoMatchingInterface,
             vec!["requiredCapabilities"],
         ),
         (
             with(|it| it.candidate_interfaces = texts(&["interface.other"])),
-            RefusalCause::NoMatchingInterface,
+            ErrorCode::NoMatchingInterface,
             vec!["candidateInterfaceRefs"],
         ),
         (
             with(|it| it.caller.supported_execution_modes = Some(texts(&["stream"]))),
-            RefusalCause::NoMatchingInterface,
+            ErrorCode::NoMatchingInterface,
             vec!["supportedExecutionModes"],
         ),
     ] {
@@ -66,21 +66,21 @@ fn unsatisfiable_combination_reports_nearest_interface() {
     let market = market();
     // The structured interface is fast enough but needs approval; the caller refuses natural language.
     let request = with(|it| {
-        it.wishes.requires_human_authorization = Some(false);
-        it.wishes.allow_natural_language_fallback = Some(false);
+        it.constraints.requires_human_authorization = Some(false);
+        it.constraints.allow_natural_language_fallback = Some(false);
     });
-    assert_eq!(refused(&market, &request), (RefusalCause::NoMatchingInterface, vec!["requiresHumanAuthorization"]));
+    assert_eq!(refused(&market, &request), (ErrorCode::NoMatchingInterface, vec!["requiresHumanAuthorization"]));
     // As in the specification's error example: the profile exists, but on another interface.
     let mut safe = conversation();
     safe.security_profiles.push(SecurityProfile::DirectE2ee);
     safe.abilities.clear();
     let market = InterfaceOffers::new(vec![structured(), safe]);
     let request = with(|it| {
-        it.wishes.required_security_profile = Some("direct-e2ee".to_owned());
-        it.wishes.allow_natural_language_fallback = Some(false);
+        it.constraints.required_security_profile = Some("direct-e2ee".to_owned());
+        it.constraints.allow_natural_language_fallback = Some(false);
     });
     let refusal = market.choose(&request, NOW).unwrap_err();
-    assert_eq!(refusal.cause, RefusalCause::NoMatchingInterface);
+    assert_eq!(refusal.cause, ErrorCode::NoMatchingInterface);
     assert_eq!(refusal.unsupported.names(), ["requiredSecurityProfile"]);
     assert_eq!(refusal.nearest.as_deref(), Some("interface.booking.structured.v1"));
 }
@@ -88,20 +88,20 @@ fn unsatisfiable_combination_reports_nearest_interface() {
 #[test]
 fn interface_with_too_high_latency_is_refused() {
     let market = InterfaceOffers::new(vec![structured()]);
-    let within = |millis| with(|it| it.wishes.max_latency_ms = Some(millis));
+    let within = |millis| with(|it| it.constraints.max_latency_ms = Some(millis));
     assert_eq!(accepted(&market, &within(120)).timeout_ms, Some(120));
-    assert_eq!(refused(&market, &within(119)), (RefusalCause::NoMatchingInterface, vec!["maxLatencyMs"]));
+    assert_eq!(refused(&market, &within(119)), (ErrorCode::NoMatchingInterface, vec!["maxLatencyMs"]));
     let unmeasured = InterfaceOffers::new(vec![InterfaceOffer { latency_ms: None, ..structured() }]);
     assert_eq!(accepted(&unmeasured, &within(1)).score.latency, 0);
 }
 
 #[test]
-fn slow_ability_does_not_exclude_fast_one() {
+fn slow_capability_does_not_exclude_fast_one() {
     let slow = Ability { latency_ms: Some(5000), ..booking().into() };
     let fast = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let fast = Ability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
     let market = InterfaceOffers::new(vec![InterfaceOffer { abilities: vec![slow, fast], ..structured() }]);
-    assert_eq!(refused(&market, &with(|_| ())), (RefusalCause::NoMatchingInterface, vec!["maxLatencyMs"]));
+    assert_eq!(refused(&market, &with(|_| ())), (ErrorCode::NoMatchingInterface, vec!["maxLatencyMs"]));
     let search = with(|it| {
         it.required_capabilities = texts(&["cap.hotel.search"]);
         it.intent.intent_tags = texts(&["hotel.search"]);
@@ -115,7 +115,7 @@ fn grant_for_part_of_interface_does_not_open_the_rest() {
     let open = InterfaceOffer { abilities: vec![search.into()], ..structured() };
     let closed = InterfaceOffer { granted: false, ..structured() };
     let market = InterfaceOffers::new(vec![open, closed]);
-    assert_eq!(refused(&market, &with(|_| ())).0, RefusalCause::AuthorizationRequired);
+    assert_eq!(refused(&market, &with(|_| ())).0, ErrorCode::AuthorizationRequired);
     let search = with(|it| it.required_capabilities = texts(&["cap.hotel.search"]));
     assert_eq!(accepted(&market, &search).alternatives, []);
 }
@@ -124,7 +124,7 @@ fn grant_for_part_of_interface_does_not_open_the_rest() {
 fn negotiation_refuses_unknown_or_unoffered_mode() {
     for mode in ["", "Structured_Selection", "PT=00", "natural_language_protocol_drafting"] {
         let request = with(|it| it.mode = Some(mode.to_owned()));
-        assert_eq!(refused(&market(), &request).0, RefusalCause::UnsupportedMode, "{mode}");
+        assert_eq!(refused(&market(), &request).0, ErrorCode::UnsupportedNegotiationMode, "{mode}");
     }
 }
 
@@ -140,7 +140,7 @@ fn empty_intent_requires_more_information() {
         it.required_capabilities.clear();
     });
     let refusal = market().choose(&empty, NOW).unwrap_err();
-    assert_eq!(refusal.cause, RefusalCause::MoreInformationRequired);
+    assert_eq!(refusal.cause, ErrorCode::MoreInformationRequired);
     assert_eq!(refusal.missing, ["intent.intentTags", "intent.description"]);
     // A named capability is enough.
     let named = with(|it| it.intent = Intent::default());
@@ -150,10 +150,10 @@ fn empty_intent_requires_more_information() {
 #[test]
 fn ungranted_interface_is_neither_chosen_nor_disclosed() {
     let closed = InterfaceOffer { granted: false, ..structured() };
-    let request = with(|it| it.wishes.allow_natural_language_fallback = Some(false));
+    let request = with(|it| it.constraints.allow_natural_language_fallback = Some(false));
     let market = InterfaceOffers::new(vec![closed.clone()]);
     let refusal = market.choose(&request, NOW).unwrap_err();
-    assert_eq!((refusal.cause, refusal.nearest), (RefusalCause::AuthorizationRequired, None));
+    assert_eq!((refusal.cause, refusal.nearest), (ErrorCode::AuthorizationRequired, None));
     assert!(!refusal.message.contains("interface."));
     // An accessible interface is chosen, and the inaccessible one is not mentioned.
     let market = InterfaceOffers::new(vec![closed, conversation()]);
@@ -166,9 +166,9 @@ fn old_requests_expire_and_future_ones_are_rejected() {
     let at = |millis: i64| with(|it| it.created_at = Some(Timestamp::from_millis(NOW.as_millis() + millis)));
     for (millis, cause) in [
         (-300_000, None),
-        (-300_001, Some(RefusalCause::Expired)),
+        (-300_001, Some(ErrorCode::NegotiationExpired)),
         (60_000, None),
-        (60_001, Some(RefusalCause::Rejected)),
+        (60_001, Some(ErrorCode::NegotiationRejected)),
     ] {
         assert_eq!(market().choose(&at(millis), NOW).err().map(|refusal| refusal.cause), cause, "{millis}");
     }
@@ -176,5 +176,5 @@ fn old_requests_expire_and_future_ones_are_rejected() {
 
 #[test]
 fn no_offers_gives_no_matching_interface() {
-    assert_eq!(refused(&InterfaceOffers::default(), &request()).0, RefusalCause::NoMatchingInterface);
+    assert_eq!(refused(&InterfaceOffers::default(), &request()).0, ErrorCode::NoMatchingInterface);
 }

@@ -32,9 +32,9 @@ fn required_security_profile_must_match_exactly() {
         "direct-е2ее",
     ] {
         let mut request = plain();
-        request.wishes.required_security_profile = Some(required.to_owned());
+        request.constraints.required_security_profile = Some(required.to_owned());
         let (cause, unsupported) = refused(&weak, &request);
-        assert_eq!(cause, RefusalCause::UnsupportedSecurityProfile, "{required:?}");
+        assert_eq!(cause, ErrorCode::UnsupportedCandidateSecurity, "{required:?}");
         assert!(unsupported.contains(&"requiredSecurityProfile"), "{required:?}");
     }
 }
@@ -60,10 +60,10 @@ fn profile_unsupported_by_caller_is_never_chosen() {
     ] {
         let mut request = plain();
         request.caller.supported_security_profiles = Some(texts(known));
-        request.wishes.required_security_profile = required.map(str::to_owned);
+        request.constraints.required_security_profile = required.map(str::to_owned);
         request.security_profile = least;
         let (cause, _) = refused(offers, &request);
-        assert_eq!(cause, RefusalCause::UnsupportedSecurityProfile, "{known:?} {required:?} {least:?}");
+        assert_eq!(cause, ErrorCode::UnsupportedCandidateSecurity, "{known:?} {required:?} {least:?}");
     }
 }
 
@@ -74,7 +74,7 @@ fn strongest_common_profile_is_chosen() {
     let mut request = plain();
     request.caller.supported_security_profiles = None;
     assert_eq!(accepted(&both, &request).security, DirectE2ee);
-    request.wishes.required_security_profile = Some("transport-protected".to_owned());
+    request.constraints.required_security_profile = Some("transport-protected".to_owned());
     assert_eq!(accepted(&both, &request).security, TransportProtected);
 }
 

@@ -49,7 +49,7 @@ fn any_request() -> impl Strategy<Value = Request> {
         proptest::option::of(some(&CONTENT)),
         proptest::option::of(some(&["direct_structured_call", "direct_message", "stream"])),
     );
-    let wishes = (
+    let constraints = (
         some(&["StructuredInterface", "NaturalLanguageInterface"]),
         proptest::option::of(any::<bool>()),
         proptest::option::of(0..2000_u64),
@@ -62,7 +62,7 @@ fn any_request() -> impl Strategy<Value = Request> {
         proptest::option::weighted(0.2, select(SecurityProfile::ALL.to_vec())),
         select(vec![None, Some("structured_selection"), Some("natural_language_protocol_drafting")]),
     );
-    (intent, caller, wishes, more).prop_map(|(intent, caller, wishes, more)| Request {
+    (intent, caller, constraints, more).prop_map(|(intent, caller, constraints, more)| Request {
         mode: more.3.map(str::to_owned),
         intent: Intent { description: intent.1.map(str::to_owned), intent_tags: intent.0, ..Intent::default() },
         required_capabilities: texts(&more.0),
@@ -73,12 +73,12 @@ fn any_request() -> impl Strategy<Value = Request> {
             supported_execution_modes: caller.3,
             ..CallerCapabilities::default()
         },
-        wishes: Constraints {
-            preferred_interface_types: wishes.0,
-            requires_human_authorization: wishes.1,
-            max_latency_ms: wishes.2,
-            allow_natural_language_fallback: wishes.3,
-            required_security_profile: wishes.4.map(str::to_owned),
+        constraints: Constraints {
+            preferred_interface_types: constraints.0,
+            requires_human_authorization: constraints.1,
+            max_latency_ms: constraints.2,
+            allow_natural_language_fallback: constraints.3,
+            required_security_profile: constraints.4.map(str::to_owned),
             ..Constraints::default()
         },
         candidate_interfaces: more.1,
@@ -90,14 +90,14 @@ fn any_request() -> impl Strategy<Value = Request> {
 
 /// An independent check of each constraint.
 fn assert_holds(request: &Request, offer: &InterfaceOffer, security: SecurityProfile, mode: ExecutionMode) {
-    let Request { caller, wishes, .. } = request;
+    let Request { caller, constraints, .. } = request;
     let has =
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|it| it == word));
     assert!(offer.granted);
     assert!(request.candidate_interfaces.is_empty() || request.candidate_interfaces.contains(&offer.id));
     assert!(offer.profile.as_deref().is_none_or(|profile| has(&caller.supported_profiles, profile)));
     assert!(offer.security_profiles.contains(&security) && has(&caller.supported_security_profiles, security.as_str()));
-    assert!(wishes.required_security_profile.as_deref().is_none_or(|required| required == security.as_str()));
+    assert!(constraints.required_security_profile.as_deref().is_none_or(|required| required == security.as_str()));
     assert!(request.security_profile.is_none_or(|least| security >= least));
     assert!(
         offer.content_types.is_empty() || offer.content_types.iter().any(|it| has(&caller.supported_content_types, it))
@@ -110,9 +110,9 @@ fn assert_holds(request: &Request, offer: &InterfaceOffer, security: SecurityPro
             id == needed || id.starts_with(&below)
         }));
     }
-    assert!(wishes.requires_human_authorization.is_none_or(|asked| asked == offer.human_authorization));
-    assert!(offer.latency_ms.zip(wishes.max_latency_ms).is_none_or(|(takes, most)| takes <= most));
-    assert!(offer.kind == InterfaceType::Structured || wishes.allow_natural_language_fallback != Some(false));
+    assert!(constraints.requires_human_authorization.is_none_or(|asked| asked == offer.human_authorization));
+    assert!(offer.latency_ms.zip(constraints.max_latency_ms).is_none_or(|(takes, most)| takes <= most));
+    assert!(offer.kind == InterfaceType::Structured || constraints.allow_natural_language_fallback != Some(false));
 }
 
 proptest! {
@@ -160,10 +160,10 @@ proptest! {
     ) {
         let market = InterfaceOffers::new(offers);
         let stricter = Request {
-            wishes: Constraints { required_security_profile: Some("direct-e2ee".to_owned()), ..request.wishes.clone() },
+            constraints: Constraints { required_security_profile: Some("direct-e2ee".to_owned()), ..request.constraints.clone() },
             ..request.clone()
         };
-        if market.choose(&request, NOW).is_err() && request.wishes.required_security_profile.is_none() {
+        if market.choose(&request, NOW).is_err() && request.constraints.required_security_profile.is_none() {
             prop_assert!(market.choose(&stricter, NOW).is_err());
         }
     }

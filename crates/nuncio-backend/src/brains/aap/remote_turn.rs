@@ -18,13 +18,13 @@ const MAX_WAITING: usize = 1024;
 /// Time limit for waiting.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Timeout for deleting a remote session.
-const CLOSING: Duration = Duration::from_secs(10);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Remote session in the middle of a turn.
 #[derive(Debug)]
 pub(super) struct RemoteTurn {
     pub(super) conversation: AapConversation,
-    /// Calls it waits for, in the order they were forwarded, with remote ids.
+    /// Calls that the remote session waits for, in the order they were forwarded, with remote ids.
     pub(super) calls: Vec<ToolCall>,
     /// Remote id to local id, for calls that the local client allowed or denied.
     pub(super) asked: HashMap<CallId, CallId>,
@@ -37,7 +37,7 @@ impl RemoteTurn {
 
     /// Answers that the session waits for, from the local history and the client's permissions; `None` if the history
     /// does not continue this turn.
-    fn answers(&self, history: &[Message], words: &[CallAnswer]) -> Option<Vec<CallAnswer>> {
+    fn answers(&self, history: &[Message], permissions: &[CallAnswer]) -> Option<Vec<CallAnswer>> {
         let at = history.iter().rposition(|message| matches!(message, Message::Assistant { .. }))?;
         let (said, since) = (&history[at], &history[at + 1..]);
         let here: Vec<&ToolCall> = said.tool_calls().collect();
@@ -49,7 +49,7 @@ impl RemoteTurn {
                 return None;
             }
             let call = there.id.clone();
-            match words.iter().find(|word| *word.call() == here.id) {
+            match permissions.iter().find(|permission| *permission.call() == here.id) {
                 Some(CallAnswer::Permission { granted, reason, .. }) => {
                     Some(CallAnswer::Permission { call, granted: *granted, reason: reason.clone() })
                 }
@@ -63,20 +63,26 @@ impl RemoteTurn {
     }
 
     /// Records the local ids of the answered calls, so that their results can be matched.
-    fn expect(&mut self, history: &[Message], words: &[CallAnswer]) {
+    fn expect(&mut self, history: &[Message], permissions: &[CallAnswer]) {
         let said = history.iter().rfind(|message| matches!(message, Message::Assistant { .. }));
         let here = said.into_iter().flat_map(Message::tool_calls);
-        let asked = here.zip(&self.calls).filter(|(here, _)| words.iter().any(|word| *word.call() == here.id));
+        let asked = here
+            .zip(&self.calls)
+            .filter(|(here, _)| permissions.iter().any(|permission| *permission.call() == here.id));
         self.asked = asked.map(|(here, there)| (there.id.clone(), here.id.clone())).collect();
     }
 
     /// Returns the session with its answers, see [`Self::answers`]. A session that waits for other answers is deleted.
-    pub(super) fn answered(mut self, history: &[Message], words: &[CallAnswer]) -> Option<(Self, Vec<CallAnswer>)> {
-        let Some(answers) = self.answers(history, words) else {
+    pub(super) fn answered(
+        mut self,
+        history: &[Message],
+        permissions: &[CallAnswer],
+    ) -> Option<(Self, Vec<CallAnswer>)> {
+        let Some(answers) = self.answers(history, permissions) else {
             self.close();
             return None;
         };
-        self.expect(history, words);
+        self.expect(history, permissions);
         Some((self, answers))
     }
 
@@ -112,23 +118,23 @@ impl WaitingTurns {
 
 /// Cancels the turn and deletes the remote session when dropped, for whatever reason the brain stops.
 pub(super) struct RemoteSessionGuard {
-    there: Option<(Client, String)>,
+    remote: Option<(Client, String)>,
 }
 
 impl RemoteSessionGuard {
     pub(super) fn over(conversation: &AapConversation) -> Self {
-        Self { there: Some((conversation.client().clone(), conversation.session().to_owned())) }
+        Self { remote: Some((conversation.client().clone(), conversation.session().to_owned())) }
     }
 
-    /// Keeps the remote session, because it is still needed.
+    /// Drops the guard without deleting the remote session.
     pub(super) fn keep_session(mut self) {
-        self.there = None;
+        self.remote = None;
     }
 }
 
 impl Drop for RemoteSessionGuard {
     fn drop(&mut self) {
-        let (Some((client, session)), Ok(runtime)) = (self.there.take(), tokio::runtime::Handle::try_current()) else {
+        let (Some((client, session)), Ok(runtime)) = (self.remote.take(), tokio::runtime::Handle::try_current()) else {
             return;
         };
         runtime.spawn(async move {
@@ -137,7 +143,7 @@ impl Drop for RemoteSessionGuard {
                 let _ = client.cancel(&session).await;
                 client.delete_session(&session).await
             };
-            if let Ok(Err(error)) = tokio::time::timeout(CLOSING, close).await {
+            if let Ok(Err(error)) = tokio::time::timeout(DELETE_TIMEOUT, close).await {
                 tracing::debug!(%error, "a session on another server could not be deleted");
             }
         });

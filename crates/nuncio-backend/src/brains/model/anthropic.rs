@@ -8,7 +8,7 @@ use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::calls::{CallAssembler, Fragment};
+use super::calls::{CallAssembler, CallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn};
 use super::names::{ToolNames, parameters};
 use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
@@ -121,17 +121,17 @@ pub(super) struct AnthropicParser {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
+enum AnthropicEvent {
     MessageStart {
         message: MessageStart,
     },
     ContentBlockStart {
         index: u64,
-        content_block: Block,
+        content_block: ContentBlock,
     },
     ContentBlockDelta {
         index: u64,
-        delta: Delta,
+        delta: ContentDelta,
     },
     MessageDelta {
         delta: MessageEnd,
@@ -153,7 +153,7 @@ struct MessageStart {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum ContentBlock {
     Text {
         text: Option<String>,
     },
@@ -171,7 +171,7 @@ enum Block {
 
 #[derive(Deserialize)]
 #[serde(tag = "type")]
-enum Delta {
+enum ContentDelta {
     #[serde(rename = "text_delta")]
     Text { text: String },
     #[serde(rename = "thinking_delta")]
@@ -200,31 +200,35 @@ struct UsageCount {
 impl AnswerParser for AnthropicParser {
     fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
         match serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))? {
-            Event::MessageStart { message } => self.count(message.usage),
-            Event::ContentBlockStart { index, content_block } => match content_block {
-                Block::Text { text } => deltas.extend(text.map(AnswerDelta::Text)),
-                Block::Thinking { thinking } => deltas.extend(thinking.map(AnswerDelta::Thinking)),
-                Block::ToolUse { id, name, input } => {
-                    self.call(Fragment { index: Some(index), id, name, whole: input, ..Fragment::default() })?;
+            AnthropicEvent::MessageStart { message } => self.count(message.usage),
+            AnthropicEvent::ContentBlockStart { index, content_block } => match content_block {
+                ContentBlock::Text { text } => deltas.extend(text.map(AnswerDelta::Text)),
+                ContentBlock::Thinking { thinking } => deltas.extend(thinking.map(AnswerDelta::Thinking)),
+                ContentBlock::ToolUse { id, name, input } => {
+                    self.call(CallFragment { index: Some(index), id, name, whole: input, ..CallFragment::default() })?;
                 }
-                Block::Other => {}
+                ContentBlock::Other => {}
             },
-            Event::ContentBlockDelta { index, delta } => match delta {
-                Delta::Text { text } => deltas.push(AnswerDelta::Text(text)),
-                Delta::Thinking { thinking } => deltas.push(AnswerDelta::Thinking(thinking)),
-                Delta::Signature { signature } => deltas.push(AnswerDelta::Signature(signature)),
-                Delta::Input { partial_json } => {
-                    self.call(Fragment { index: Some(index), arguments: Some(partial_json), ..Fragment::default() })?;
+            AnthropicEvent::ContentBlockDelta { index, delta } => match delta {
+                ContentDelta::Text { text } => deltas.push(AnswerDelta::Text(text)),
+                ContentDelta::Thinking { thinking } => deltas.push(AnswerDelta::Thinking(thinking)),
+                ContentDelta::Signature { signature } => deltas.push(AnswerDelta::Signature(signature)),
+                ContentDelta::Input { partial_json } => {
+                    self.call(CallFragment {
+                        index: Some(index),
+                        arguments: Some(partial_json),
+                        ..CallFragment::default()
+                    })?;
                 }
-                Delta::Other => {}
+                ContentDelta::Other => {}
             },
-            Event::MessageDelta { delta, usage } => {
+            AnthropicEvent::MessageDelta { delta, usage } => {
                 self.count(usage);
                 self.stop = delta.stop_reason.as_deref().map(stop).or(self.stop);
             }
-            Event::MessageStop => self.done = true,
-            Event::Error { error } => return Err(StreamError::Said(error_message(&error))),
-            Event::Other => {}
+            AnthropicEvent::MessageStop => self.done = true,
+            AnthropicEvent::Error { error } => return Err(StreamError::Said(error_message(&error))),
+            AnthropicEvent::Other => {}
         }
         Ok(())
     }
@@ -239,7 +243,7 @@ impl AnswerParser for AnthropicParser {
 }
 
 impl AnthropicParser {
-    fn call(&mut self, fragment: Fragment) -> Result<(), StreamError> {
+    fn call(&mut self, fragment: CallFragment) -> Result<(), StreamError> {
         self.calls.add(fragment).map_err(StreamError::TooMuch)
     }
 

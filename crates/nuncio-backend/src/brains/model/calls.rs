@@ -13,12 +13,12 @@ const MAX_ARGUMENTS: usize = 4 * 1024 * 1024;
 
 /// Fragment of a streamed tool call.
 #[derive(Debug, Default)]
-pub(super) struct Fragment {
+pub(super) struct CallFragment {
     /// Index of the call; some servers omit the index or repeat one for all calls.
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) name: Option<String>,
-    /// Part of the arguments' JSON text.
+    /// Part of the JSON text of the call's arguments.
     pub(super) arguments: Option<String>,
     /// Complete arguments, from servers that do not stream them.
     pub(super) whole: Option<Map<String, Value>>,
@@ -41,8 +41,8 @@ pub(super) struct CompleteCall {
 #[derive(Debug, Default)]
 pub(super) struct CallAssembler {
     calls: Vec<OpenCall>,
-    /// Current call of each index.
-    places: HashMap<u64, usize>,
+    /// Position in `calls` of the current call of each index.
+    by_index: HashMap<u64, usize>,
     bytes: usize,
 }
 
@@ -56,23 +56,23 @@ struct OpenCall {
 }
 
 impl CallAssembler {
-    pub(super) fn add(&mut self, fragment: Fragment) -> Result<(), String> {
-        let Fragment { index, id, name, arguments, whole, extra } = fragment;
+    pub(super) fn add(&mut self, fragment: CallFragment) -> Result<(), String> {
+        let CallFragment { index, id, name, arguments, whole, extra } = fragment;
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
         let arguments = arguments.unwrap_or_default();
         let known = match index {
-            Some(index) => self.places.get(&index).copied(),
+            Some(index) => self.by_index.get(&index).copied(),
             None if name.is_some() && id.is_none() => None,
             None => self.calls.len().checked_sub(1),
         };
         // Another id means another call, even with the same index.
-        let known = known.filter(|place| match (&self.calls[*place].id, &id) {
+        let known = known.filter(|position| match (&self.calls[*position].id, &id) {
             (Some(before), Some(now)) => before == now,
             _ => true,
         });
-        let place = match known {
-            Some(place) => place,
+        let position = match known {
+            Some(position) => position,
             None if self.calls.len() >= MAX_CALLS => return Err(format!("more than {MAX_CALLS} tool calls at once")),
             None => {
                 self.calls.push(OpenCall::default());
@@ -80,13 +80,13 @@ impl CallAssembler {
             }
         };
         if let Some(index) = index {
-            self.places.insert(index, place);
+            self.by_index.insert(index, position);
         }
         self.bytes += arguments.len();
         if self.bytes > MAX_ARGUMENTS {
             return Err(format!("tool calls with more than {MAX_ARGUMENTS} bytes of arguments"));
         }
-        let call = &mut self.calls[place];
+        let call = &mut self.calls[position];
         call.id = call.id.take().or(id);
         // Some servers repeat the name in every fragment.
         if call.name.is_empty() {
@@ -107,9 +107,9 @@ impl CallAssembler {
         for id in self.calls.iter().filter_map(|call| call.id.clone()) {
             *counts.entry(id).or_default() += 1;
         }
-        let doubled: HashSet<String> = counts.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect();
+        let repeated: HashSet<String> = counts.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect();
         let finish = |call: OpenCall| CompleteCall {
-            id: call.id.filter(|id| !doubled.contains(id)).and_then(|id| CallId::parse(&id).ok()),
+            id: call.id.filter(|id| !repeated.contains(id)).and_then(|id| CallId::parse(&id).ok()),
             name: call.name,
             input: input(call.arguments, call.whole),
             extra: call.extra,
@@ -135,12 +135,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> Fragment {
+    fn piece(index: Option<u64>, id: &str, name: &str, arguments: &str) -> CallFragment {
         let some = |text: &str| Some(text.to_owned());
-        Fragment { index, id: some(id), name: some(name), arguments: some(arguments), ..Fragment::default() }
+        CallFragment { index, id: some(id), name: some(name), arguments: some(arguments), ..CallFragment::default() }
     }
 
-    fn finished(pieces: Vec<Fragment>) -> Vec<(Option<String>, String, Result<Value, String>)> {
+    fn finished(pieces: Vec<CallFragment>) -> Vec<(Option<String>, String, Result<Value, String>)> {
         let mut calls = CallAssembler::default();
         pieces.into_iter().for_each(|piece| calls.add(piece).unwrap());
         let show = |call: CompleteCall| (call.id.map(|id| id.to_string()), call.name, call.input.map(Value::Object));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_assigned_by_index() {
+    fn call_fragments_are_assembled_by_index() {
         let pieces = vec![
             piece(Some(0), "a", "add", ""),
             piece(Some(1), "b", "look", "{\"q\""),

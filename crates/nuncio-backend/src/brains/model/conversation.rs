@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 use super::names::{CallIds, ToolNames};
 
 /// Key of a thinking block's signature.
-pub(super) const SIGNATURE: &str = "signature";
+pub(super) const SIGNATURE_KEY: &str = "signature";
 /// Placeholder result for a call without one, because servers require a result.
 const NO_RESULT: &str = "The call was not finished; there is no result.";
 /// Placeholder text for an empty message, which servers refuse.
-const NOTHING: &str = "…";
+const EMPTY_MESSAGE_TEXT: &str = "…";
 
 /// Conversation in the form of a model request.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ impl ConversationBuilder<'_> {
     fn user(&mut self, mut parts: Vec<MessagePart>) {
         self.close_calls();
         if parts.is_empty() {
-            parts.push(MessagePart::Text(NOTHING.to_owned()));
+            parts.push(MessagePart::Text(EMPTY_MESSAGE_TEXT.to_owned()));
         }
         match self.conversation.turns.last_mut() {
             Some(ModelTurn::User(before)) => before.append(&mut parts),
@@ -121,7 +121,7 @@ impl ConversationBuilder<'_> {
                     match block {
                         Block::Text { text, .. } => answer.text.push_str(text),
                         Block::Thinking { thinking, extra } => {
-                            let signature = extra.get(SIGNATURE).and_then(Value::as_str).map(str::to_owned);
+                            let signature = extra.get(SIGNATURE_KEY).and_then(Value::as_str).map(str::to_owned);
                             answer.thoughts.push(ThinkingBlock { text: thinking.clone(), signature });
                         }
                         Block::ToolUse { call, extra } => {
@@ -148,9 +148,9 @@ impl ConversationBuilder<'_> {
     fn result(&mut self, call: &CallId, content: &Content) {
         let Some(place) = self.open.iter().position(|(id, _)| id == call) else {
             // A result without its call is added as text.
-            let mut told = vec![MessagePart::Text(format!("Result of the call {call}:"))];
-            told.extend(parts(content));
-            return self.user(told);
+            let mut message = vec![MessagePart::Text(format!("Result of the call {call}:"))];
+            message.extend(parts(content));
+            return self.user(message);
         };
         let (_, id) = self.open.remove(place);
         self.push_result(ToolResult { id, parts: parts(content) });

@@ -10,7 +10,7 @@ use nuncio_engine::ports::brain::OfferedTool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::calls::{CallAssembler, Fragment};
+use super::calls::{CallAssembler, CallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn, ToolResult};
 use super::names::{ToolNames, parameters};
 use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
@@ -143,21 +143,21 @@ pub(super) struct OpenAiParser {
 }
 
 #[derive(Deserialize)]
-struct Chunk {
-    choices: Option<Vec<Choice>>,
+struct OpenAiChunk {
+    choices: Option<Vec<ChunkChoice>>,
     usage: Option<UsageCount>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
+struct ChunkChoice {
     index: Option<u64>,
-    delta: Option<Delta>,
+    delta: Option<ChoiceDelta>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Delta {
+struct ChoiceDelta {
     /// Text, or from Mistral a list of parts.
     content: Option<Value>,
     reasoning_content: Option<Value>,
@@ -193,7 +193,7 @@ impl AnswerParser for OpenAiParser {
             self.done = true;
             return Ok(());
         }
-        let chunk: Chunk = serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))?;
+        let chunk: OpenAiChunk = serde_json::from_str(data).map_err(|_| StreamError::unreadable(data))?;
         if let Some(error) = chunk.error.filter(|error| !error.is_null()) {
             return Err(StreamError::Said(error_message(&error)));
         }
@@ -234,7 +234,7 @@ impl AnswerParser for OpenAiParser {
 }
 
 impl OpenAiParser {
-    fn delta(&mut self, delta: Delta, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
+    fn delta(&mut self, delta: ChoiceDelta, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError> {
         // Servers that send both field names send the same text in both.
         let thinking = [delta.reasoning_content, delta.reasoning].into_iter().flatten();
         if let Some(Value::String(thinking)) = thinking.into_iter().find(|thinking| !thinking.is_null()) {
@@ -258,7 +258,8 @@ impl OpenAiParser {
             };
             let extra = call.extra_content.map(|extra| Map::from_iter([(EXTRA_CONTENT.to_owned(), extra)]));
             let extra: Extra = extra.unwrap_or_default();
-            let fragment = Fragment { index: call.index, id: call.id, name: function.name, arguments, whole, extra };
+            let fragment =
+                CallFragment { index: call.index, id: call.id, name: function.name, arguments, whole, extra };
             self.calls.add(fragment).map_err(StreamError::TooMuch)?;
         }
         Ok(())

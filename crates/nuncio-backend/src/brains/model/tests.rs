@@ -14,14 +14,14 @@ mod requests;
 
 /// Parsed answer.
 #[derive(Debug, PartialEq)]
-struct Outcome {
+struct ParsedAnswer {
     /// Adjacent parts of one kind are joined, because the network decides how they are split.
     deltas: Vec<AnswerDelta>,
     finish: Option<AnswerEnd>,
     error: Option<StreamError>,
 }
 
-fn parse_stream<'a>(mut parser: Box<dyn AnswerParser>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
+fn parse_stream<'a>(mut parser: Box<dyn AnswerParser>, chunks: impl IntoIterator<Item = &'a [u8]>) -> ParsedAnswer {
     let mut decoder = SseDecoder::new(SseLimits::default());
     let (mut pieces, mut error) = (Vec::new(), None);
     for chunk in chunks {
@@ -43,7 +43,7 @@ fn parse_stream<'a>(mut parser: Box<dyn AnswerParser>, chunks: impl IntoIterator
             (_, piece) => deltas.push(piece),
         }
     }
-    Outcome { deltas, finish: parser.finish(), error }
+    ParsedAnswer { deltas, finish: parser.finish(), error }
 }
 
 fn openai() -> Box<dyn AnswerParser> {
@@ -122,7 +122,7 @@ fn anthropic_stream() -> String {
     events.iter().map(event).collect()
 }
 
-fn expected(outcome: &Outcome) {
+fn expected(outcome: &ParsedAnswer) {
     let said: Vec<_> = outcome.deltas.iter().filter(|piece| !matches!(piece, AnswerDelta::Signature(_))).collect();
     assert_eq!(said, [&AnswerDelta::Thinking("Hm, 想想…".into()), &AnswerDelta::Text("Grüß Gott 🏨!".into())]);
     let finish = outcome.finish.as_ref().unwrap();

@@ -15,10 +15,10 @@ use url::Url;
 
 use super::parser::{error_message, short};
 use crate::fetch::cause;
-use crate::runners::secrets::Secrets;
+use crate::runners::secrets::SecretValues;
 
-/// Number of attempts.
-const TRIES: u32 = 3;
+/// Number of attempts of a model request.
+const MAX_ATTEMPTS: u32 = 3;
 /// Delays before the second and third attempt.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(60));
 /// A server that asks for a longer delay is not retried.
@@ -27,14 +27,14 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time limit between two chunks of an answer.
 const NEXT_CHUNK_TIMEOUT: Duration = Duration::from_secs(120);
-/// Bytes read of an error response.
+/// Number of bytes that are read of an error response.
 const MAX_ERROR: usize = 64 * 1024;
 /// Size limits of an event.
-const LIMITS: SseLimits = SseLimits { line: 4 * 1024 * 1024, event: 4 * 1024 * 1024 };
+const SSE_LIMITS: SseLimits = SseLimits { line: 4 * 1024 * 1024, event: 4 * 1024 * 1024 };
 
-/// Request that is ready to be sent.
+/// Model request that is ready to be sent.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct ModelRequest {
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
@@ -42,17 +42,17 @@ pub(super) struct Request {
 
 /// Model server, with the secrets to remove from its messages.
 #[derive(Debug)]
-pub(super) struct Upstream<'a> {
+pub(super) struct ModelServer<'a> {
     pub(super) provider: Provider,
     pub(super) http: &'a reqwest::Client,
     pub(super) clock: &'a dyn Clock,
-    pub(super) secrets: &'a Secrets,
+    pub(super) secrets: &'a SecretValues,
 }
 
-impl Upstream<'_> {
+impl ModelServer<'_> {
     /// Sends a request, with retries after 429, server errors and connection failures. No output has been produced
     /// before that, so a retry is safe.
-    pub(super) async fn open<'a>(&'a self, request: &Request) -> Result<AnswerStream<'a>, String> {
+    pub(super) async fn open<'a>(&'a self, request: &ModelRequest) -> Result<AnswerStream<'a>, String> {
         let host = request.url.host_str().unwrap_or_default();
         let who = format!("{} ({host})", self.provider.as_str());
         let mut tried = 0;
@@ -67,8 +67,8 @@ impl Upstream<'_> {
                 Err(FailedAttempt { why, again: Some(wait) }) => (why, wait),
                 Err(FailedAttempt { why, again: None }) => return Err(self.about(&who, &why)),
             };
-            if tried == TRIES {
-                return Err(self.about(&who, &format!("{why} (tried {TRIES} times)")));
+            if tried == MAX_ATTEMPTS {
+                return Err(self.about(&who, &format!("{why} (tried {MAX_ATTEMPTS} times)")));
             }
             let wait = asked_to_wait.unwrap_or(BACKOFF.after(tried));
             if wait > MAX_RETRY_AFTER {
@@ -80,7 +80,7 @@ impl Upstream<'_> {
         }
     }
 
-    async fn send(&self, request: &Request) -> Result<Response, FailedAttempt> {
+    async fn send(&self, request: &ModelRequest) -> Result<Response, FailedAttempt> {
         let post = self.http.post(request.url.clone()).headers(request.headers.clone()).body(request.body.clone());
         let sent = tokio::select! {
             sent = post.send() => sent,
@@ -107,12 +107,12 @@ impl Upstream<'_> {
             let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
             backoff::parse_retry_after(text, self.clock.now())
         });
-        let said = self.read_error(response).await;
-        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let detail = self.read_error(response).await;
+        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         let why = if status.is_success() {
-            format!("answered with no stream of events{said}")
+            format!("answered with no stream of events{detail}")
         } else {
-            format!("answered with status {status}{said}")
+            format!("answered with status {status}{detail}")
         };
         Err(FailedAttempt { why, again })
     }
@@ -152,18 +152,18 @@ struct FailedAttempt {
 
 /// Answer being read. Dropping it ends the request.
 pub(super) struct AnswerStream<'a> {
-    upstream: &'a Upstream<'a>,
+    upstream: &'a ModelServer<'a>,
     who: String,
     response: Response,
     /// `None` after the end of the answer.
     decoder: Option<SseDecoder>,
-    /// Reason why reading stopped.
+    /// Reason why reading the answer stopped.
     fault: Option<SseTooLarge>,
 }
 
 impl<'a> AnswerStream<'a> {
-    fn new(upstream: &'a Upstream<'a>, who: String, response: Response) -> Self {
-        Self { upstream, who, response, decoder: Some(SseDecoder::new(LIMITS)), fault: None }
+    fn new(upstream: &'a ModelServer<'a>, who: String, response: Response) -> Self {
+        Self { upstream, who, response, decoder: Some(SseDecoder::new(SSE_LIMITS)), fault: None }
     }
 
     /// Data of the next event; `None` at the end.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::runners::process::printable;
 
 /// Length limit of a quoted malformed line.
-const SHOWN: usize = 200;
+const MAX_QUOTED_BYTES: usize = 200;
 
 /// Output line: an object with one key.
 #[derive(Debug, PartialEq, Deserialize)]
@@ -40,7 +40,7 @@ pub(super) struct OutputCall {
 pub(super) fn read(line: &[u8]) -> Result<OutputLine, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = printable(String::from_utf8_lossy(line).trim());
-        let shown: String = text.chars().take(SHOWN).collect();
+        let shown: String = text.chars().take(MAX_QUOTED_BYTES).collect();
         format!("what cannot be read ({error}): {shown}")
     })
 }
@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_kind_of_line_is_parsed() {
+    fn every_kind_of_process_output_line_is_parsed() {
         let read = |line: Value| read(line.to_string().as_bytes()).unwrap();
         assert_eq!(read(json!({"text": "hi"})), OutputLine::Text("hi".into()));
         assert_eq!(read(json!({"thinking": "hm"})), OutputLine::Thinking("hm".into()));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_line_is_reported() {
+    fn malformed_process_output_line_is_reported() {
         for (line, complaint) in [
             ("hello", "expected value"),
             ("{}", "expected value"),

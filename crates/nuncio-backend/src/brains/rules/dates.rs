@@ -25,7 +25,7 @@ pub(super) struct StayLength {
     pub(super) days: i64,
 }
 
-const MONTHS: [&str; 12] = [
+const MONTH_NAMES: [&str; 12] = [
     "january",
     "february",
     "march",
@@ -42,7 +42,7 @@ const MONTHS: [&str; 12] = [
 
 /// Patterns for one date, or two dates of one month, with groups `y` (optional), `m`, `d` and `e` (the second day).
 /// [`stands_alone`] excludes parts of longer numbers.
-static WRITTEN: LazyLock<[Regex; 5]> = LazyLock::new(|| {
+static DATE_PATTERNS: LazyLock<[Regex; 5]> = LazyLock::new(|| {
     let month = "(?P<m>jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec|january|february|march|april|august|september|october|november|december)";
     let day = |name: &str| format!("(?P<{name}>[0-9]{{1,2}})(?:st|nd|rd|th)?");
     let to = "\\s*(?:-|–|~|to|till|until|and|到|至)\\s*";
@@ -57,10 +57,10 @@ static WRITTEN: LazyLock<[Regex; 5]> = LazyLock::new(|| {
     .map(|pattern| fixed(&format!("(?i){pattern}")))
 });
 
-static RELATIVE: LazyLock<Regex> =
+static RELATIVE_DATE_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| fixed("(?i)day after tomorrow|tomorrow|today|tonight|大后天|后天|明天|明晚|明日|今天|今晚|今日"));
 
-static LENGTH: LazyLock<Regex> = LazyLock::new(|| {
+static STAY_LENGTH_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     fixed(
         "(?i)(?P<n>[0-9]{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|[一二两三四五六七八九十]) ?(?:more )?(?P<unit>nights?|days?|weeks?|晚上?|天|夜|个?星期|周)",
     )
@@ -73,13 +73,13 @@ fn fixed(pattern: &str) -> Regex {
 /// Dates of a text in order. A date without a year is the next such day from `today`, or from the preceding date.
 pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
     let mut found: Vec<(Range<usize>, DateForm<'_>)> = Vec::new();
-    for pattern in WRITTEN.iter() {
+    for pattern in DATE_PATTERNS.iter() {
         found.extend(pattern.captures_iter(text).filter_map(|groups| {
             let part = groups.get(0)?.range();
             stands_alone(text, &part).then_some((part, DateForm::Written(groups)))
         }));
     }
-    found.extend(RELATIVE.find_iter(text).map(|word| (word.range(), DateForm::Relative(word.as_str()))));
+    found.extend(RELATIVE_DATE_PATTERN.find_iter(text).map(|word| (word.range(), DateForm::Relative(word.as_str()))));
     // Of overlapping matches the first or the longer one counts.
     found.sort_by_key(|(part, _)| (part.start, std::cmp::Reverse(part.end)));
 
@@ -98,7 +98,7 @@ pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
 
 /// Length of stay in a text, unless it is part of a date.
 pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLength> {
-    let mut found = LENGTH.captures_iter(text).filter_map(|groups| {
+    let mut found = STAY_LENGTH_PATTERN.captures_iter(text).filter_map(|groups| {
         let part = groups.get(0)?.range();
         let apart = stands_alone(text, &part) && !dates.iter().any(|date| overlap(&date.part, &part));
         let n = groups.name("n")?.as_str().to_lowercase();
@@ -124,8 +124,10 @@ pub(super) fn format_date(date: Date, language: Language) -> String {
     match language {
         Language::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
         Language::English => {
-            let month =
-                usize::from(date.month().unsigned_abs()).checked_sub(1).and_then(|at| MONTHS.get(at)).unwrap_or(&"");
+            let month = usize::from(date.month().unsigned_abs())
+                .checked_sub(1)
+                .and_then(|at| MONTH_NAMES.get(at))
+                .unwrap_or(&"");
             let (initial, rest) = month.split_at(month.len().min(1));
             format!("{} {}{rest} {}", date.day(), initial.to_uppercase(), date.year())
         }
@@ -176,7 +178,7 @@ fn month_number(text: &str) -> Option<i8> {
         return Some(number);
     }
     let text = text.to_lowercase();
-    let at = MONTHS.iter().position(|month| text.get(..3).is_some_and(|start| month.starts_with(start)))?;
+    let at = MONTH_NAMES.iter().position(|month| text.get(..3).is_some_and(|start| month.starts_with(start)))?;
     i8::try_from(at + 1).ok()
 }
 

@@ -23,7 +23,7 @@ const MAX_RESULT: usize = 64 * 1024;
 pub(super) struct Dialogue<'a> {
     rules: &'a CompiledRules,
     today: Date,
-    pub(super) stage: Stage<'a>,
+    pub(super) stage: DialogueStage<'a>,
     pub(super) language: Language,
     /// Slot values of earlier intents, finished or not.
     memory: SlotValues,
@@ -33,7 +33,7 @@ pub(super) struct Dialogue<'a> {
 
 /// Stage of the current intent in the dialogue.
 #[derive(Debug)]
-pub(super) enum Stage<'a> {
+pub(super) enum DialogueStage<'a> {
     /// No intent matched, or there was no message.
     Lost,
     /// The user abandoned the intent.
@@ -54,7 +54,7 @@ impl<'a> Dialogue<'a> {
         let mut dialogue = Self {
             rules,
             today,
-            stage: Stage::Lost,
+            stage: DialogueStage::Lost,
             language: Language::English,
             memory: SlotValues::new(),
             aside: None,
@@ -71,31 +71,31 @@ impl<'a> Dialogue<'a> {
     }
 
     fn apply_message(&mut self, reading: &NormalizedMessage) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Lost) {
-            Stage::Asking { intent, known, slot } => self.read_slot_reply(intent, known, slot, reading),
+        self.stage = match std::mem::replace(&mut self.stage, DialogueStage::Lost) {
+            DialogueStage::Asking { intent, known, slot } => self.read_slot_reply(intent, known, slot, reading),
             _ => self.match_intent(reading),
         };
-        if let Stage::Asking { known, .. } | Stage::Ready { known, .. } = &self.stage {
+        if let DialogueStage::Asking { known, .. } | DialogueStage::Ready { known, .. } = &self.stage {
             self.memory.extend(known.clone());
         }
     }
 
-    fn match_intent(&mut self, reading: &NormalizedMessage) -> Stage<'a> {
+    fn match_intent(&mut self, reading: &NormalizedMessage) -> DialogueStage<'a> {
         self.language = self.language.after_message(&reading.text);
         if let Some((number, _)) = best(self.rules, reading) {
             return self.begin(&self.rules.intents[number], reading);
         }
         // The message matches no intent, but it may answer the suspended question.
-        let Some((intent, slot)) = self.aside.take() else { return Stage::Lost };
+        let Some((intent, slot)) = self.aside.take() else { return DialogueStage::Lost };
         let mut known = SlotValues::new();
         fill(&self.search(intent, Some(slot), None), reading, &mut known);
         if matches!(slot.matcher, SlotMatcher::Text) || !known.contains_key(slot.name()) {
-            return Stage::Lost;
+            return DialogueStage::Lost;
         }
         self.begin(intent, reading)
     }
 
-    fn begin(&mut self, intent: &'a CompiledIntent, reading: &NormalizedMessage) -> Stage<'a> {
+    fn begin(&mut self, intent: &'a CompiledIntent, reading: &NormalizedMessage) -> DialogueStage<'a> {
         self.aside = self.aside.filter(|(aside, _)| aside.spec.name != intent.spec.name);
         let mut known = SlotValues::new();
         fill(&self.search(intent, None, Some(&self.memory)), reading, &mut known);
@@ -108,10 +108,10 @@ impl<'a> Dialogue<'a> {
         mut known: SlotValues,
         slot: &'a CompiledSlot,
         reading: &NormalizedMessage,
-    ) -> Stage<'a> {
+    ) -> DialogueStage<'a> {
         if is_dropped(reading) {
             self.aside = None;
-            return Stage::Dropped;
+            return DialogueStage::Dropped;
         }
         let meant = best(self.rules, reading);
         let other = meant.map(|(number, strength)| (&self.rules.intents[number], strength));
@@ -135,7 +135,7 @@ impl<'a> Dialogue<'a> {
         other: &'a CompiledIntent,
         from: (&'a CompiledIntent, &'a CompiledSlot),
         reading: &NormalizedMessage,
-    ) -> Stage<'a> {
+    ) -> DialogueStage<'a> {
         self.language = self.language.after_message(&reading.text);
         self.aside = Some(from);
         self.begin(other, reading)
@@ -151,24 +151,24 @@ impl<'a> Dialogue<'a> {
     }
 
     fn note_call(&mut self, message: &'a Message) {
-        let Stage::Ready { intent, known } = &mut self.stage else { return };
+        let DialogueStage::Ready { intent, known } = &mut self.stage else { return };
         let tool = intent.spec.tool.as_ref();
         let Some(call) = message.tool_calls().find(|call| Some(&call.name) == tool) else { return };
         let (intent, mut known) = (*intent, std::mem::take(known));
         // Uses the arguments that were sent; `tomorrow` may have meant another day then.
         known.extend(mentioned(intent, &call.input));
         self.memory.extend(known.clone());
-        self.stage = Stage::Called { intent, known, call: &call.id };
+        self.stage = DialogueStage::Called { intent, known, call: &call.id };
     }
 
     fn note_result(&mut self, id: &CallId, content: &'a Content) {
-        let Stage::Called { intent, known, call } = &mut self.stage else { return };
+        let DialogueStage::Called { intent, known, call } = &mut self.stage else { return };
         if *call != id {
             return;
         }
         let (intent, known) = (*intent, std::mem::take(known));
         self.remember_result(&content.text());
-        self.stage = Stage::Answered { intent, known, content };
+        self.stage = DialogueStage::Answered { intent, known, content };
     }
 
     /// Remembers values in a result, such as the id of a new reservation.
@@ -188,19 +188,19 @@ impl<'a> Dialogue<'a> {
 
 /// The last messages of a history, within the replay limits.
 fn recent(history: &[Message]) -> &[Message] {
-    let heard = history.iter().rev().take(MAX_MESSAGES).scan(MAX_USER_BYTES, |left, message| {
+    let replayed = history.iter().rev().take(MAX_MESSAGES).scan(MAX_USER_BYTES, |left, message| {
         let cost =
             if matches!(message, Message::User { .. }) { message.text().len().min(normalize::MAX_BYTES) } else { 0 };
         *left = left.checked_sub(cost)?;
         Some(())
     });
-    &history[history.len() - heard.count()..]
+    &history[history.len() - replayed.count()..]
 }
 
-fn next_stage(intent: &CompiledIntent, known: SlotValues) -> Stage<'_> {
+fn next_stage(intent: &CompiledIntent, known: SlotValues) -> DialogueStage<'_> {
     match intent.slots.iter().find(|slot| slot.is_required() && !known.contains_key(slot.name())) {
-        Some(slot) => Stage::Asking { intent, known, slot },
-        None => Stage::Ready { intent, known },
+        Some(slot) => DialogueStage::Asking { intent, known, slot },
+        None => DialogueStage::Ready { intent, known },
     }
 }
 
@@ -218,14 +218,15 @@ fn mentioned(intent: &CompiledIntent, fields: &Map<String, Value>) -> SlotValues
 
 /// Whether the reply abandons the intent.
 fn is_dropped(reading: &NormalizedMessage) -> bool {
-    const ANYWHERE: [&str; 6] = ["never mind", "nevermind", "forget it", "算了", "不用了", "不要了"];
-    const ALONE: [&str; 8] = ["cancel", "stop", "abort", "quit", "exit", "取消", "停止", "退出"];
-    const EMPTY: [&str; 11] = ["please", "no", "ok", "okay", "oh", "that", "it", "this", "thanks", "吧", "请"];
-    if ANYWHERE.iter().any(|phrase| reading.lower.contains(phrase)) {
+    const CANCEL_PHRASES: [&str; 6] = ["never mind", "nevermind", "forget it", "算了", "不用了", "不要了"];
+    const CANCEL_WORDS: [&str; 8] = ["cancel", "stop", "abort", "quit", "exit", "取消", "停止", "退出"];
+    const FILLER_WORDS: [&str; 11] = ["please", "no", "ok", "okay", "oh", "that", "it", "this", "thanks", "吧", "请"];
+    if CANCEL_PHRASES.iter().any(|phrase| reading.lower.contains(phrase)) {
         return true;
     }
     let words = reading.lower.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty());
-    let mut meant =
-        words.map(|word| word.trim_end_matches('吧').trim_start_matches('请')).filter(|word| !EMPTY.contains(word));
-    meant.next().is_some_and(|word| ALONE.contains(&word)) && meant.next().is_none()
+    let mut meant = words
+        .map(|word| word.trim_end_matches('吧').trim_start_matches('请'))
+        .filter(|word| !FILLER_WORDS.contains(word));
+    meant.next().is_some_and(|word| CANCEL_WORDS.contains(&word)) && meant.next().is_none()
 }

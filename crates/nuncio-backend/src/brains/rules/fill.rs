@@ -156,7 +156,7 @@ impl<'a> SlotExtraction<'a> {
         let open = self.open(|form| matches!(form, SlotMatcher::Integer));
         let Some(first) = open.first() else { return };
         let names = names_elsewhere(self.search.rules, self.search.intent, self.text);
-        let mut numbers: Vec<numbers::Number> = numbers::find(self.text)
+        let mut numbers: Vec<numbers::NumberMention> = numbers::find(self.text)
             .into_iter()
             .filter(|number| !self.is_taken(&number.part))
             .filter(|number| number.part.len() <= 2 || !names.iter().any(|name| overlap(name, &number.part)))
@@ -295,7 +295,7 @@ fn names_elsewhere(rules: &CompiledRules, intent: &CompiledIntent, text: &str) -
 }
 
 /// Whether the number is followed by the slot's name: `2 guests` for `guests`.
-fn is_counted(text: &str, number: &numbers::Number, slot: &CompiledSlot) -> bool {
+fn is_counted(text: &str, number: &numbers::NumberMention, slot: &CompiledSlot) -> bool {
     let word = numbers::following_word(text, &number.part);
     let singular = |word: &str| word.strip_suffix('s').unwrap_or(word).to_owned();
     !word.is_empty() && singular(&word) == singular(&slot.name().to_lowercase())

@@ -10,37 +10,37 @@ use super::normalize::stands_alone;
 
 /// A number in a message and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Number {
+pub(super) struct NumberMention {
     pub(super) part: Range<usize>,
     pub(super) value: i64,
     /// Whether the number is not a count of something like nights or rooms.
     pub(super) is_free: bool,
 }
 
-const WORDS: [&str; 13] =
+const NUMBER_WORDS: [&str; 13] =
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 
 /// Units that make the preceding number a count of themselves.
-const UNITS: [&str; 21] = [
+const UNIT_WORDS: [&str; 21] = [
     "night", "nights", "day", "days", "week", "weeks", "month", "months", "hour", "hours", "room", "rooms", "bed",
     "beds", "am", "pm", "euro", "euros", "eur", "usd", "of",
 ];
 
-static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-    let words = WORDS.join("|");
+static NUMBER_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
+    let words = NUMBER_WORDS.join("|");
     let pattern = format!("(?i)[0-9]+|{words}|十[一二]?|[一二两三四五六七八九]");
     Regex::new(&pattern).expect("the pattern is fixed and tested")
 });
 
 /// Numbers of a text in order.
-pub(super) fn find(text: &str) -> Vec<Number> {
+pub(super) fn find(text: &str) -> Vec<NumberMention> {
     let whole = |part: &Range<usize>| stands_alone(text, part) && !is_fraction(text, part);
-    NUMBER
+    NUMBER_PATTERN
         .find_iter(text)
         .filter(|found| whole(&found.range()))
         .filter_map(|found| {
             let value = value(found.as_str())?;
-            Some(Number { part: found.range(), value, is_free: is_free(text, &found.range()) })
+            Some(NumberMention { part: found.range(), value, is_free: is_free(text, &found.range()) })
         })
         .collect()
 }
@@ -49,7 +49,7 @@ fn value(text: &str) -> Option<i64> {
     if let Ok(value) = text.parse() {
         return Some(value);
     }
-    if let Some(at) = WORDS.iter().position(|word| word.eq_ignore_ascii_case(text)) {
+    if let Some(at) = NUMBER_WORDS.iter().position(|word| word.eq_ignore_ascii_case(text)) {
         return i64::try_from(at).ok();
     }
     let digit = |sign: char| "零一二三四五六七八九".chars().position(|known| known == sign);
@@ -82,14 +82,14 @@ fn is_free(text: &str, part: &Range<usize>) -> bool {
     if after.starts_with(is_han) || text[part.clone()].starts_with(is_han) {
         return counts_people(after);
     }
-    !UNITS.contains(&following_word(text, part).as_str())
+    !UNIT_WORDS.contains(&following_word(text, part).as_str())
 }
 
 /// Whether the text after a Chinese numeral shows that people are counted, or that the numeral stands alone.
 fn counts_people(after: &str) -> bool {
-    const PEOPLE: [&str; 9] = ["人", "位", "名", "口", "个人", "个大", "个成", "个客", "个小"];
+    const PEOPLE_UNITS: [&str; 9] = ["人", "位", "名", "口", "个人", "个大", "个成", "个客", "个小"];
     let next = after.chars().next();
-    next.is_none_or(|sign| !sign.is_alphanumeric()) || PEOPLE.iter().any(|word| after.starts_with(word))
+    next.is_none_or(|sign| !sign.is_alphanumeric()) || PEOPLE_UNITS.iter().any(|word| after.starts_with(word))
 }
 
 /// Word after a part of the text, in lower case.

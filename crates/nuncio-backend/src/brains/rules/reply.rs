@@ -1,19 +1,19 @@
 //! Chooses the next action of the rules brain and renders the reply.
 
 use jiff::civil::Date;
-use nuncio_core::agent::OptionKind;
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Block, Content};
 use nuncio_core::template::{EscapeContext, Template};
-use nuncio_engine::ports::brain::Prompt;
+use nuncio_engine::ports::brain::BrainPrompt;
 use serde_json::{Map, Value, json};
 
 use super::arguments::arguments;
 use super::compiled::{CompiledIntent, CompiledRules, SlotMatcher};
-use super::dialogue::{Dialogue, Stage};
+use super::dialogue::{Dialogue, DialogueStage};
 use super::fill::{SlotValues, read};
 use super::language::Language;
 use super::{dates, sentences};
+use crate::brains::public_options;
 
 /// Result of one step of the rules brain.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,30 +23,30 @@ pub(super) enum NextStep {
 }
 
 /// Next step of the conversation, which depends only on the prompt and the date.
-pub(super) fn reply(rules: &CompiledRules, prompt: &Prompt, today: Date) -> NextStep {
+pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> NextStep {
     let dialogue = Dialogue::replay(rules, &prompt.history, today);
     let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
     let speech = ReplyContext { rules, prompt, today, language: chosen.unwrap_or(dialogue.language) };
     match dialogue.stage {
-        Stage::Lost => NextStep::Say(speech.fallback()),
-        Stage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
-        Stage::Asking { intent, known, slot } => {
+        DialogueStage::Lost => NextStep::Say(speech.fallback()),
+        DialogueStage::Dropped => NextStep::Say(sentences::dropped(speech.language)),
+        DialogueStage::Asking { intent, known, slot } => {
             let context = speech.context(intent, &known);
             let asked = slot.spec.ask.as_ref().and_then(|ask| render(ask, context));
             NextStep::Say(asked.unwrap_or_else(|| sentences::ask(speech.language, slot.name())))
         }
-        Stage::Ready { intent, known } => speech.act(intent, known),
-        Stage::Called { intent, known, .. } => {
+        DialogueStage::Ready { intent, known } => speech.act(intent, known),
+        DialogueStage::Called { intent, known, .. } => {
             NextStep::Say(speech.failure(intent, &known, &FailedResult::silence(speech.language)))
         }
-        Stage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)),
+        DialogueStage::Answered { intent, known, content } => NextStep::Say(speech.answer(intent, &known, content)),
     }
 }
 
 /// Context for rendering reply templates.
 struct ReplyContext<'a> {
     rules: &'a CompiledRules,
-    prompt: &'a Prompt,
+    prompt: &'a BrainPrompt,
     today: Date,
     language: Language,
 }
@@ -105,16 +105,7 @@ impl ReplyContext<'_> {
     }
 
     fn general(&self) -> Value {
-        let is_secret =
-            |name: &str| self.prompt.agent.option(name).is_none_or(|option| option.kind == OptionKind::Secret);
-        let options: Map<String, Value> = self
-            .prompt
-            .options
-            .iter()
-            .filter(|(name, _)| !is_secret(name.as_str()))
-            .map(|(name, value)| (name.to_string(), Value::from(value.as_str())))
-            .collect();
-        json!({ "language": self.language.tag(), "options": options })
+        json!({ "language": self.language.tag(), "options": public_options(self.prompt) })
     }
 
     fn context(&self, intent: &CompiledIntent, known: &SlotValues) -> Value {
@@ -155,13 +146,13 @@ struct FailedResult<'a> {
 impl<'a> FailedResult<'a> {
     /// Recognises the engine's texts for failed calls. A denial without a reason has no error text.
     fn in_result(text: &'a str) -> Option<Self> {
-        const WORDS: [(&str, bool); 4] = [
+        const YES_NO_WORDS: [(&str, bool); 4] = [
             ("Tool call denied", true),
             ("Tool execution failed", false),
             ("Tool not found", false),
             ("Invalid arguments", false),
         ];
-        let (words, is_denial) = WORDS.into_iter().find(|(words, _)| text.starts_with(words))?;
+        let (words, is_denial) = YES_NO_WORDS.into_iter().find(|(words, _)| text.starts_with(words))?;
         let detail = text[words.len()..].trim_start_matches(':').trim();
         let error = if detail.is_empty() && !is_denial { words } else { detail };
         Some(Self { is_denial, error })

@@ -12,7 +12,7 @@ use jiff::civil::{Date, date};
 use nuncio_core::agent::{Agent, BrainSpec};
 use nuncio_core::declaration;
 use nuncio_core::message::Message;
-use nuncio_engine::ports::brain::{OfferedTool, Prompt};
+use nuncio_engine::ports::brain::{BrainPrompt, OfferedTool};
 
 use super::compiled::CompiledRules;
 use super::reply::{NextStep, reply};
@@ -20,14 +20,14 @@ use super::reply::{NextStep, reply};
 const TODAY: Date = date(2026, 11, 15);
 
 /// Agent with its brain, without an engine.
-struct Subject {
+struct TestAgent {
     agent: Arc<Agent>,
     rules: CompiledRules,
     options: BTreeMap<nuncio_core::ids::OptionName, String>,
     is_switched_on: bool,
 }
 
-impl Subject {
+impl TestAgent {
     fn of(file: &str) -> Self {
         let declared = declaration::parse("agent.toml", file).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
@@ -47,7 +47,7 @@ impl Subject {
             description: tool.description.clone(),
             parameters: tool.input.source().clone(),
         });
-        let prompt = Prompt {
+        let prompt = BrainPrompt {
             agent: Arc::clone(&self.agent),
             history: history.to_vec(),
             tools: tools.collect(),

@@ -22,7 +22,7 @@ const MAX_DELTAS: u64 = 10_000_000;
 /// Limit on the sleep of one item, in milliseconds.
 const MAX_SLEEP_MS: f64 = 600_000.0;
 /// Length limit of a quoted invalid item, in characters.
-const SHOWN: usize = 120;
+const MAX_QUOTED_CHARACTERS: usize = 120;
 
 /// Action of a script step.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,9 +62,9 @@ fn item(value: Value) -> Result<ScriptItem, String> {
     let Value::Object(mut fields) = value else {
         return Err(format!("an item is an object, not {}", shown(&value)));
     };
-    const KINDS: [&str; 8] = ["text", "thinking", "deltas", "tool", "echo", "sleep", "stop", "throw"];
-    let Some((kind, value)) = KINDS.iter().find_map(|kind| Some((*kind, fields.remove(*kind)?))) else {
-        return Err(format!("{} is none of {}", shown(&Value::Object(fields)), KINDS.join(", ")));
+    const ITEM_KINDS: [&str; 8] = ["text", "thinking", "deltas", "tool", "echo", "sleep", "stop", "throw"];
+    let Some((kind, value)) = ITEM_KINDS.iter().find_map(|kind| Some((*kind, fields.remove(*kind)?))) else {
+        return Err(format!("{} is none of {}", shown(&Value::Object(fields)), ITEM_KINDS.join(", ")));
     };
     match kind {
         "text" => text("text", value).map(ScriptItem::Text),
@@ -134,7 +134,7 @@ fn stop(value: &Value) -> Result<StopReason, String> {
 
 fn shown(value: &Value) -> String {
     let text = value.to_string();
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_QUOTED_CHARACTERS) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
     }

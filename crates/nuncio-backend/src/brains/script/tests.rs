@@ -93,7 +93,7 @@ fn every_kind_of_item_is_parsed() {
 }
 
 #[test]
-fn invalid_item_error_lists_allowed_keys() {
+fn invalid_script_item_error_lists_allowed_keys_values_and_ranges() {
     for (item, fault) in [
         (json!("hi"), r#"script step 1: item 1: an item is an object, not "hi""#),
         (

@@ -29,11 +29,11 @@ use super::errors::{self, ConnectError, refused};
 use super::slot::ConnectionSlot;
 use super::{INSTALL_TIMEOUT, INSTALLERS, McpContext, SERVER_TIMEOUT};
 use crate::runners::process::{Program, StderrTail, printable};
-use crate::runners::profile::Profile;
-use crate::runners::secrets::Secrets;
+use crate::runners::profile::{ProgramProfile, explain};
+use crate::runners::secrets::SecretValues;
 
 /// Time for a server to exit by itself before it is killed.
-const GRACE: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// Limit of pages when listing tools.
 const MAX_PAGES: usize = 100;
 /// Limit on concurrent calls to one HTTP server.
@@ -57,25 +57,23 @@ pub(super) struct McpConnection {
 #[derive(Debug)]
 struct ServerOutput {
     tail: Mutex<StderrTail>,
-    secrets: Secrets,
+    secrets: SecretValues,
     /// Permissions of the MCP server, if it is a child process.
-    profile: OnceLock<Arc<Profile>>,
+    profile: OnceLock<Arc<ProgramProfile>>,
 }
 
 impl ServerOutput {
     /// Failure with the end of the server's standard error.
     fn with(&self, failure: &str) -> String {
-        let said = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
-        let whole = if said.is_empty() { failure.to_owned() } else { format!("{failure}; it said {said:?}") };
+        let stderr_text = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
+        let whole =
+            if stderr_text.is_empty() { failure.to_owned() } else { format!("{failure}; it said {stderr_text:?}") };
         self.explain(self.secrets.redact(&whole))
     }
 
     /// The failure text, with the missing permission that it indicates.
     fn explain(&self, failure: String) -> String {
-        match self.profile.get() {
-            Some(profile) => profile.explain(failure),
-            None => failure,
-        }
+        explain(self.profile.get().map(Arc::as_ref), failure)
     }
 
     fn on(&self, refused: ConnectError) -> ConnectError {
@@ -137,7 +135,7 @@ impl PendingConnection {
         lifecycle: ClientLifecycleMode,
     ) -> Result<Self, ConnectError> {
         let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
-        let secrets = Secrets::read(agent, base_dir, lines.iter().map(|(_, template)| template))
+        let secrets = SecretValues::read(agent, base_dir, lines.iter().map(|(_, template)| template))
             .await
             .map_err(ConnectError::Other)?;
         let lines = secrets.lines(lines).map_err(ConnectError::Other)?;
@@ -172,8 +170,8 @@ impl PendingConnection {
                     Ok(client) => client,
                     Err(error) => {
                         // Remaining standard error may still arrive.
-                        let _ = tokio::time::timeout(GRACE, started.running.child.wait()).await;
-                        let _ = tokio::time::timeout(GRACE, listening).await;
+                        let _ = tokio::time::timeout(EXIT_GRACE, started.running.child.wait()).await;
+                        let _ = tokio::time::timeout(EXIT_GRACE, listening).await;
                         return Err(output.on(refused(&error)));
                     }
                 };
@@ -214,10 +212,10 @@ async fn monitor(client: Client, stop: CancellationToken, mut child: Option<Prog
         _ = &mut service => {}
         () = exit(&mut child) => {}
         // A server on a pipe sees the pipe closed; one that does not read must be killed.
-        () = stop.cancelled() => drop(tokio::time::timeout(GRACE, &mut service).await),
+        () = stop.cancelled() => drop(tokio::time::timeout(EXIT_GRACE, &mut service).await),
     }
     if let Some(Program { running: RunningProgram { group, child }, .. }) = &mut child {
-        let _ = tokio::time::timeout(GRACE, child.wait()).await;
+        let _ = tokio::time::timeout(EXIT_GRACE, child.wait()).await;
         group.kill();
         let _ = child.wait().await;
     }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_content_type_becomes_a_block() {
+    fn every_mcp_content_type_becomes_a_block() {
         let output = read(json!({"content": [
             {"type": "text", "text": "hello"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_content_type_does_not_affect_other_blocks() {
+    fn unknown_mcp_content_type_does_not_affect_other_blocks() {
         let output =
             read(json!({"content": [{"type": "hologram", "x": 1}, {"type": "text", "text": "hello"}]})).unwrap();
         assert_eq!(output.content, [Block::text("[content of an unknown kind: hologram]"), Block::text("hello")]);
     }
 
     #[test]
-    fn error_result_becomes_its_text() {
+    fn mcp_error_result_becomes_its_text() {
         let refused =
             read(json!({"content": [{"type": "text", "text": "no rooms left"}], "isError": true})).unwrap_err();
         assert_eq!(refused.text, "no rooms left");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, McpImport, McpServer, Run, Tool};
+use nuncio_core::agent::{Agent, McpImport, McpServer, RunSpec, Tool};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::runners::McpOffer;
 
 /// Timeout of an imported tool; equal to the default of declared tools.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Server, import rules and listed tools.
 pub(super) type ServerImport = (BackendName, McpImport, Vec<rmcp::model::Tool>);
@@ -95,11 +95,11 @@ fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Too
         scope: import.scope.clone(),
         input,
         output,
-        run: Run::Mcp { server: server.clone(), tool: name.clone() },
+        run: RunSpec::Mcp { server: server.clone(), tool: name.clone() },
         name,
         exposed: import.exposed,
         human_authorization: import.human_authorization,
-        timeout: TIMEOUT,
+        timeout: TOOL_TIMEOUT,
         skill: None,
     })
 }

@@ -23,14 +23,14 @@ pub(super) struct ConnectionSlot {
     agent: Agent,
     server: McpServer,
     base_dir: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<ConnectionState>,
     /// Held while the connection is being opened.
     opening: tokio::sync::Mutex<()>,
     closed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConnectionState {
     connection: Option<Arc<McpConnection>>,
     /// Failures since the last response of the server.
     failures: u32,
@@ -52,7 +52,7 @@ impl ConnectionSlot {
         })
     }
 
-    /// Whether this is the slot of that server declaration.
+    /// Whether the slot belongs to the declaration of `server` in `agent`.
     pub(super) fn serves(&self, agent: &Agent, server: &McpServer, base_dir: &Path) -> bool {
         self.base_dir == base_dir && self.is_of(agent, server)
     }
@@ -147,7 +147,7 @@ impl ConnectionSlot {
         self.state().connection = None;
     }
 
-    fn delay(&self, state: &mut State, why: String) {
+    fn delay(&self, state: &mut ConnectionState, why: String) {
         state.failures = state.failures.saturating_add(1);
         let span = BACKOFF.after(state.failures);
         tracing::warn!(agent = %self.agent.name, server = %self.server.name, ?span, "{why}");
@@ -158,7 +158,7 @@ impl ConnectionSlot {
         format!("the MCP server `{}` {predicate}", self.server.name)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -79,14 +79,14 @@ async fn retries_stop_after_three_attempts_and_client_errors_are_not_retried() {
 }
 
 #[tokio::test]
-async fn unreachable_server_is_retried_and_named() {
+async fn unreachable_model_server_is_retried_and_named() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let why = brain("ollama", &format!("http://{free}"), "").think_with_moving_clock().await.failure();
     assert!(why.starts_with("ollama (127.0.0.1) cannot be reached: ") && why.ends_with("(tried 3 times)"), "{why}");
 }
 
 #[tokio::test]
-async fn error_contains_no_secret() {
+async fn model_error_contains_no_secret() {
     let address = test_http_server::serve_whole(|received| {
         let key = received.header("authorization").unwrap_or_default().to_owned();
         test_http_server::answer("401 Unauthorized", "", &format!("<html>{key} is wrong\u{1b}[31m</html>"))
@@ -100,7 +100,7 @@ async fn error_contains_no_secret() {
 }
 
 #[tokio::test]
-async fn interrupted_answer_is_an_error_and_not_retried() {
+async fn interrupted_model_answer_is_an_error_and_not_retried() {
     let begun = events(&[said("Half an ans")]);
     let chunked = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
     for (answer, complaint) in [
@@ -125,7 +125,7 @@ async fn interrupted_answer_is_an_error_and_not_retried() {
 }
 
 #[tokio::test]
-async fn response_without_event_stream_is_an_error() {
+async fn model_response_without_event_stream_is_an_error() {
     let whole = json!({"choices": [{"message": {"content": "Hello"}}]}).to_string();
     let (at, log) =
         server(vec![test_http_server::answer("200 OK", "content-type: application/json\r\n", &whole)]).await;
@@ -139,7 +139,7 @@ async fn response_without_event_stream_is_an_error() {
 }
 
 #[tokio::test]
-async fn line_above_the_limit_is_refused() {
+async fn model_stream_line_above_the_limit_is_refused() {
     let mut huge = format!("{HEAD}{}data: ", events(&[said("a")]));
     huge.push_str(&"x".repeat(5 << 20));
     let (at, _) = server(vec![huge]).await;
@@ -170,7 +170,7 @@ async fn stuck(begun: &'static str) -> (String, oneshot::Receiver<()>, oneshot::
 }
 
 #[tokio::test]
-async fn stalled_answer_times_out() {
+async fn stalled_model_answer_times_out() {
     let (at, _, left) = stuck("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"So…\"}}]}\n\n").await;
     let thinker = brain("openai", &at, "");
     let began = thinker.workshop.clock.now();
@@ -182,7 +182,7 @@ async fn stalled_answer_times_out() {
 }
 
 #[tokio::test]
-async fn missing_response_times_out() {
+async fn missing_model_response_times_out() {
     let (at, _, left) = stuck("").await;
     let why = brain("openai", &at, "").think_with_moving_clock().await.failure();
     assert_eq!(why, "openai (127.0.0.1) did not answer within 300 seconds");
@@ -190,7 +190,7 @@ async fn missing_response_times_out() {
 }
 
 #[tokio::test]
-async fn dropped_step_closes_the_connection() {
+async fn dropped_step_closes_the_connection_to_the_model() {
     for begun in ["", "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {\"choices\":[]}\n\n"] {
         let (at, started, left) = stuck(begun).await;
         let thinker = brain("openai", &at, "");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn answer_is_streamed_and_request_is_complete() {
+async fn model_answer_is_streamed_and_request_is_complete() {
     let (url, log) = server(vec![hello()]).await;
     let rest = "temperature = 0.5\nmax_tokens = 99\ninstructions = \"Speak {{ options.language }}.\"\n\
                 [[option]]\nname = \"language\"\ntype = \"text\"\ndefault = \"French\"";
@@ -68,7 +68,7 @@ async fn anthropic_request_and_answer_use_its_dialect() {
 }
 
 #[tokio::test]
-async fn answer_in_single_byte_chunks_is_parsed() {
+async fn model_answer_in_single_byte_chunks_is_parsed() {
     let call = |call: Value| json!({"choices": [{"delta": {"tool_calls": [call]}}]});
     let stream = events(&[
         json!({"choices": [{"delta": {"reasoning_content": "Hm, 想想"}}]}),
@@ -160,7 +160,7 @@ async fn malformed_arguments_never_run_a_tool() {
 }
 
 #[tokio::test]
-async fn stream_without_done_marker_is_complete() {
+async fn model_stream_without_done_marker_is_complete() {
     let (url, _) = server(vec![format!("{HEAD}{}", events(&[said("Hi"), finish("length")]))]).await;
     let (thought, blocks) = brain("ollama", &url, "window_tokens = 2000").think().await.blocks();
     assert_eq!((thought.stop, blocks), (StopReason::MaxTokens, json!([{"type": "text", "text": "Hi"}])));

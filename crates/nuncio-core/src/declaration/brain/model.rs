@@ -1,7 +1,7 @@
 //! `[brain] kind = "model"`: provider, model and its parameters.
 
 use super::super::agent::web_address;
-use super::super::names::{DeclaredNames, Secrecy};
+use super::super::names::{DeclaredNames, OptionSecrecy};
 use super::super::reader::TomlTable;
 use super::super::templates::{self, TemplateUse};
 use crate::agent::{ModelOptions, ModelSpec, Provider};
@@ -21,12 +21,12 @@ pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<M
     let temperature = table.item("temperature").and_then(|item| item.number(TEMPERATURES));
     let max_tokens = table.whole_number("max_tokens", 1..=MAX_TOKENS);
     let instructions = table.item("instructions");
-    let instructions = instructions.and_then(|item| templates::read(&item, TemplateUse::Instructing, names));
+    let instructions = instructions.and_then(|item| templates::read(&item, TemplateUse::SystemPrompt, names));
     let window_tokens = table.whole_number("window_tokens", MIN_WINDOW..=MAX_WINDOW);
     let options = table.table("options").map(|table| options(&table, names)).unwrap_or_default();
     let provider = provider?;
     if !provider.is_keyless() && !table.has("base_url") && !table.has("key") && options.key.is_none() {
-        table.spot.here("key").note(
+        table.position.here("key").note(
             format!("missing, and {:?} requires one", provider.as_str()),
             "name a secret from [secrets] that holds it, or let clients bring theirs with [brain.options]",
         );
@@ -48,9 +48,9 @@ pub(super) fn read(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<M
 fn options(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> ModelOptions {
     let option = |key, secrecy| table.item(key).and_then(|item| names.option(&item, secrecy));
     let options = ModelOptions {
-        model: option("model", Secrecy::Shown),
-        temperature: option("temperature", Secrecy::Shown),
-        key: option("key", Secrecy::Secret),
+        model: option("model", OptionSecrecy::Public),
+        temperature: option("temperature", OptionSecrecy::Public),
+        key: option("key", OptionSecrecy::Secret),
     };
     table.finish();
     options

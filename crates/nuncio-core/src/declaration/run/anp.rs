@@ -16,7 +16,7 @@ pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
         Err(problem) => {
             // A URL with user info may contain a password, which is not repeated in the message.
             let shown = if text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
-            item.spot.fault(
+            item.position.fault(
                 format!("{shown} is not an agent target: {problem}"),
                 r#"allowed: a DID such as "did:wba:example.com:agents:hotel:e1_…", or the "https://" address of its description"#,
             );
@@ -28,7 +28,7 @@ pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
 pub(super) fn method(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        item.spot.fault(
+        item.position.fault(
             format!("{:?} is not the name of a method", cut(text)),
             format!("allowed: up to {MAX_METHOD} bytes without spaces"),
         );

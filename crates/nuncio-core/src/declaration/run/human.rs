@@ -3,17 +3,18 @@
 use toml::de::DeValue;
 
 use crate::agent::HumanRun;
-use crate::declaration::names::{DeclaredNames, ToolArguments};
+use crate::declaration::names::{ArgumentNames, DeclaredNames};
 use crate::declaration::reader::TomlItem;
 use crate::declaration::templates::{self, TemplateUse};
 
-pub(super) fn read(item: &TomlItem<'_>, input: &ToolArguments<'_>, names: &DeclaredNames<'_>) -> Option<HumanRun> {
+pub(super) fn read(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<HumanRun> {
     match item.value {
         DeValue::Boolean(true) => Some(HumanRun { instructions: None }),
         DeValue::Table(_) => {
             let table = item.table()?;
             let instructions = table.item("instructions").filter(|item| item.text().is_some());
-            let instructions = instructions.and_then(|item| templates::read(&item, TemplateUse::Shown(input), names));
+            let instructions =
+                instructions.and_then(|item| templates::read(&item, TemplateUse::TaskText(input), names));
             table.finish();
             Some(HumanRun { instructions })
         }

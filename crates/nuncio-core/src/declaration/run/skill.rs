@@ -3,6 +3,7 @@
 use toml::de::DeValue;
 use url::Url;
 
+use crate::address;
 use crate::agent::{SkillCredential, SkillRun};
 use crate::declaration::names::DeclaredNames;
 use crate::declaration::reader::{TomlItem, TomlTable};
@@ -18,12 +19,12 @@ pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Ski
         DeValue::String(_) => Some(SkillRun { target: target(item)?, credential: None }),
         DeValue::Table(_) => {
             let table = item.table()?;
-            let where_it_is = table.required("target", "the URL of the descriptor, or SKILL-ID@HOST");
-            let target = where_it_is.as_ref().and_then(target);
+            let target_item = table.required("target", "the URL of the descriptor, or SKILL-ID@HOST");
+            let target = target_item.as_ref().and_then(target);
             let credential = credential(&table, names);
             table.finish();
-            if let (Some(target), Some(_), Some(item)) = (&target, &credential, where_it_is) {
-                note_in_the_clear(&item, target);
+            if let (Some(target), Some(_), Some(item)) = (&target, &credential, target_item) {
+                note_unencrypted(&item, target);
             }
             Some(SkillRun { target: target?, credential })
         }
@@ -43,7 +44,7 @@ fn target(item: &TomlItem<'_>) -> Option<String> {
             // A URL with user info may contain a password, which is not repeated in the message.
             let shown =
                 if text.contains("://") && text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
-            item.spot.fault(
+            item.position.fault(
                 format!("{shown} is not a skill target: {problem}"),
                 r#"allowed: the "https://" address of its descriptor, or SKILL-ID@HOST such as "hotel/find@example.com""#,
             );
@@ -103,12 +104,12 @@ fn client(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCrede
 fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     // The value is not repeated in the message: it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
-        item.spot.fault("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
+        item.position.fault("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
         return None;
     }
     let template = templates::read(item, TemplateUse::Credential, names)?;
     if templates::secrets_in(&template).next().is_none() {
-        item.spot.note(
+        item.position.note(
             "it is written out here, where whoever reads the file has it",
             "write {{ secrets.NAME }}, and say in [secrets] where it comes from",
         );
@@ -117,17 +118,8 @@ fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
 }
 
 /// Warns about a credential that would be sent over plain HTTP.
-fn note_in_the_clear(item: &TomlItem<'_>, target: &str) {
-    let Some(url) = target.starts_with("http:").then(|| Url::parse(target).ok()).flatten() else {
-        return;
-    };
-    let here = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    if !here {
-        item.spot.note("the credential is sent unencrypted", "use a URL that begins with \"https://\"");
+fn note_unencrypted(item: &TomlItem<'_>, target: &str) {
+    if Url::parse(target).is_ok_and(|url| address::is_in_clear(&url)) {
+        item.position.note("the credential is sent unencrypted", "use a URL that begins with \"https://\"");
     }
 }

@@ -12,7 +12,7 @@ use crate::declaration::source::cut;
 /// Headers that cannot carry a skill's API key because they have another meaning; an entry that ends in `-` is a
 /// prefix.
 #[rustfmt::skip]
-const TAKEN: &[&str] = &[
+const RESERVED_HEADERS: &[&str] = &[
     "accept", "accept-", "access-control-", "authorization", "cache-control", "connection", "content-", "cookie",
     "date", "expect", "forwarded", "host", "idempotency-key", "if-", "keep-alive", "origin", "prefer", "proxy-",
     "range", "referer", "sec-", "set-cookie", "te", "traceparent", "tracestate", "trailer", "transfer-encoding",
@@ -20,15 +20,19 @@ const TAKEN: &[&str] = &[
 ];
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum AuthType {
     None,
     ApiKey,
     OAuth2,
     Custom,
 }
 
-const KINDS: [(&str, Kind); 4] =
-    [("none", Kind::None), ("api_key", Kind::ApiKey), ("oauth2", Kind::OAuth2), ("custom", Kind::Custom)];
+const AUTH_TYPES: [(&str, AuthType); 4] = [
+    ("none", AuthType::None),
+    ("api_key", AuthType::ApiKey),
+    ("oauth2", AuthType::OAuth2),
+    ("custom", AuthType::Custom),
+];
 
 /// Reads how callers of a skill authenticate. Without `auth`, callers that must be authenticated send an API key.
 pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_scope: bool) -> Option<SkillAuth> {
@@ -37,20 +41,20 @@ pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_sco
         return Some(if anyone { SkillAuth::None } else { api_key() });
     };
     let auth = match item.value {
-        DeValue::String(_) => match item.choice(&KINDS)? {
-            Kind::None => SkillAuth::None,
-            Kind::ApiKey => api_key(),
-            Kind::OAuth2 => SkillAuth::OAuth2 { issuer: None },
-            Kind::Custom => SkillAuth::Custom,
+        DeValue::String(_) => match item.choice(&AUTH_TYPES)? {
+            AuthType::None => SkillAuth::None,
+            AuthType::ApiKey => api_key(),
+            AuthType::OAuth2 => SkillAuth::OAuth2 { issuer: None },
+            AuthType::Custom => SkillAuth::Custom,
         },
-        DeValue::Table(_) => told(&item.table()?)?,
+        DeValue::Table(_) => with_parameters(&item.table()?)?,
         _ => {
             item.wrong_kind(r#""none", "api_key", "oauth2", "custom", or a table such as { api_key = "X-API-Key" }"#);
             return None;
         }
     };
     if let (SkillAuth::None, Some(access @ (SkillAccess::Restricted | SkillAccess::Private))) = (&auth, access) {
-        item.spot.fault(
+        item.position.fault(
             format!("a {} skill needs authenticated callers, which this does not authenticate", access.as_str()),
             r#"allowed: "api_key", "oauth2" or "custom"; or access = "public""#,
         );
@@ -64,7 +68,7 @@ fn api_key() -> SkillAuth {
 }
 
 /// Reads an authentication method with its parameters.
-fn told(table: &TomlTable<'_>) -> Option<SkillAuth> {
+fn with_parameters(table: &TomlTable<'_>) -> Option<SkillAuth> {
     let kind = table.one_of(&["api_key", "oauth2"]);
     let header = table.item("api_key").and_then(|item| header(&item));
     let issuer = table.item("oauth2").and_then(|item| issuer(&item));
@@ -78,13 +82,14 @@ fn told(table: &TomlTable<'_>) -> Option<SkillAuth> {
 fn header(item: &TomlItem<'_>) -> Option<String> {
     let name = item.text()?;
     if !is_header_name(name) {
-        item.spot.fault(format!("{:?} is not the name of a header", cut(name)), r#"allowed: one such as "X-API-Key""#);
+        item.position
+            .fault(format!("{:?} is not the name of a header", cut(name)), r#"allowed: one such as "X-API-Key""#);
         return None;
     }
     let lower = name.to_ascii_lowercase();
     let means = |taken: &&str| if taken.ends_with('-') { lower.starts_with(*taken) } else { lower == **taken };
-    if TAKEN.iter().any(means) {
-        item.spot.fault(
+    if RESERVED_HEADERS.iter().any(means) {
+        item.position.fault(
             format!("{:?} already has another meaning", cut(name)),
             r#"allowed: a header of your own, such as "X-API-Key""#,
         );
@@ -97,7 +102,7 @@ fn header(item: &TomlItem<'_>) -> Option<String> {
 fn issuer(item: &TomlItem<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
-        item.spot.fault(
+        item.position.fault(
             format!("{:?} is not a plain issuer URL", cut(url.as_str())),
             r#"allowed: an address without user, query and fragment, such as "https://login.example.com""#,
         );

@@ -53,9 +53,9 @@ impl SkillPublisher {
 
     /// A skill id that is unique in the file.
     pub(super) fn id(&self, table: &TomlTable<'_>, subject: &SkillSource<'_>) -> Option<SkillId> {
-        let (spot, missing, written) = match table.item("id") {
-            Some(item) => (item.spot.clone(), "", item.text()?.to_owned()),
-            None => (table.spot.here("id"), "missing, and ", format!("{PROVIDER}/{}", subject.part?)),
+        let (position, missing, written) = match table.item("id") {
+            Some(item) => (item.position.clone(), "", item.text()?.to_owned()),
+            None => (table.position.here("id"), "missing, and ", format!("{PROVIDER}/{}", subject.part?)),
         };
         let text = match &self.name {
             Some(name) => written.replace(PROVIDER, name.as_str()),
@@ -66,18 +66,18 @@ impl SkillPublisher {
         let id = match SkillId::parse(&text) {
             Ok(id) => id,
             Err(InvalidName { what, found, rule }) => {
-                spot.fault(format!("{missing}{found:?} is not {what}"), format!("allowed: {rule}"));
+                position.fault(format!("{missing}{found:?} is not {what}"), format!("allowed: {rule}"));
                 return None;
             }
         };
         let mut taken = self.taken.borrow_mut();
         if let Some(line) = taken.get(&id) {
-            spot.fault(
+            position.fault(
                 format!("the skill at line {line} already has the id {:?}", id.as_str()),
                 "allowed: one that no other skill has",
             );
         } else {
-            taken.insert(id.clone(), spot.line());
+            taken.insert(id.clone(), position.line());
         }
         Some(id)
     }
@@ -88,7 +88,7 @@ impl SkillPublisher {
             let text = item.any_text()?;
             let version = SkillVersion::parse(text);
             if version.is_none() {
-                item.spot.fault(
+                item.position.fault(
                     format!("{:?} is not a version of a skill", cut(text)),
                     r#"allowed: MAJOR.MINOR.PATCH and nothing more, such as "1.0.0""#,
                 );
@@ -98,7 +98,7 @@ impl SkillPublisher {
         let agents = self.version.as_ref()?.to_string();
         let version = SkillVersion::parse(&agents);
         if version.is_none() {
-            table.spot.here("version").fault(
+            table.position.here("version").fault(
                 format!("missing, and the agent's version {:?} is not three numbers", cut(&agents)),
                 r#"needed: MAJOR.MINOR.PATCH, such as "1.0.0""#,
             );

@@ -71,22 +71,22 @@ const PIECES: &[&str] = &[
 
 /// An edit of a text: removes and inserts at a position.
 #[derive(Debug, Clone)]
-struct Change {
+struct TextEdit {
     at: prop::sample::Index,
     take: usize,
     put: String,
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = TextEdit> {
     let put = prop_oneof![
         4 => prop::sample::select(PIECES).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),
         2 => Just(String::new()),
     ];
-    (any::<prop::sample::Index>(), 0..40_usize, put).prop_map(|(at, take, put)| Change { at, take, put })
+    (any::<prop::sample::Index>(), 0..40_usize, put).prop_map(|(at, take, put)| TextEdit { at, take, put })
 }
 
-fn changed(text: &str, changes: &[Change]) -> String {
+fn changed(text: &str, changes: &[TextEdit]) -> String {
     let mut text: Vec<char> = text.chars().collect();
     for change in changes {
         let start = change.at.index(text.len() + 1);

@@ -1,7 +1,7 @@
 //! Tools run by people or other hosts: valid and invalid targets.
 
 use super::{AGENT, faults, noted, refused};
-use crate::agent::Run;
+use crate::agent::RunSpec;
 use crate::declaration::parse;
 
 fn tool(run: &str) -> String {
@@ -25,7 +25,7 @@ fn skill_target_is_url_or_id_at_host() {
     ] {
         let declared =
             parse("agent.toml", &tool(&format!("skill = {target:?}"))).unwrap_or_else(|said| panic!("{said}"));
-        let Run::Skill(run) = &declared.agent.tools[0].run else { panic!("not a skill") };
+        let RunSpec::Skill(run) = &declared.agent.tools[0].run else { panic!("not a skill") };
         assert_eq!(run.target, target);
     }
     for (target, problem) in [
@@ -63,7 +63,7 @@ fn anp_target_is_did_or_description_url() {
         for (method, expected) in [("", "find"), (", method = \"rooms.search\"", "rooms.search")] {
             let text = tool(&format!("anp = {target:?}{method}"));
             let declared = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}"));
-            let Run::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
+            let RunSpec::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
             assert_eq!((run.target.as_str(), run.method.as_str()), (target, expected));
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::agent::{
-    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionKind, RetryPolicy, Run, SecretSource,
+    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionValueType, RetryPolicy, RunSpec, SecretSource,
     Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillMethod, SlotKind,
 };
 use crate::declaration::{MAX_BYTES, STARTER, parse};
@@ -74,9 +74,9 @@ fn complete_file_options_and_scopes_are_read() {
     assert_eq!(
         options,
         [
-            ("guest", &OptionKind::Text, "dear guest"),
-            ("loyalty.key", &OptionKind::Secret, ""),
-            ("language", &OptionKind::Select(vec!["English".into(), "中文".into()]), "中文"),
+            ("guest", &OptionValueType::Text, "dear guest"),
+            ("loyalty.key", &OptionValueType::Secret, ""),
+            ("language", &OptionValueType::Select(vec!["English".into(), "中文".into()]), "中文"),
         ]
     );
     let [write, read] = agent.scopes.as_slice() else { panic!("{:?}", agent.scopes) };
@@ -98,7 +98,7 @@ fn complete_file_tool_schemas_and_backends_are_read() {
     let output = reserve.output.as_ref().unwrap();
     assert_eq!(output.source()["properties"]["price"], json!({"type": "number", "multipleOf": 0.5}));
     let on = |tool: &str| match &agent.tool(tool).unwrap().run {
-        Run::Mcp { server, tool } => format!("{server} {tool}"),
+        RunSpec::Mcp { server, tool } => format!("{server} {tool}"),
         other => panic!("{other:?}"),
     };
     assert_eq!(on("make_reservation"), "hotel reserve");
@@ -106,14 +106,14 @@ fn complete_file_tool_schemas_and_backends_are_read() {
     let search = agent.tool("search").unwrap();
     assert_eq!((search.exposed, search.human_authorization, search.timeout), (true, false, Duration::from_secs(30)));
 
-    let Run::Http(rate) = &agent.tool("rate").unwrap().run else { panic!("not a request") };
+    let RunSpec::Http(rate) = &agent.tool("rate").unwrap().run else { panic!("not a request") };
     assert_eq!(rate.method, HttpMethod::Post);
     assert_eq!(rate.url.as_str(), "https://api.example/stays/{{ args.stay }}");
     let headers: Vec<_> = rate.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(headers, [("X-Two", "2"), ("Authorization", "Bearer {{ secrets.API_KEY }}")]);
     assert_eq!(rate.body.as_ref().unwrap().as_str(), r#"{"stars": {{ args.stars }}}"#);
 
-    let Run::Command(clock) = &agent.tool("clock").unwrap().run else { panic!("not a command") };
+    let RunSpec::Command(clock) = &agent.tool("clock").unwrap().run else { panic!("not a command") };
     assert_eq!(clock.argv, ["date", "+%H:%M", ""]);
     let env: Vec<_> = clock.env.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(env, ["TZ", "TOKEN"]);
@@ -124,14 +124,14 @@ fn complete_file_human_and_remote_tools_are_read() {
     let agent = hotel();
     let human = |tool: &str| {
         let tool = agent.tool(tool).unwrap();
-        let Run::Human(run) = &tool.run else { panic!("{:?}", tool.run) };
+        let RunSpec::Human(run) = &tool.run else { panic!("{:?}", tool.run) };
         (run.instructions.as_ref().map(|template| template.as_str().to_owned()), tool.timeout)
     };
     assert_eq!(human("carry"), (Some("Carry it to {{ args.room }}.".into()), Duration::from_secs(30 * 86_400)));
     assert_eq!(human("sweep"), (None, Duration::from_secs(86_400)));
 
     let remote = |tool: &str| match &agent.tool(tool).unwrap().run {
-        Run::Skill(run) => run.clone(),
+        RunSpec::Skill(run) => run.clone(),
         other => panic!("{other:?}"),
     };
     let taxi = remote("taxi");
@@ -252,7 +252,7 @@ fn skill_documentation_example_is_valid() {
 }
 
 #[test]
-fn oversized_file_is_refused() {
+fn oversized_agent_file_is_refused() {
     let text = format!("{HOTEL}# {}", "x".repeat(MAX_BYTES));
     let faults = parse("big.toml", &text).unwrap_err();
     let said = format!("big.toml:1:1: the file has {} bytes\n  allowed: at most 1048576", text.len());

@@ -11,8 +11,8 @@ use crate::records::Records;
 
 /// Twelve calls of two agents, one per hour, with alternating results.
 fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
-    let keep = Arc::new(MemoryKeyStore::new());
-    let records = Records::new(Arc::clone(&keep) as _);
+    let key_store = Arc::new(MemoryKeyStore::new());
+    let records = Records::new(Arc::clone(&key_store) as _);
     let log = AuditLog::new(records.clone());
     for number in 0..12_u32 {
         let status = AuditStatus::ALL[number as usize % 4];
@@ -32,7 +32,7 @@ fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
         };
         records.save(log.append(entry).unwrap()).unwrap();
     }
-    (keep, log)
+    (key_store, log)
 }
 
 fn numbers(page: &AuditPage) -> Vec<u64> {
@@ -76,11 +76,11 @@ fn filter_selects_entries_while_whole_log_is_verified() {
 
 #[test]
 fn page_reports_broken_chain_and_still_lists_readable_entries() {
-    let (keep, log) = log();
+    let (key_store, log) = log();
     let at = |seq: u64| format!("device/audit/{seq:020}");
-    let original = keep.load(&at(7)).unwrap().unwrap();
+    let original = key_store.load(&at(7)).unwrap().unwrap();
 
-    keep.save(vec![(at(7), Some(b"{".to_vec()))]).unwrap();
+    key_store.save(vec![(at(7), Some(b"{".to_vec()))]).unwrap();
     let page = log.page(&AuditFilter::default(), None, 50);
     assert_eq!(
         (page.proof.clone(), page.entries.len()),
@@ -89,20 +89,21 @@ fn page_reports_broken_chain_and_still_lists_readable_entries() {
     );
 
     // An entry copied to another number is not accepted there.
-    keep.save(vec![(at(7), keep.load(&at(6)).unwrap())]).unwrap();
+    key_store.save(vec![(at(7), key_store.load(&at(6)).unwrap())]).unwrap();
     assert_eq!(log.page(&AuditFilter::default(), None, 50).proof, Err(AuditChainError::InvalidEntry(7)));
 
-    keep.save(vec![(at(7), None)]).unwrap();
+    key_store.save(vec![(at(7), None)]).unwrap();
     assert_eq!(
         log.page(&AuditFilter::default(), None, 50).proof,
         Err(AuditChainError::InvalidEntry(8)),
         "one is missing"
     );
-    keep.save(vec![(at(7), Some(original))]).unwrap();
+    key_store.save(vec![(at(7), Some(original))]).unwrap();
     assert_eq!(log.page(&AuditFilter::default(), None, 50).proof, Ok(12));
 
-    let forged = String::from_utf8(keep.load(&at(12)).unwrap().unwrap()).unwrap().replace("\"seq\":12", "\"seq\":13");
-    keep.save(vec![(at(13), Some(forged.into_bytes()))]).unwrap();
+    let forged =
+        String::from_utf8(key_store.load(&at(12)).unwrap().unwrap()).unwrap().replace("\"seq\":12", "\"seq\":13");
+    key_store.save(vec![(at(13), Some(forged.into_bytes()))]).unwrap();
     assert_eq!(
         log.page(&AuditFilter::default(), None, 50).proof,
         Err(AuditChainError::InvalidEntry(13)),
@@ -112,7 +113,7 @@ fn page_reports_broken_chain_and_still_lists_readable_entries() {
 }
 
 #[test]
-fn exported_lines_verify_without_the_log() {
+fn exported_audit_lines_verify_without_the_log() {
     let (_, log) = log();
     let lines = log.lines();
     let mut head = ChainHead::START;

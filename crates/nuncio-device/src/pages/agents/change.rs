@@ -1,12 +1,10 @@
 //! Renders the difference since the last consent, with old and new values.
 
 use nuncio_core::text::plain;
-use nuncio_judge::{ChangeFinding, ChangeNotice};
 use serde_json::Value;
 
 use crate::change::ManifestChanges;
 use crate::consent::AccessRequest;
-use crate::pages::Pages;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::wording;
 
@@ -35,37 +33,35 @@ pub(super) struct ChangeRow {
 }
 
 impl ChangeView {
-    pub(super) fn new(_: &Pages, visit: &SignedInRequest, ask: &AccessRequest, changed: &ManifestChanges) -> Self {
+    pub(super) fn new(visit: &SignedInRequest, ask: &AccessRequest, changed: &ManifestChanges) -> Self {
         let language = visit.language.tag();
         let label = |id: &str| {
             let scope = ask.scopes.iter().find(|scope| scope.id.as_str() == id);
-            scope.and_then(|scope| scope.words.label.in_language(language)).unwrap_or(id).to_owned()
+            scope.and_then(|scope| scope.texts.label.in_language(language)).unwrap_or(id).to_owned()
         };
         let verdict = changed.verdict.as_ref();
         let about = |tool: Option<&str>, scope: Option<&str>| {
             let parts = [tool.map(plain), scope.map(|id| plain(&label(id)))];
             parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
         };
-        let finding = |finding: &ChangeFinding| ChangeRow {
-            words: wording::rule(visit.text, finding.rule.as_str()),
-            about: about(finding.tool.as_deref(), finding.scope.as_deref()),
-            pointer: plain(&finding.pointer),
-            was: finding.old.as_ref().map(short),
-            now: finding.new.as_ref().map(short),
-        };
-        let notice = |notice: &ChangeNotice| ChangeRow {
-            words: wording::rule(visit.text, notice.rule.as_str()),
-            about: about(notice.tool.as_deref(), notice.scope.as_deref()),
-            pointer: plain(&notice.pointer),
-            was: notice.old.as_ref().map(short),
-            now: notice.new.as_ref().map(short),
-        };
+        // Findings and notices are different types with the same fields.
+        macro_rules! row {
+            ($change:expr) => {
+                ChangeRow {
+                    words: wording::rule(visit.text, $change.rule.as_str()),
+                    about: about($change.tool.as_deref(), $change.scope.as_deref()),
+                    pointer: plain(&$change.pointer),
+                    was: $change.old.as_ref().map(shortened),
+                    now: $change.new.as_ref().map(shortened),
+                }
+            };
+        }
         let suspended = ask.scopes.iter().filter(|scope| scope.suspended);
         Self {
             since: changed.since_version,
             note: changed.note.clone(),
-            breaking: verdict.iter().flat_map(|verdict| verdict.findings.iter().map(finding)).collect(),
-            others: verdict.iter().flat_map(|verdict| verdict.notices.iter().map(notice)).collect(),
+            breaking: verdict.iter().flat_map(|verdict| verdict.findings.iter().map(|finding| row!(finding))).collect(),
+            others: verdict.iter().flat_map(|verdict| verdict.notices.iter().map(|notice| row!(notice))).collect(),
             keeps: changed.keeps.iter().map(|scope| label(scope.as_str())).collect(),
             waits: suspended.map(|scope| label(scope.id.as_str())).collect(),
             comparable: verdict.is_some(),
@@ -74,10 +70,6 @@ impl ChangeView {
 }
 
 /// A value as sanitised text, shortened to `MAX_VALUE_CHARS`.
-fn short(value: &Value) -> String {
-    let text = crate::prompt::readable(value);
-    match text.char_indices().nth(MAX_VALUE_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+fn shortened(value: &Value) -> String {
+    wording::shortened(&crate::prompt::readable(value), MAX_VALUE_CHARS)
 }

@@ -5,7 +5,7 @@ use nuncio_core::grant::GrantTerm;
 
 use super::change::ChangeView;
 use crate::consent::{AccessRequest, RequestedScope};
-use crate::pages::Pages;
+use crate::pages::frame::SelectOption;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::wording;
@@ -43,19 +43,13 @@ pub(super) struct ScopeView {
     pub(super) on: bool,
     pub(super) granted: bool,
     pub(super) suspended: bool,
-    pub(super) terms: Vec<Choice>,
+    pub(super) terms: Vec<SelectOption>,
     /// Settings that ask the person more often; empty at the highest sensitivity.
-    pub(super) stricter: Vec<Choice>,
-}
-
-pub(super) struct Choice {
-    pub(super) value: &'static str,
-    pub(super) label: String,
-    pub(super) chosen: bool,
+    pub(super) stricter: Vec<SelectOption>,
 }
 
 impl ConsentView {
-    pub(super) fn new(pages: &Pages, visit: &SignedInRequest, ask: AccessRequest, again: bool) -> Self {
+    pub(super) fn new(visit: &SignedInRequest, ask: AccessRequest, again: bool) -> Self {
         let text = visit.text;
         let groups = [Sensitivity::High, Sensitivity::Medium, Sensitivity::Low];
         let group = |level: Sensitivity| {
@@ -63,7 +57,7 @@ impl ConsentView {
             let scopes: Vec<_> = scopes.map(|scope| view(visit, scope, again)).collect();
             (!scopes.is_empty()).then(|| ScopeGroup {
                 level: level.as_str(),
-                heading: text.stake.of(level),
+                heading: text.stake.name(level),
                 hint: text.stake.hint(level),
                 scopes,
             })
@@ -75,7 +69,7 @@ impl ConsentView {
             verified: wording::verified(text, &ask.verified),
             is_vouched: matches!(ask.verified, crate::prompt::AgentVerification::Did { .. }),
             groups: groups.into_iter().filter_map(group).collect(),
-            change: ask.changed.as_ref().map(|changed| ChangeView::new(pages, visit, &ask, changed)),
+            change: ask.changed.as_ref().map(|changed| ChangeView::new(visit, &ask, changed)),
             name: ask.name,
         }
     }
@@ -86,9 +80,9 @@ fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> ScopeVi
     ScopeView {
         id: scope.id.to_string(),
         anchor: scope.id.as_str().replace(':', "-"),
-        label: scope.words.label.in_language(language).unwrap_or(scope.id.as_str()).to_owned(),
-        means: scope.words.description.in_language(language).map(str::to_owned),
-        agents_words: scope.words.agents_words,
+        label: scope.texts.label.in_language(language).unwrap_or(scope.id.as_str()).to_owned(),
+        means: scope.texts.description.in_language(language).map(str::to_owned),
+        agents_words: scope.texts.agents_words,
         icon: wording::icon(&scope.id),
         tools: scope.tools.clone(),
         required: scope.required,
@@ -100,7 +94,7 @@ fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> ScopeVi
     }
 }
 
-fn terms(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
+fn terms(text: &Texts, scope: &RequestedScope) -> Vec<SelectOption> {
     let texts = &text.term;
     let mut choices = Vec::new();
     // A grant with an end keeps it, unless the person chooses another term.
@@ -110,7 +104,7 @@ fn terms(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
         Some(GrantTerm::UntilRevoked) | None => None,
     };
     let keeps = keep.is_some();
-    choices.extend(keep.map(|label| Choice { value: "keep", label, chosen: true }));
+    choices.extend(keep.map(|label| SelectOption { value: "keep".to_owned(), label, chosen: true }));
     let plain = [
         ("always", &texts.always),
         ("once", &texts.once),
@@ -118,23 +112,27 @@ fn terms(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
         ("day", &texts.day),
         ("month", &texts.month),
     ];
-    choices.extend(plain.into_iter().map(|(value, label)| Choice {
-        value,
+    choices.extend(plain.into_iter().map(|(value, label)| SelectOption {
+        value: value.to_owned(),
         label: label.clone(),
         chosen: !keeps && value == "always",
     }));
     choices
 }
 
-fn stricter(text: &Texts, scope: &RequestedScope) -> Vec<Choice> {
+fn stricter(text: &Texts, scope: &RequestedScope) -> Vec<SelectOption> {
     if scope.at_least == Sensitivity::High {
         return Vec::new();
     }
     let own = (scope.sensitivity > scope.at_least).then_some(scope.sensitivity);
-    let usual = Choice { value: "usual", label: text.stake.asks(scope.at_least).to_owned(), chosen: own.is_none() };
+    let usual = SelectOption {
+        value: "usual".to_owned(),
+        label: text.stake.asks(scope.at_least).to_owned(),
+        chosen: own.is_none(),
+    };
     let more = [Sensitivity::Medium, Sensitivity::High].into_iter().filter(|level| *level > scope.at_least);
-    let more = more.map(|level| Choice {
-        value: level.as_str(),
+    let more = more.map(|level| SelectOption {
+        value: level.as_str().to_owned(),
         label: text.stake.asks(level).to_owned(),
         chosen: own == Some(level),
     });

@@ -60,7 +60,7 @@ pub(super) struct EntryNames<'a> {
 
 impl<'a> EntryNames<'a> {
     pub(super) fn new(pages: &'a Pages, visit: &'a SignedInRequest) -> Result<Self, DeviceError> {
-        let known = pages.device.agents()?.into_iter().map(|known| (known.agent.clone(), known)).collect();
+        let known = pages.device.consents().agents()?.into_iter().map(|known| (known.agent.clone(), known)).collect();
         Ok(Self { pages, visit, known, checked: BTreeMap::new() })
     }
 
@@ -78,7 +78,7 @@ impl<'a> EntryNames<'a> {
 
     /// Label of a preset scope.
     fn preset(&self, scope: &ScopeId) -> Option<String> {
-        let preset = self.pages.device.presets().scope(scope.as_str());
+        let preset = self.pages.device.runtime().presets().scope(scope.as_str());
         preset.map(|preset| preset.label.in_language(self.visit.language.tag()).to_owned())
     }
 
@@ -91,7 +91,7 @@ impl<'a> EntryNames<'a> {
         if let Some(label) = self.preset(scope) {
             return (label, false);
         }
-        let presets = self.pages.device.presets();
+        let presets = self.pages.device.runtime().presets();
         let known = &self.known;
         let checked = self.checked.entry(agent.clone()).or_insert_with(|| known.get(agent)?.manifest(presets));
         let declared = checked.as_ref().and_then(|checked| checked.manifest.scope(scope.as_str()));
@@ -182,43 +182,40 @@ fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<SentencePart> {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(MAX_NAME_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    wording::shortened(text, MAX_NAME_CHARS)
 }
 
 #[cfg(test)]
 mod tests {
-    use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+    use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
     use nuncio_http::pages::Language;
     use serde_json::json;
 
     use super::*;
 
     /// Enumerates every reason with an exhaustive match, so that a new variant fails to compile here.
-    fn next(reason: Option<Reason>) -> Option<Reason> {
+    fn next(reason: Option<DenialReason>) -> Option<DenialReason> {
         Some(match reason {
-            None => Reason::UserRefused,
-            Some(Reason::UserRefused) => Reason::ScopeNotGranted,
-            Some(Reason::ScopeNotGranted) => Reason::ToolNotDeclared,
-            Some(Reason::ToolNotDeclared) => Reason::UserTimeout,
-            Some(Reason::UserTimeout) => Reason::ToolNotSupportedInGroup,
-            Some(Reason::ToolNotSupportedInGroup) => return None,
+            None => DenialReason::UserRefused,
+            Some(DenialReason::UserRefused) => DenialReason::ScopeNotGranted,
+            Some(DenialReason::ScopeNotGranted) => DenialReason::ToolNotDeclared,
+            Some(DenialReason::ToolNotDeclared) => DenialReason::UserTimeout,
+            Some(DenialReason::UserTimeout) => DenialReason::ToolNotSupportedInGroup,
+            Some(DenialReason::ToolNotSupportedInGroup) => return None,
         })
     }
 
-    fn next_error(code: Option<ErrorCode>) -> Option<ErrorCode> {
+    fn next_error(code: Option<ToolErrorCode>) -> Option<ToolErrorCode> {
         Some(match code {
-            None => ErrorCode::PlatformError,
-            Some(ErrorCode::PlatformError) => ErrorCode::InvalidArguments,
-            Some(ErrorCode::InvalidArguments) => ErrorCode::Unavailable,
-            Some(ErrorCode::Unavailable) => return None,
+            None => ToolErrorCode::PlatformError,
+            Some(ToolErrorCode::PlatformError) => ToolErrorCode::InvalidArguments,
+            Some(ToolErrorCode::InvalidArguments) => ToolErrorCode::Unavailable,
+            Some(ToolErrorCode::Unavailable) => return None,
         })
     }
 
     #[test]
-    fn each_reason_has_a_text_and_each_text_a_reason() {
+    fn each_denial_reason_and_error_code_has_a_text_and_no_text_is_unused() {
         let reasons = std::iter::successors(next(None), |reason| next(Some(*reason))).map(|reason| json!(reason));
         let errors = std::iter::successors(next_error(None), |code| next_error(Some(*code))).map(|code| json!(code));
         let mut all: Vec<_> = reasons.chain(errors).map(|word| word.as_str().unwrap().to_owned()).collect();

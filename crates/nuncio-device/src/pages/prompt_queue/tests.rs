@@ -6,7 +6,7 @@ use crate::prompt::tests::question;
 async fn asked(desk: &Arc<PromptQueue>, id: &str) -> tokio::task::JoinHandle<PromptAnswer> {
     let mut changes = desk.changes();
     changes.mark_unchanged();
-    let (desk, question) = (Arc::clone(desk), Question { id: id.to_owned(), ..question() });
+    let (desk, question) = (Arc::clone(desk), PromptQuestion { id: id.to_owned(), ..question() });
     let waits = tokio::spawn(async move { desk.ask(&question).await });
     changes.changed().await.unwrap();
     waits

@@ -10,7 +10,7 @@ use super::super::Pages;
 use super::super::frame::SignedInRequest;
 use super::super::texts::TalkTexts;
 use crate::known_agents::KnownAgent;
-use crate::talk::{ChatContent, ChatMessage, DeliveryState, OpenFailure};
+use crate::talk::{ChatContent, ChatMessage, ChatRecord, DeliveryState, OpenFailure};
 
 #[derive(Serialize)]
 pub(super) struct ChatMessageView {
@@ -42,27 +42,27 @@ pub(super) struct TextPart {
 }
 
 impl ChatMessageView {
-    pub(super) fn new(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, line: &ChatMessage) -> Self {
+    pub(super) fn new(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, message: &ChatMessage) -> Self {
         let text = &visit.text.talk;
-        let here = line.device.as_ref().is_none_or(|device| *device == pages.device.identity().device);
-        let place = line.place.map(|place| place.to_string());
-        let key = line.client_id.as_ref().map(ToString::to_string).or(place);
-        let is_weaker = line.mode == Some(SealMode::Stateless) && !line.mine;
-        let (parts, note, alarm) = said(text, line, is_weaker);
-        let (state, how_far) = state(text, &line.state);
+        let record = &message.record;
+        let here = record.device.as_ref().is_none_or(|device| *device == pages.device.identity().device);
+        let position = message.position.map(|position| position.to_string());
+        let key = record.client_id.as_ref().map(ToString::to_string).or(position);
+        let (parts, note, alarm) = content(text, record);
+        let (state, how_far) = state(text, &message.state);
         Self {
             key: key.unwrap_or_else(|| "stranger".to_owned()),
-            who: match (line.mine, here) {
+            who: match (record.mine, here) {
                 (true, true) => text.you.clone(),
                 (true, false) => text.you_elsewhere.clone(),
                 (false, _) => known.name.clone(),
             },
-            mine: line.mine,
-            at: line.at,
+            mine: record.mine,
+            at: record.at,
             parts,
             note,
             alarm,
-            before: line.new_keys.then(|| text.new_keys.clone()),
+            before: record.new_keys.then(|| text.new_keys.clone()),
             state,
             how_far,
         }
@@ -70,9 +70,10 @@ impl ChatMessageView {
 }
 
 /// Content of a message, remark by the device, and whether the remark is a warning.
-fn said(text: &TalkTexts, line: &ChatMessage, is_weaker: bool) -> (Vec<TextPart>, Option<String>, bool) {
+fn content(text: &TalkTexts, record: &ChatRecord) -> (Vec<TextPart>, Option<String>, bool) {
+    let is_weaker = record.mode == Some(SealMode::Stateless) && !record.mine;
     let note = |words: &String| (Vec::new(), Some(words.clone()), false);
-    match &line.said {
+    match &record.content {
         ChatContent::Text { text: words, cut: true } => (parts(words), Some(text.cut.clone()), false),
         ChatContent::Text { text: words, cut: false } => {
             (parts(words), is_weaker.then(|| text.weaker_line.clone()), false)
@@ -80,7 +81,7 @@ fn said(text: &TalkTexts, line: &ChatMessage, is_weaker: bool) -> (Vec<TextPart>
         ChatContent::Other => note(&text.other),
         ChatContent::Stranger => note(&text.stranger),
         ChatContent::Refused { why, .. } => {
-            let words = match (line.mine, why) {
+            let words = match (record.mine, why) {
                 (true, OpenFailure::Untrusted) => &text.own_untrusted,
                 (true, OpenFailure::NotForUs) => &text.own_not_for_us,
                 (false, OpenFailure::Untrusted) => &text.refused_untrusted,

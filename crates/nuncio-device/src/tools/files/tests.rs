@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 
 /// An open and a closed folder with files.
-struct World {
+struct TestFolders {
     _place: tempfile::TempDir,
     open: PathBuf,
     shut: PathBuf,
 }
 
-impl World {
+impl TestFolders {
     fn new() -> Self {
         let place = tempfile::tempdir().unwrap();
         let real = place.path().canonicalize().unwrap();
@@ -24,8 +24,8 @@ impl World {
         Self { _place: place, open, shut }
     }
 
-    fn folders(&self) -> Folders {
-        Folders::new([self.open.clone()]).unwrap()
+    fn folders(&self) -> SharedFolders {
+        SharedFolders::new([self.open.clone()]).unwrap()
     }
 }
 
@@ -39,7 +39,7 @@ fn text(found: Result<PathContent, ToolFailure>) -> Option<String> {
 /// Tries every known escape, and reads what is inside.
 #[test]
 fn paths_links_and_special_files_do_not_escape_the_folders() {
-    let World { _place, open, shut } = &World::new();
+    let TestFolders { _place, open, shut } = &TestFolders::new();
     fs::write(open.join("large"), vec![b'x'; MAX_BYTES + 1]).unwrap();
     fs::File::create(open.join("huge")).unwrap().set_len(1 << 40).unwrap();
     fs::write(open.join("line\nbreak"), "inside").unwrap();
@@ -60,7 +60,7 @@ fn paths_links_and_special_files_do_not_escape_the_folders() {
     let _ = rustix::fs::mknodat(CWD, open.join("zero"), FileType::CharacterDevice, Mode::RUSR, device);
     fs::hard_link(open.join("deep/notes.md"), open.join("hard")).unwrap();
 
-    let folders = Folders::new([open.clone()]).unwrap();
+    let folders = SharedFolders::new([open.clone()]).unwrap();
     let whole = open.join("deep/notes.md");
     let inside = ["deep/notes.md", "./deep/notes.md", "deep//notes.md", "hard", "line\nbreak", whole.to_str().unwrap()];
     for path in inside {
@@ -126,7 +126,7 @@ fn paths_links_and_special_files_do_not_escape_the_folders() {
 
 #[test]
 fn named_pipe_is_never_opened() {
-    let world = World::new();
+    let world = TestFolders::new();
     let pipe = world.open.join("pipe");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     // Opening a pipe for writing without blocking fails while nobody reads.
@@ -151,10 +151,10 @@ fn named_pipe_is_never_opened() {
 
 #[test]
 fn linked_folder_is_resolved_once_when_chosen() {
-    let world = World::new();
+    let world = TestFolders::new();
     let chosen = world.open.with_file_name("chosen");
     symlink(&world.open, &chosen).unwrap();
-    let folders = Folders::new([chosen.clone()]).unwrap();
+    let folders = SharedFolders::new([chosen.clone()]).unwrap();
     assert_eq!(text(folders.read("deep/notes.md")).as_deref(), Some("inside"));
     // The link is redirected later, and the new target stays closed.
     fs::remove_file(&chosen).unwrap();
@@ -165,13 +165,13 @@ fn linked_folder_is_resolved_once_when_chosen() {
     fs::rename(&world.open, world.open.with_file_name("moved")).unwrap();
     symlink(&world.shut, &world.open).unwrap();
     assert!(folders.read("secret").is_err());
-    assert!(Folders::new([world.shut.join("secret")]).is_err(), "a file is no folder");
-    assert!(Folders::new([world.shut.join("none")]).is_err());
+    assert!(SharedFolders::new([world.shut.join("secret")]).is_err(), "a file is no folder");
+    assert!(SharedFolders::new([world.shut.join("none")]).is_err());
 }
 
 #[test]
 fn folder_listing_has_sorted_names_and_is_limited() {
-    let world = World::new();
+    let world = TestFolders::new();
     fs::write(world.open.join("b.md"), "words").unwrap();
     symlink(&world.shut, world.open.join("c")).unwrap();
     let folders = world.folders();
@@ -204,11 +204,11 @@ fn folder_listing_has_sorted_names_and_is_limited() {
 /// Another process swaps a folder for a link while it is read.
 #[test]
 fn swapping_folder_and_link_during_read_does_not_escape() {
-    let World { _place, open, shut } = &World::new();
+    let TestFolders { _place, open, shut } = &TestFolders::new();
     fs::create_dir_all(open.join("real")).unwrap();
     fs::write(open.join("real/f"), "inside").unwrap();
     fs::write(shut.join("f"), "outside").unwrap();
-    let folders = Folders::new([open.clone()]).unwrap();
+    let folders = SharedFolders::new([open.clone()]).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

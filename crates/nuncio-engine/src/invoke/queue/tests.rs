@@ -353,13 +353,13 @@ fn recent_small_results_stay_in_memory() {
     ] {
         assert!(queue.find(&run("exe_large", large)).is_none());
     }
-    for number in 1..ENDED {
+    for number in 1..MAX_ENDED_IN_MEMORY {
         run(&format!("exe_{number}"), number.into());
     }
     assert!(queue.find(&first).is_some());
     run("exe_last", true.into());
     assert!(queue.find(&first).is_none() && queue.open() == 0);
-    assert_eq!(lock(&queue.inner).live.len(), ENDED);
+    assert_eq!(lock(&queue.inner).live.len(), MAX_ENDED_IN_MEMORY);
 }
 
 #[derive(Debug, Clone)]

@@ -2,17 +2,16 @@
 
 use async_trait::async_trait;
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
-use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 use nuncio_judge::lineage::Lineage;
 
-use super::{Change, StoreError};
+use super::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConsentChange {
@@ -26,9 +25,9 @@ pub enum ConsentChange {
         invite: Invite,
         device: Device,
     },
-    /// Revokes a device. `Missing` if there is none or it is revoked.
+    /// Revokes a device. `Missing` if it does not exist or is already revoked.
     RevokeDevice { id: DeviceId, at: Timestamp },
-    /// Marks a nonce as used. `Exists` if it was used. Some expired nonces are deleted too.
+    /// Marks a nonce as used. `Exists` if it was used before. Also deletes some nonces whose `kept_until` has passed.
     UseNonce { digest: Digest, now: Timestamp, kept_until: Timestamp },
     /// Creates an agent account. `Exists`.
     CreateAccount {
@@ -53,33 +52,26 @@ pub enum ConsentChange {
         /// Manifest lineage including the new version.
         lineage: Box<Lineage>,
     },
-    /// Creates a relation. `Missing` if person or agent is missing; `Moved` unless the manifest is at that version;
-    /// `Exists` if the id is taken or the two have an active relation. Increments the account's revision.
+    /// Creates a relation. `Missing` if person or agent is missing; `Moved` unless the agent's manifest is at
+    /// `manifest_version`; `Exists` if the id is taken or person and agent have an active relation. Increments the
+    /// account's revision.
     CreateRelation { relation: Relation, manifest_version: u64 },
-    /// Updates a relation. `Missing`; `Moved` unless its stored revision is `from` and, if given, the manifest is at
-    /// that version. Increments the account's revision.
+    /// Updates a relation. `Missing`; `Moved` unless its stored revision is `from` and the agent's manifest is at
+    /// `manifest_version`, if given. Increments the account's revision.
     MoveRelation { from: u64, relation: Relation, manifest_version: Option<u64> },
-    /// Appends an entry to a relation's ledger. `Missing` if there is no such relation; `Moved` unless it follows the
-    /// last entry.
+    /// Appends an entry to a relation's ledger. `Missing` if there is no such relation; `Moved` unless the
+    /// entry follows the last one.
     AppendLedger(LedgerEntry),
     /// Adds a notification with the recipient's next number.
-    PutMail { recipient: Recipient, at: Timestamp, happening: Notification },
+    PutMail { recipient: Recipient, at: Timestamp, notification: Notification },
     /// Advances a reader's position, never back and at most to the last number.
     ReadMail { recipient: Recipient, reader: String, seq: u64 },
-    /// Deletes at most `limit` notifications older than that.
+    /// Deletes at most `limit` notifications older than `before`.
     ForgetMail { before: Timestamp, limit: usize },
-    /// Appends a record to the audit chain.
-    Record(AuditEventRecord),
-}
-
-impl From<ConsentChange> for Change {
-    fn from(change: ConsentChange) -> Self {
-        Self::Consent(Box::new(change))
-    }
 }
 
 #[async_trait]
-pub trait PersonStore {
+pub trait PersonStore: Send + Sync {
     async fn person(&self, name: &PersonName) -> Result<Option<Person>, StoreError>;
     async fn people(&self) -> Result<Vec<Person>, StoreError>;
     /// Finds an invite by the digest of its code.
@@ -92,18 +84,18 @@ pub trait PersonStore {
 }
 
 #[async_trait]
-pub trait AccountStore {
+pub trait AccountStore: Send + Sync {
     async fn account(&self, id: &AgentId) -> Result<Option<Account>, StoreError>;
     /// Finds an account by the digest of its token.
     async fn account_by_token(&self, token: &Digest) -> Result<Option<Account>, StoreError>;
-    /// Accounts of an owner by id, after `after`.
+    /// Accounts of an owner with an id above `after`, ordered by id.
     async fn accounts_of(
         &self,
         owner: &AccountOwner,
         after: Option<&AgentId>,
         limit: usize,
     ) -> Result<Vec<Account>, StoreError>;
-    /// Public accounts whose search text contains all `words`, by id, after `after`.
+    /// Public accounts whose search text contains all `words`, with an id above `after`, ordered by id.
     async fn public_accounts(
         &self,
         words: &[String],
@@ -113,41 +105,41 @@ pub trait AccountStore {
     /// All scopes and tools that an agent's manifests ever had.
     async fn lineage(&self, agent: &AgentId) -> Result<Option<Lineage>, StoreError>;
     async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError>;
-    /// Manifest versions before that number, newest first.
+    /// At most `limit` manifest versions below `before`, newest first.
     async fn manifests(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<ManifestVersion>, StoreError>;
 }
 
 #[async_trait]
-pub trait RelationStore {
+pub trait RelationStore: Send + Sync {
     async fn relation(&self, id: &RelationId) -> Result<Option<Relation>, StoreError>;
     async fn relation_between(&self, person: &PersonName, agent: &AgentId) -> Result<Option<Relation>, StoreError>;
-    /// Relations of a person by id, including ended ones, after `after`.
+    /// Relations of a person with an id above `after`, including ended ones, ordered by id.
     async fn relations_of(
         &self,
         person: &PersonName,
         after: Option<&RelationId>,
         limit: usize,
     ) -> Result<Vec<Relation>, StoreError>;
-    /// Active relations with an agent, by person; `None` for all agents.
+    /// Active relations with an agent, ordered by person; with all agents if `agent` is `None`.
     async fn active_relations(&self, agent: Option<&AgentId>) -> Result<Vec<Relation>, StoreError>;
-    /// Ledger entries with a number above `after`.
+    /// At most `limit` ledger entries of a relation with a number above `after`, in order.
     async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<LedgerEntry>, StoreError>;
 }
 
 /// Notifications to people and agents.
 #[async_trait]
-pub trait MailboxStore {
-    /// Notifications after `after`, in order.
+pub trait MailboxStore: Send + Sync {
+    /// Notifications with a number above `after`, in order.
     async fn mail(
         &self,
         recipient: &Recipient,
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, StoreError>;
-    /// Number of the last notification; zero for none.
+    /// Number of the last notification to a recipient; zero if there is none.
     async fn mail_head(&self, recipient: &Recipient) -> Result<u64, StoreError>;
-    /// Position of a reader; zero for none.
+    /// Number of the last notification that a reader has read; zero if there is none.
     async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, StoreError>;
-    /// Whether any notification is older than that.
+    /// Whether any notification is older than `time`.
     async fn is_any_mail_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

@@ -100,15 +100,15 @@ impl KeyTerm {
     }
 }
 
-/// Role of the people who use a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyRole {
-    App,
-    /// An app key from a version that let every key read the metrics.
-    AppWithMetrics,
-    /// May read the metrics and use the operator API.
-    Operator,
+nuncio_core::string_enum! {
+    /// Role of the people who use a key.
+    pub enum KeyRole {
+        App = "app",
+        /// An app key from a version that let every key read the metrics.
+        AppWithMetrics = "app_with_metrics",
+        /// May read the metrics and use the operator API.
+        Operator = "operator",
+    }
 }
 
 /// How a key authenticates; the kinds are not interchangeable.

@@ -3,22 +3,22 @@
 use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
-use nuncio_core::happening::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::notification::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::time::Timestamp;
 
-use super::{Change, StoreError};
+use super::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RelayChange {
-    /// Creates a conversation. `Exists` if the id is taken or the two have one.
+    /// Creates a conversation. `Exists` if the id is taken or the two members of a direct conversation have one.
     CreateConversation(Conversation),
-    /// Updates the members. `Missing`; `Moved` unless its stored revision is the previous one.
+    /// Updates the members of a conversation. `Missing`; `Moved` unless its stored revision is the previous one.
     UpdateConversation(Conversation),
     /// Appends a message and notifies each of `to` with
-    /// [`Happening::Message`](nuncio_core::happening::Happening::Message). `Missing` if there is no such conversation;
-    /// `Moved` unless it is at that revision; `Exists` if the sender used the client id there before. The sender's read
-    /// position advances.
+    /// [`Notification::Message`](nuncio_core::notification::Notification::Message). `Missing` if there is no such
+    /// conversation; `Moved` unless it is at `revision`; `Exists` if the sender used the message's client id there before.
+    /// The sender's read position advances.
     PostMessage {
         conversation: ConversationId,
         /// Revision of the member list that the sender saw.
@@ -27,12 +27,12 @@ pub enum RelayChange {
         post: NewMessage,
         to: Vec<Recipient>,
     },
-    /// Advances a member's read position, never back and at most to the last number. `Missing` unless they are a
-    /// member.
+    /// Advances a member's read position, never back and at most to the last message. `Missing` unless `reader`
+    /// is a member.
     ReadConversation { conversation: ConversationId, reader: Recipient, seq: u64 },
-    /// Claims a message for a device. `Missing` if there is none; `Exists` if another device claimed it.
+    /// Claims a message for a device. `Missing` if the message does not exist; `Exists` if another device claimed it.
     ClaimMessage { place: MessageRef, claim: ToolCallClaim },
-    /// Deletes at most `limit` messages older than that.
+    /// Deletes at most `limit` messages older than `before`.
     ForgetMessages { before: Timestamp, limit: usize },
     /// Replaces the key bundle of a device or agent. `Moved` unless `seq` increases. Bundles of other owners stay. A
     /// new Olm key deletes the one-time keys. An agent has one bundle: those of its other devices are deleted.
@@ -42,7 +42,7 @@ pub enum RelayChange {
     /// Adds one-time keys; a fallback key replaces the previous one. Known keys stay. Beyond `most`, without the
     /// fallback key, the oldest are deleted. `Missing` if the device has no bundle.
     PutOneTimeKeys { id: BundleId, keys: Vec<OneTimeKey>, most: usize },
-    /// Removes a one-time key that is handed out; a fallback key stays. `Missing` if it is gone.
+    /// Removes a one-time key that is handed out; a fallback key stays. `Missing` if the key does not exist.
     TakeOneTimeKey { id: BundleId, key_id: String },
     /// Deletes the keys of a revoked device; no conflict if it had none.
     RemoveBundle(BundleId),
@@ -53,20 +53,20 @@ pub enum RelayChange {
         content: String,
         at: Timestamp,
     },
-    /// Deletes a person's backup. `Missing`.
+    /// Deletes a person's key backup. `Missing`.
     RemoveBackup(PersonName),
     /// Creates or updates an agent's webhook. Waiting deliveries stay.
     PutWebhook(Webhook),
     /// Deletes a webhook and its waiting deliveries; no conflict if there is none.
     RemoveWebhook(AgentId),
-    /// Removes a delivery that succeeded or was given up, and logs it; no conflict if it is gone.
+    /// Removes a delivery that succeeded or was given up, and logs it; no conflict if it does not exist.
     EndDelivery {
         agent: AgentId,
         /// Number of the delivered notification.
         seq: u64,
         logged: DeliveryLog,
     },
-    /// Reschedules a delivery; no conflict if it is gone.
+    /// Reschedules a delivery; no conflict if it does not exist.
     DelayDelivery {
         agent: AgentId,
         /// Number of the delivered notification.
@@ -75,23 +75,17 @@ pub enum RelayChange {
         attempts: u32,
         due: Timestamp,
     },
-    /// Makes all waiting deliveries of an agent due by then.
+    /// Makes all waiting deliveries of an agent due at `due` or earlier.
     HastenDeliveries { agent: AgentId, due: Timestamp },
-    /// Deletes at most `limit` log entries older than that.
+    /// Deletes at most `limit` delivery log entries older than `before`.
     ForgetDeliveryLog { before: Timestamp, limit: usize },
-}
-
-impl From<RelayChange> for Change {
-    fn from(change: RelayChange) -> Self {
-        Self::Relay(Box::new(change))
-    }
 }
 
 /// A conversation with one member's read position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberView {
     pub conversation: Conversation,
-    /// Number of the last message; zero for none.
+    /// Number of the last message of the conversation; zero if there is none.
     pub last_seq: u64,
     /// Number of the last message that the member read.
     pub read_seq: u64,
@@ -105,9 +99,9 @@ pub struct Webhook {
     /// The webhook's signing secret, encrypted by the server.
     pub secret: String,
     pub state: WebhookState,
-    /// First failure since the last success.
+    /// Time of the first failed delivery since the last successful one.
     pub failing_since: Option<Timestamp>,
-    /// Time of the next probe, while unreachable.
+    /// Time of the next probe while the webhook is unreachable.
     pub probe_at: Option<Timestamp>,
 }
 
@@ -138,12 +132,12 @@ pub struct DeliveryLog {
 }
 
 #[async_trait]
-pub trait RelayStore {
-    /// The conversation; `None` unless `member` takes part.
+pub trait RelayStore: Send + Sync {
+    /// The conversation with the read position of `member`; `None` unless they are a member.
     async fn member_view(&self, id: &ConversationId, member: &Recipient) -> Result<Option<MemberView>, StoreError>;
-    /// The conversation of a pair, by [`Conversation::pair`].
+    /// The direct conversation of two members, by its [`Conversation::pair`].
     async fn conversation_of_pair(&self, pair: &str) -> Result<Option<Conversation>, StoreError>;
-    /// Conversations of a member by id, after `after`.
+    /// Conversations of a member with an id above `after`, ordered by id.
     async fn conversations_of(
         &self,
         member: &Recipient,
@@ -158,7 +152,7 @@ pub trait RelayStore {
         sender: &Recipient,
         client_id: &ClientMessageId,
     ) -> Result<Option<ConversationMessage>, StoreError>;
-    /// Messages after that number, in order.
+    /// Messages of a conversation with a number above `after`, in order.
     async fn relayed_after(
         &self,
         conversation: &ConversationId,
@@ -167,12 +161,12 @@ pub trait RelayStore {
     ) -> Result<Vec<ConversationMessage>, StoreError>;
     /// The claim of a device on a message.
     async fn claim(&self, place: &MessageRef) -> Result<Option<ToolCallClaim>, StoreError>;
-    /// Whether any stored message is older than that.
+    /// Whether any stored message is older than `time`.
     async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }
 
 #[async_trait]
-pub trait KeyBundleStore {
+pub trait KeyBundleStore: Send + Sync {
     async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError>;
     /// Bundles of all devices of an owner.
     async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError>;
@@ -186,17 +180,17 @@ pub trait KeyBundleStore {
 }
 
 #[async_trait]
-pub trait WebhookStore {
+pub trait WebhookStore: Send + Sync {
     async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError>;
     async fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
-    /// Deliveries due by then, the first of each lane, in due order. A lane is one conversation of an agent, or
+    /// At most `limit` deliveries due at `by` or earlier, the first of each lane, in due order. A lane is one conversation of an agent, or
     /// everything outside conversations; within it order is kept. Unreachable agents and those in `except` are left
     /// out.
     async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError>;
     /// Oldest waiting delivery of an agent, in any webhook state.
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError>;
-    /// Log entries before that number, newest first.
+    /// At most `limit` delivery log entries of an agent with a number below `before`, newest first.
     async fn delivery_log(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<DeliveryLog>, StoreError>;
-    /// Whether any log entry is older than that.
+    /// Whether any delivery log entry is older than `time`.
     async fn is_any_delivery_logged_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nuncio_core::happening::Recipient;
+use nuncio_core::notification::Recipient;
 use tokio::sync::Notify;
 
 use super::{StreamAbortReason, StreamUpdate, StreamUpdateKind};
 
 /// Maximum queue length per subscriber.
-const QUEUE: usize = 64;
+const MAX_QUEUE_LENGTH: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct StreamSubscribers(Arc<Mutex<HashMap<Recipient, Vec<Weak<SubscriberQueue>>>>>);
@@ -17,7 +17,7 @@ pub(crate) struct StreamSubscribers(Arc<Mutex<HashMap<Recipient, Vec<Weak<Subscr
 #[derive(Debug, Default)]
 struct SubscriberQueue {
     waiting: Mutex<VecDeque<StreamUpdate>>,
-    told: Notify,
+    wake: Notify,
 }
 
 /// A subscriber as held by a stream.
@@ -49,10 +49,10 @@ impl StreamSubscriber {
     /// The next update. Cancel safe.
     pub async fn next(&self) -> StreamUpdate {
         loop {
-            if let Some(told) = self.waiting() {
-                return told;
+            if let Some(update) = self.waiting() {
+                return update;
             }
-            self.subscriber.told.notified().await;
+            self.subscriber.wake.notified().await;
         }
     }
 
@@ -77,30 +77,30 @@ impl Drop for StreamSubscriber {
 
 impl WeakSubscriber {
     /// Queues an update. Returns false if the subscriber left or is too slow, in which case its stream is aborted.
-    pub(super) fn send(&self, told: &StreamUpdate) -> bool {
+    pub(super) fn send(&self, update: &StreamUpdate) -> bool {
         let Some(subscriber) = self.0.upgrade() else { return false };
         let keeps_up = {
             let mut waiting = lock(&subscriber.waiting);
-            let keeps_up = waiting.len() < QUEUE;
+            let keeps_up = waiting.len() < MAX_QUEUE_LENGTH;
             match keeps_up {
-                true => waiting.push_back(told.clone()),
-                false => give_up(&mut waiting, told),
+                true => waiting.push_back(update.clone()),
+                false => give_up(&mut waiting, update),
             }
             keeps_up
         };
-        subscriber.told.notify_one();
+        subscriber.wake.notify_one();
         keeps_up
     }
 }
 
 /// Removes the queued updates of a stream and queues an abort, unless the subscriber never saw its start.
-fn give_up(waiting: &mut VecDeque<StreamUpdate>, told: &StreamUpdate) {
-    let of_it = |one: &StreamUpdate| (&one.conversation, &one.stream) == (&told.conversation, &told.stream);
+fn give_up(waiting: &mut VecDeque<StreamUpdate>, update: &StreamUpdate) {
+    let of_it = |one: &StreamUpdate| (&one.conversation, &one.stream) == (&update.conversation, &update.stream);
     let begins = |one: &StreamUpdate| of_it(one) && matches!(one.what, StreamUpdateKind::Started { .. });
-    let unreceived = begins(told) || waiting.iter().any(begins);
+    let unreceived = begins(update) || waiting.iter().any(begins);
     waiting.retain(|one| !of_it(one));
     if !unreceived {
-        waiting.push_back(StreamUpdate { what: StreamUpdateKind::Aborted(StreamAbortReason::Slow), ..told.clone() });
+        waiting.push_back(StreamUpdate { what: StreamUpdateKind::Aborted(StreamAbortReason::Slow), ..update.clone() });
     }
 }
 
@@ -120,18 +120,18 @@ mod tests {
         Recipient::Person(PersonName::parse("ada").unwrap())
     }
 
-    fn told(stream: &str, what: StreamUpdateKind) -> StreamUpdate {
+    fn update(stream: &str, what: StreamUpdateKind) -> StreamUpdate {
         let conversation = ConversationId::parse("cnv_1").unwrap();
         StreamUpdate { conversation, stream: ClientMessageId::parse(stream).unwrap(), what }
     }
 
     fn piece(stream: &str, seq: u64) -> StreamUpdate {
-        told(stream, StreamUpdateKind::Piece(StreamPiece { seq, sealed: [1].as_slice().into() }))
+        update(stream, StreamUpdateKind::Piece(StreamPiece { seq, sealed: [1].as_slice().into() }))
     }
 
     fn start(stream: &str) -> StreamUpdate {
         let (at, envelope) = (nuncio_core::time::Timestamp::from_millis(0), [1].as_slice().into());
-        told(stream, StreamUpdateKind::Started { sender: ada(), at, envelope })
+        update(stream, StreamUpdateKind::Started { sender: ada(), at, envelope })
     }
 
     fn received(subscriber: &StreamSubscriber) -> Vec<StreamUpdate> {
@@ -170,12 +170,12 @@ mod tests {
         assert!(weak.send(&start("s")) && other.send(&start("o")));
         assert_eq!(received(&subscriber).len(), 2);
         assert!(other.send(&piece("o", 1)));
-        let most = u64::try_from(QUEUE).unwrap();
+        let most = u64::try_from(MAX_QUEUE_LENGTH).unwrap();
         assert!((1..most).all(|seq| weak.send(&piece("s", seq))));
         assert!(!weak.send(&piece("s", most)));
         // Its queued updates were removed, so another stream fits again.
         assert!(other.send(&piece("o", 2)));
-        let slow = told("s", StreamUpdateKind::Aborted(StreamAbortReason::Slow));
+        let slow = update("s", StreamUpdateKind::Aborted(StreamAbortReason::Slow));
         assert_eq!(received(&subscriber), [piece("o", 1), slow, piece("o", 2)]);
     }
 
@@ -184,7 +184,7 @@ mod tests {
         let all = StreamSubscribers::default();
         let subscriber = all.listen(&ada());
         let weak = all.subscribers(&ada()).remove(0);
-        let most = u64::try_from(QUEUE).unwrap();
+        let most = u64::try_from(MAX_QUEUE_LENGTH).unwrap();
         weak.send(&start("s"));
         assert!((1..most).all(|seq| weak.send(&piece("s", seq))));
         assert!(!weak.send(&start("o")), "there is no room for another");

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 

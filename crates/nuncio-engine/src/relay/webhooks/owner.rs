@@ -4,19 +4,19 @@ use crate::consent::AgentAccounts;
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
-use nuncio_core::happening::{Notification, Recipient, WebhookState};
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::{Notification, Recipient, WebhookState};
 use nuncio_core::time::Timestamp;
 
 use super::WebhookSecret;
 use crate::access::Caller;
 use crate::consent::ConsentError;
 use crate::ports::store::relay::{DeliveryLog, Webhook};
-use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
+use crate::ports::store::{Change, RecordChange, RelayChange, StoreError};
 use crate::relay::Webhooks;
 
 /// Maximum page size of a list.
-const PAGE: usize = 100;
+const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookStatusView {
@@ -41,16 +41,16 @@ pub struct WaitingDelivery {
 
 /// Changes for an agent whose connection mode changes.
 #[derive(Debug, Default)]
-pub(crate) struct Reconnection {
+pub(crate) struct ConnectionModeChange {
     pub(crate) changes: Vec<Change>,
     /// New signing secret, if any.
     pub(crate) secret: Option<WebhookSecret>,
-    now: ReconnectionEffect,
+    now: WebhookIndexEffect,
 }
 
 /// Effect on the in-memory index after the commit.
 #[derive(Debug, Default)]
-enum ReconnectionEffect {
+enum WebhookIndexEffect {
     #[default]
     AsBefore,
     Called(Webhook),
@@ -59,9 +59,9 @@ enum ReconnectionEffect {
 
 impl Webhooks {
     /// Changes for the connection of a new agent.
-    pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> Reconnection {
+    pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> ConnectionModeChange {
         match wanted {
-            AgentConnection::Websocket => Reconnection::default(),
+            AgentConnection::Websocket => ConnectionModeChange::default(),
             AgentConnection::Webhook { .. } => self.begin_calling(id),
         }
     }
@@ -71,15 +71,15 @@ impl Webhooks {
         &self,
         account: &Account,
         wanted: &AgentConnection,
-    ) -> Result<Reconnection, StoreError> {
+    ) -> Result<ConnectionModeChange, StoreError> {
         let id = &account.id;
         let stored = self.store.webhook(id).await?;
         Ok(match (wanted, stored) {
-            (AgentConnection::Websocket, None) => Reconnection::default(),
-            (AgentConnection::Websocket, Some(_)) => Reconnection {
+            (AgentConnection::Websocket, None) => ConnectionModeChange::default(),
+            (AgentConnection::Websocket, Some(_)) => ConnectionModeChange {
                 changes: vec![RelayChange::RemoveWebhook(id.clone()).into()],
                 secret: None,
-                now: ReconnectionEffect::NotCalled(id.clone()),
+                now: WebhookIndexEffect::NotCalled(id.clone()),
             },
             (AgentConnection::Webhook { .. }, None) => self.begin_calling(id),
             (AgentConnection::Webhook { .. }, Some(stored)) => {
@@ -88,25 +88,25 @@ impl Webhooks {
                 if stored.state == WebhookState::Reachable {
                     changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.runtime.now() }.into());
                 }
-                Reconnection { changes, secret: None, now: ReconnectionEffect::Called(webhook) }
+                ConnectionModeChange { changes, secret: None, now: WebhookIndexEffect::Called(webhook) }
             }
         })
     }
 
     /// Updates the in-memory index after the commit.
-    pub(crate) fn reconnected(&self, reconnection: Reconnection) -> Option<WebhookSecret> {
+    pub(crate) fn reconnected(&self, reconnection: ConnectionModeChange) -> Option<WebhookSecret> {
         match reconnection.now {
-            ReconnectionEffect::AsBefore => {}
-            ReconnectionEffect::Called(webhook) => self.index.put(&webhook),
-            ReconnectionEffect::NotCalled(agent) => self.index.remove(&agent),
+            WebhookIndexEffect::AsBefore => {}
+            WebhookIndexEffect::Called(webhook) => self.index.put(&webhook),
+            WebhookIndexEffect::NotCalled(agent) => self.index.remove(&agent),
         }
         reconnection.secret
     }
 
-    fn begin_calling(&self, id: &AgentId) -> Reconnection {
+    fn begin_calling(&self, id: &AgentId) -> ConnectionModeChange {
         let (webhook, secret) = self.fresh_webhook(id);
         let changes = vec![RelayChange::PutWebhook(webhook.clone()).into()];
-        Reconnection { changes, secret: Some(secret), now: ReconnectionEffect::Called(webhook) }
+        ConnectionModeChange { changes, secret: Some(secret), now: WebhookIndexEffect::Called(webhook) }
     }
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
@@ -136,8 +136,8 @@ impl Webhooks {
             changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.runtime.now() }.into());
         }
         if let AccountOwner::Person(owner) = &account.owner {
-            let happening = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
-            changes.push(self.mailbox.mail_change(&Recipient::Person(owner.clone()), happening));
+            let notification = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
+            changes.push(self.mailbox.mail_change(&Recipient::Person(owner.clone()), notification));
         }
         changes
     }
@@ -168,14 +168,14 @@ impl AgentAccounts {
             return Err(ConsentError::new(Code::BadRequest, message));
         }
         let (fresh, secret) = self.webhooks.fresh_webhook(id);
-        let stored = self.store.webhook(id).await?;
+        let stored = self.webhooks.store.webhook(id).await?;
         let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
         let record = AuditEventRecord {
             agent: Some(id.clone()),
             ..self.runtime.event_record(AuditEvent::WebhookSecretRotated, by)
         };
-        let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), ConsentChange::Record(record).into()];
-        self.store.commit(changes).await?;
+        let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), RecordChange::AppendEvent(record).into()];
+        self.runtime.commit(changes).await?;
         self.webhooks.index.put(&webhook);
         Ok(secret)
     }
@@ -183,8 +183,8 @@ impl AgentAccounts {
     /// State of an agent's webhook; `None` if it has none.
     pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookStatusView>, ConsentError> {
         self.owned(by, id).await?;
-        let Some(webhook) = self.store.webhook(id).await? else { return Ok(None) };
-        let waiting = self.store.first_delivery(id).await?.map(|delivery| WaitingDelivery {
+        let Some(webhook) = self.webhooks.store.webhook(id).await? else { return Ok(None) };
+        let waiting = self.webhooks.store.first_delivery(id).await?.map(|delivery| WaitingDelivery {
             delivery_id: super::delivery_id(id, &delivery.mailed),
             created_at: delivery.mailed.at,
             attempts: delivery.attempts,
@@ -194,7 +194,7 @@ impl AgentAccounts {
         Ok(Some(WebhookStatusView { state, failing_since, probe_at, waiting }))
     }
 
-    /// Delivery log of an agent before that number, newest first.
+    /// Delivery log entries of an agent with a number below `before`, newest first.
     pub async fn delivery_log(
         &self,
         by: &Caller,
@@ -203,6 +203,6 @@ impl AgentAccounts {
         limit: usize,
     ) -> Result<Vec<DeliveryLog>, ConsentError> {
         self.owned(by, id).await?;
-        Ok(self.store.delivery_log(id, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
+        Ok(self.webhooks.store.delivery_log(id, before.unwrap_or(u64::MAX), limit.min(MAX_PAGE_SIZE)).await?)
     }
 }

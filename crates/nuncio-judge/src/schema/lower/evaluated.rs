@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{END, Lowering, Malformed, SchemaSide, Site};
+use super::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
 use crate::schema::document::{ReferenceTarget, SchemaLocation};
 use crate::schema::node::Lit;
 
@@ -16,12 +16,12 @@ const MAX_CASES: usize = 128;
 const MAX_ASKED: u32 = 4_000;
 
 /// Why the cases of a schema cannot be listed.
-enum NoCases {
+enum CasesError {
     Malformed(Malformed),
     TooMany,
 }
 
-impl From<Malformed> for NoCases {
+impl From<Malformed> for CasesError {
     fn from(malformed: Malformed) -> Self {
         Self::Malformed(malformed)
     }
@@ -29,7 +29,7 @@ impl From<Malformed> for NoCases {
 
 /// The parts evaluated by other keywords, and the condition under which they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Case {
+struct EvaluationCase {
     when: BTreeSet<Lit>,
     names: BTreeSet<String>,
     patterns: BTreeSet<Lit>,
@@ -39,7 +39,7 @@ struct Case {
     all_items: bool,
 }
 
-impl Case {
+impl EvaluationCase {
     fn when(condition: Lit) -> Self {
         Self { when: BTreeSet::from([condition]), ..Self::default() }
     }
@@ -65,13 +65,13 @@ impl Case {
 }
 
 impl Lowering<'_> {
-    pub(super) fn unevaluated(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
+    pub(super) fn unevaluated(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
         let what = self.at(site, keyword)?;
         let cases = match self.cases(site, true) {
             Ok(cases) => cases,
-            Err(NoCases::Malformed(malformed)) => return Err(malformed),
-            Err(NoCases::TooMany) => {
-                let text = format!("{:?} {} {keyword}", site.side, site.place.text());
+            Err(CasesError::Malformed(malformed)) => return Err(malformed),
+            Err(CasesError::TooMany) => {
+                let text = format!("{:?} {} {keyword}", site.side, site.location.text());
                 return Ok(self.pool.opaque(text));
             }
         };
@@ -99,10 +99,10 @@ impl Lowering<'_> {
         Ok(self.pool.and(parts))
     }
 
-    fn cases(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, NoCases> {
+    fn cases(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, CasesError> {
         self.asked += 1;
         if self.depth >= super::MAX_DEPTH || self.asked > MAX_ASKED {
-            return Err(NoCases::TooMany);
+            return Err(CasesError::TooMany);
         }
         self.depth += 1;
         let cases = self.cases_of(site, asking);
@@ -110,9 +110,9 @@ impl Lowering<'_> {
         cases
     }
 
-    fn cases_of(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, NoCases> {
+    fn cases_of(&mut self, site: LocatedSchema<'_>, asking: bool) -> Result<Vec<EvaluationCase>, CasesError> {
         let has = |keyword| site.map.contains_key(keyword);
-        let mut fixed = Case { prefix: site.prefix(), ..Case::default() };
+        let mut fixed = EvaluationCase { prefix: site.prefix(), ..EvaluationCase::default() };
         if has("properties") {
             fixed.names = site.members("properties")?.keys().cloned().collect();
         }
@@ -125,19 +125,19 @@ impl Lowering<'_> {
         fixed.all_names = has("additionalProperties") || (has("unevaluatedProperties") && !asking);
         fixed.all_items = has("items") || (has("unevaluatedItems") && !asking);
         if has("dependencies") {
-            return Err(NoCases::TooMany);
+            return Err(CasesError::TooMany);
         }
         let mut cases = vec![fixed];
         for keyword in ["$ref", "$dynamicRef"] {
             if let Some(reference) = site.map.get(keyword).and_then(Value::as_str) {
                 let document = self.document(site.side);
                 if keyword == "$dynamicRef" && document.is_compound() {
-                    return Err(NoCases::TooMany);
+                    return Err(CasesError::TooMany);
                 }
-                let Some(ReferenceTarget::Here(place, schema)) = document.resolve(reference, site.place) else {
-                    return Err(NoCases::TooMany);
+                let Some(ReferenceTarget::Here(location, schema)) = document.resolve(reference, site.location) else {
+                    return Err(CasesError::TooMany);
                 };
-                let inner = self.inner(site.side, SchemaLocation::At(&place), schema)?;
+                let inner = self.inner(site.side, SchemaLocation::At(&location), schema)?;
                 cases = product(&cases, &inner)?;
             }
         }
@@ -147,24 +147,24 @@ impl Lowering<'_> {
             }
             let mut exactly_one = Vec::new();
             for (index, schema) in site.list(keyword)?.iter().enumerate() {
-                let list = SchemaLocation::Named(&site.place, keyword);
-                let place = SchemaLocation::Numbered(&list, index);
-                let inner = self.inner(site.side, place, schema)?;
+                let list = SchemaLocation::Named(&site.location, keyword);
+                let location = SchemaLocation::Numbered(&list, index);
+                let inner = self.inner(site.side, location, schema)?;
                 if keyword == "allOf" {
                     cases = product(&cases, &inner)?;
                     continue;
                 }
-                let branch = self.schema(site.side, place, schema)?;
-                let inner = product(&[Case::when(branch)], &inner)?;
+                let branch = self.schema(site.side, location, schema)?;
+                let inner = product(&[EvaluationCase::when(branch)], &inner)?;
                 if keyword == "oneOf" {
                     exactly_one.extend(inner);
-                } else if !inner.iter().all(Case::saw_nothing) {
-                    let mut ways = vec![Case::when(!branch)];
+                } else if !inner.iter().all(EvaluationCase::saw_nothing) {
+                    let mut ways = vec![EvaluationCase::when(!branch)];
                     ways.extend(inner);
                     cases = product(&cases, &ways)?;
                 }
             }
-            if !exactly_one.iter().all(Case::saw_nothing) {
+            if !exactly_one.iter().all(EvaluationCase::saw_nothing) {
                 cases = product(&cases, &exactly_one)?;
             }
         }
@@ -172,10 +172,10 @@ impl Lowering<'_> {
             let condition = self.at(site, "if")?;
             let mut ways = Vec::new();
             for (keywords, when) in [(["if", "then"].as_slice(), condition), (["else"].as_slice(), !condition)] {
-                let mut branch = vec![Case::when(when)];
+                let mut branch = vec![EvaluationCase::when(when)];
                 for keyword in keywords {
                     if let Some(schema) = site.map.get(*keyword) {
-                        let inner = self.inner(site.side, SchemaLocation::Named(&site.place, keyword), schema)?;
+                        let inner = self.inner(site.side, SchemaLocation::Named(&site.location, keyword), schema)?;
                         branch = product(&branch, &inner)?;
                     }
                 }
@@ -185,31 +185,36 @@ impl Lowering<'_> {
         }
         if has("dependentSchemas") {
             for (name, schema) in site.members("dependentSchemas")? {
-                let all = SchemaLocation::Named(&site.place, "dependentSchemas");
+                let all = SchemaLocation::Named(&site.location, "dependentSchemas");
                 let inner = self.inner(site.side, SchemaLocation::Named(&all, name), schema)?;
-                if inner.iter().all(Case::saw_nothing) {
+                if inner.iter().all(EvaluationCase::saw_nothing) {
                     continue;
                 }
                 let absent = self.absent(name);
-                let mut ways = vec![Case::when(absent)];
-                ways.extend(product(&[Case::when(!absent)], &inner)?);
+                let mut ways = vec![EvaluationCase::when(absent)];
+                ways.extend(product(&[EvaluationCase::when(!absent)], &inner)?);
                 cases = product(&cases, &ways)?;
             }
         }
         Ok(cases)
     }
 
-    fn inner(&mut self, side: SchemaSide, place: SchemaLocation<'_>, schema: &Value) -> Result<Vec<Case>, NoCases> {
+    fn inner(
+        &mut self,
+        side: SchemaSide,
+        location: SchemaLocation<'_>,
+        schema: &Value,
+    ) -> Result<Vec<EvaluationCase>, CasesError> {
         match schema {
-            Value::Object(map) => self.cases(Site { side, place, map }, false),
-            _ => Ok(vec![Case::default()]),
+            Value::Object(map) => self.cases(LocatedSchema { side, location, map }, false),
+            _ => Ok(vec![EvaluationCase::default()]),
         }
     }
 }
 
-fn product(left: &[Case], right: &[Case]) -> Result<Vec<Case>, NoCases> {
+fn product(left: &[EvaluationCase], right: &[EvaluationCase]) -> Result<Vec<EvaluationCase>, CasesError> {
     if left.len().saturating_mul(right.len()) > MAX_CASES {
-        return Err(NoCases::TooMany);
+        return Err(CasesError::TooMany);
     }
     Ok(left.iter().flat_map(|left| right.iter().map(|right| left.merged(right))).collect())
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::{KnownFacts, Solver, SolverResult};
-use crate::schema::node::{Lit, Node};
+use crate::schema::node::{Constraint, Lit};
 
 /// The longest array considered.
 const MAX_LENGTH: u64 = 3_000;
@@ -15,13 +15,12 @@ const MAX_COUNTED: usize = 6;
 /// Limit of distinct count states.
 const MAX_TALLIES: usize = 4_000;
 
-/// Constraints on an array.
-pub(super) struct Arrays {
+pub(super) struct ArrayConstraints {
     pub(super) shortest: u64,
     pub(super) longest: u64,
     /// Ranges of positions whose items must satisfy a literal.
     rules: Vec<(u64, u64, Lit)>,
-    pub(super) counts: Vec<Count>,
+    pub(super) counts: Vec<ItemCount>,
     /// The counted literals, without duplicates.
     pub(super) counted: Vec<Lit>,
     distinct: bool,
@@ -31,7 +30,7 @@ pub(super) struct Arrays {
 }
 
 /// How many items of a range may or must satisfy a counted literal.
-pub(super) struct Count {
+pub(super) struct ItemCount {
     from: u64,
     to: u64,
     /// Index into `counted`.
@@ -41,27 +40,27 @@ pub(super) struct Count {
 }
 
 /// Bit set of the counted literals that an item is assumed to satisfy.
-pub(super) type Profile = u32;
+pub(super) type LiteralSet = u32;
 /// Counts so far, each capped where further items no longer matter.
-pub(super) type Tally = Vec<u64>;
+pub(super) type CappedCounts = Vec<u64>;
 
 /// Predecessor of each tally: the previous tally and profile, and the item's value.
-type Layer = BTreeMap<(Tally, Profile), (Tally, Profile, Rc<Value>)>;
+type SchemaLayer = BTreeMap<(CappedCounts, LiteralSet), (CappedCounts, LiteralSet, Rc<Value>)>;
 
-impl Arrays {
+impl ArrayConstraints {
     /// Constraints on an item at a position that do not depend on its profile.
     fn base(&self, position: u64, into: &mut Vec<Lit>) {
         into.extend(self.rules.iter().filter(|(from, to, _)| (*from..*to).contains(&position)).map(|(.., what)| *what));
     }
 
     /// The counted literals that matter at a position.
-    fn relevant(&self, position: u64) -> Profile {
+    fn relevant(&self, position: u64) -> LiteralSet {
         let here = self.counts.iter().filter(|count| (count.from..count.to).contains(&position));
         here.fold(0, |all, count| all | 1 << count.what)
     }
 
     /// Constraints that a profile adds to an item at a position.
-    fn profile(&self, position: u64, profile: Profile, into: &mut Vec<Lit>) {
+    fn profile(&self, position: u64, profile: LiteralSet, into: &mut Vec<Lit>) {
         for count in self.counts.iter().filter(|count| (count.from..count.to).contains(&position)) {
             let claimed = profile & 1 << count.what != 0;
             // An item outside a minimum's profile may still satisfy it; one inside a maximum's profile need not.
@@ -73,7 +72,7 @@ impl Arrays {
         }
     }
 
-    pub(super) fn goals(&self, position: u64, profile: Profile) -> Vec<Lit> {
+    pub(super) fn goals(&self, position: u64, profile: LiteralSet) -> Vec<Lit> {
         let mut goals = Vec::new();
         self.base(position, &mut goals);
         self.profile(position, profile, &mut goals);
@@ -81,7 +80,7 @@ impl Arrays {
     }
 
     /// The tally after one more item; `None` if a maximum is exceeded.
-    pub(super) fn tally(&self, position: u64, profile: Profile, tally: &Tally) -> Option<Tally> {
+    pub(super) fn tally(&self, position: u64, profile: LiteralSet, tally: &CappedCounts) -> Option<CappedCounts> {
         let mut next = tally.clone();
         for (count, value) in self.counts.iter().zip(&mut next) {
             if (count.from..count.to).contains(&position) && profile & 1 << count.what != 0 {
@@ -97,12 +96,12 @@ impl Arrays {
         Some(next)
     }
 
-    pub(super) fn is_met(&self, tally: &Tally) -> bool {
+    pub(super) fn is_met(&self, tally: &CappedCounts) -> bool {
         self.counts.iter().zip(tally).all(|(count, value)| !count.at_least || *value >= count.count)
     }
 
     /// The possible profiles of an item at a position.
-    pub(super) fn profiles(&self, position: u64) -> impl Iterator<Item = Profile> + use<> {
+    pub(super) fn profiles(&self, position: u64) -> impl Iterator<Item = LiteralSet> + use<> {
         let relevant = self.relevant(position);
         (0..=relevant).filter(move |profile| profile & !relevant == 0)
     }
@@ -110,7 +109,7 @@ impl Arrays {
 
 impl Solver<'_> {
     pub(super) fn arrays(&mut self, facts: &KnownFacts) -> SolverResult {
-        let mut arrays = Arrays {
+        let mut arrays = ArrayConstraints {
             shortest: 0,
             longest: u64::MAX,
             rules: Vec::new(),
@@ -123,13 +122,13 @@ impl Solver<'_> {
         for literal in &facts.known {
             let negative = literal.is_negative();
             match (self.pool.node(*literal), negative) {
-                (Node::MinItems(count), false) => arrays.shortest = arrays.shortest.max(*count),
-                (Node::MinItems(count), true) => arrays.longest = arrays.longest.min(count.saturating_sub(1)),
-                (Node::MaxItems(count), false) => arrays.longest = arrays.longest.min(*count),
-                (Node::MaxItems(count), true) => arrays.shortest = arrays.shortest.max(count + 1),
-                (Node::UniqueItems, false) => arrays.distinct = true,
-                (Node::UniqueItems, true) => arrays.repeated = true,
-                (Node::SomeItems { from, to, what, count }, _) => {
+                (Constraint::MinItems(count), false) => arrays.shortest = arrays.shortest.max(*count),
+                (Constraint::MinItems(count), true) => arrays.longest = arrays.longest.min(count.saturating_sub(1)),
+                (Constraint::MaxItems(count), false) => arrays.longest = arrays.longest.min(*count),
+                (Constraint::MaxItems(count), true) => arrays.shortest = arrays.shortest.max(count + 1),
+                (Constraint::UniqueItems, false) => arrays.distinct = true,
+                (Constraint::UniqueItems, true) => arrays.repeated = true,
+                (Constraint::SomeItems { from, to, what, count }, _) => {
                     arrays.count(
                         (*from, *to),
                         *what,
@@ -137,7 +136,7 @@ impl Solver<'_> {
                         !negative,
                     );
                 }
-                (Node::FewItems { from, to, what, count }, _) => {
+                (Constraint::FewItems { from, to, what, count }, _) => {
                     arrays.count((*from, *to), *what, if negative { count + 1 } else { *count }, negative);
                 }
                 _ => {}
@@ -195,9 +194,9 @@ impl Solver<'_> {
 
     /// Builds the array item by item, following all tallies at once. With `pair`, the items at these two positions
     /// are equal.
-    fn lay_out(&mut self, arrays: &Arrays, limit: u64, pair: Option<(u64, u64)>) -> SolverResult {
-        let mut layers: Vec<Layer> = Vec::new();
-        let mut tallies: Vec<(Tally, Profile)> = vec![(vec![0; arrays.counts.len()], 0)];
+    fn lay_out(&mut self, arrays: &ArrayConstraints, limit: u64, pair: Option<(u64, u64)>) -> SolverResult {
+        let mut layers: Vec<SchemaLayer> = Vec::new();
+        let mut tallies: Vec<(CappedCounts, LiteralSet)> = vec![(vec![0; arrays.counts.len()], 0)];
         let mut unsure = false;
         for length in 0..=limit {
             let done = length >= arrays.shortest && pair.is_none_or(|(_, second)| length > second);
@@ -210,7 +209,7 @@ impl Solver<'_> {
             if length == limit || tallies.is_empty() {
                 break;
             }
-            let mut layer = Layer::new();
+            let mut layer = SchemaLayer::new();
             let paired = pair.filter(|(first, second)| [*first, *second].contains(&length));
             for (profile, value) in self.items(arrays, length, paired, &mut unsure) {
                 for (tally, shared) in &tallies {
@@ -239,11 +238,11 @@ impl Solver<'_> {
     /// The possible profiles of an item at a position, with a value for each.
     fn items(
         &mut self,
-        arrays: &Arrays,
+        arrays: &ArrayConstraints,
         position: u64,
         pair: Option<(u64, u64)>,
         unsure: &mut bool,
-    ) -> Vec<(Profile, Rc<Value>)> {
+    ) -> Vec<(LiteralSet, Rc<Value>)> {
         let relevant =
             pair.map_or(arrays.relevant(position), |(first, second)| arrays.relevant(first) | arrays.relevant(second));
         let mut found = Vec::new();
@@ -269,7 +268,7 @@ impl Solver<'_> {
     }
 }
 
-impl Arrays {
+impl ArrayConstraints {
     fn count(&mut self, (from, to): (u64, u64), what: Lit, count: u64, at_least: bool) {
         let beyond = if to == u64::MAX { from } else { to };
         self.tail = self.tail.max(beyond);
@@ -282,13 +281,13 @@ impl Arrays {
                     self.counted.push(what);
                     self.counted.len() - 1
                 });
-                self.counts.push(Count { from, to, what, count, at_least });
+                self.counts.push(ItemCount { from, to, what, count, at_least });
             }
         }
     }
 }
 
-fn spell(layers: &[Layer], end: (Tally, Profile)) -> Option<Value> {
+fn spell(layers: &[SchemaLayer], end: (CappedCounts, LiteralSet)) -> Option<Value> {
     let mut items = Vec::new();
     let mut at = end;
     for layer in layers.iter().rev() {

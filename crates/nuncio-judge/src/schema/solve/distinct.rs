@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::arrays::{Arrays, Profile, Tally};
+use super::arrays::{ArrayConstraints, CappedCounts, LiteralSet};
 use super::{Solver, SolverResult};
 use crate::schema::decimal::canonical;
 use crate::schema::node::Lit;
@@ -15,88 +15,86 @@ const MAX_LENGTH: u64 = 80;
 
 /// Some values that satisfy a set of goals.
 #[derive(Clone)]
-struct Domain {
+struct ValueDomain {
     values: Vec<Rc<Value>>,
     /// Whether further values may exist that were not found.
     unsure: bool,
 }
 
-/// State of the search for one array length.
-struct Tries {
+/// Search for an array of one length.
+struct ArraySearch<'s, 'p> {
+    solver: &'s mut Solver<'p>,
+    arrays: &'s ArrayConstraints,
     length: u64,
-    domains: BTreeMap<Vec<Lit>, Domain>,
+    domains: BTreeMap<Vec<Lit>, ValueDomain>,
     unsure: bool,
 }
 
 impl Solver<'_> {
-    pub(super) fn distinct(&mut self, arrays: &Arrays, limit: u64) -> SolverResult {
+    pub(super) fn distinct(&mut self, arrays: &ArrayConstraints, limit: u64) -> SolverResult {
         let mut unsure = false;
         for length in arrays.shortest..=limit {
             if length > MAX_LENGTH {
                 return SolverResult::Unknown(None);
             }
-            let mut tries = Tries { length, domains: BTreeMap::new(), unsure: false };
+            let mut search = ArraySearch { solver: self, arrays, length, domains: BTreeMap::new(), unsure: false };
             let tally = vec![0; arrays.counts.len()];
-            if let Some(list) = self.choose(arrays, &mut tries, &tally, &mut Vec::new()) {
+            if let Some(list) = search.choose(&tally, &mut Vec::new()) {
                 return SolverResult::model(list);
             }
-            unsure |= tries.unsure;
+            unsure |= search.unsure;
         }
         if unsure { SolverResult::Unknown(None) } else { SolverResult::Empty }
     }
+}
 
+impl ArraySearch<'_, '_> {
     /// Chooses a profile for the next position, then for the positions after it.
-    fn choose(
-        &mut self,
-        arrays: &Arrays,
-        tries: &mut Tries,
-        tally: &Tally,
-        chosen: &mut Vec<Vec<Lit>>,
-    ) -> Option<Value> {
+    fn choose(&mut self, tally: &CappedCounts, chosen: &mut Vec<Vec<Lit>>) -> Option<Value> {
         let position = chosen.len() as u64;
-        if !self.spend(1) || !self.enter() {
-            tries.unsure = true;
+        if !self.solver.spend(1) || !self.solver.enter() {
+            self.unsure = true;
             return None;
         }
         let mut found = None;
-        if position == tries.length {
-            if arrays.is_met(tally) {
-                found = self.assign(tries, chosen);
+        if position == self.length {
+            if self.arrays.is_met(tally) {
+                found = self.assign(chosen);
             }
         } else {
-            let profiles: Vec<Profile> = arrays.profiles(position).collect();
+            let profiles: Vec<LiteralSet> = self.arrays.profiles(position).collect();
             for profile in profiles {
-                let Some(next) = arrays.tally(position, profile, tally) else { continue };
-                let mut goals = arrays.goals(position, profile);
+                let Some(next) = self.arrays.tally(position, profile, tally) else { continue };
+                let mut goals = self.arrays.goals(position, profile);
                 goals.sort_unstable();
                 goals.dedup();
-                if self.domain(tries, &goals).is_empty() {
+                if self.domain(&goals).is_empty() {
                     continue;
                 }
                 chosen.push(goals);
-                found = self.choose(arrays, tries, &next, chosen);
+                found = self.choose(&next, chosen);
                 chosen.pop();
                 if found.is_some() {
                     break;
                 }
             }
         }
-        self.leave();
+        self.solver.leave();
         found
     }
 
     /// As many different values as the array has positions, or all there are.
-    fn domain(&mut self, tries: &mut Tries, goals: &[Lit]) -> Vec<Rc<Value>> {
-        if let Some(domain) = tries.domains.get(goals) {
-            tries.unsure |= domain.unsure;
+    fn domain(&mut self, goals: &[Lit]) -> Vec<Rc<Value>> {
+        if let Some(domain) = self.domains.get(goals) {
+            self.unsure |= domain.unsure;
             return domain.values.clone();
         }
-        let mut domain = Domain { values: Vec::new(), unsure: false };
-        while (domain.values.len() as u64) < tries.length {
+        let mut domain = ValueDomain { values: Vec::new(), unsure: false };
+        while (domain.values.len() as u64) < self.length {
             let mut asked = goals.to_vec();
-            let taken = self.pool.values_of(domain.values.iter().map(|value| &**value));
+            let taken = self.solver.pool.values_of(domain.values.iter().map(|value| &**value));
             asked.push(!taken);
-            match self.satisfy(asked) {
+            match self.solver.satisfy(asked) {
                 SolverResult::Empty => break,
                 SolverResult::Model(value) => domain.values.push(value),
                 SolverResult::Unknown(_) => {
@@ -105,15 +103,15 @@ impl Solver<'_> {
                 }
             }
         }
-        tries.unsure |= domain.unsure;
+        self.unsure |= domain.unsure;
         let values = domain.values.clone();
-        tries.domains.insert(goals.to_vec(), domain);
+        self.domains.insert(goals.to_vec(), domain);
         values
     }
 
     /// Assigns a different value to each position by augmenting paths.
-    fn assign(&mut self, tries: &mut Tries, chosen: &[Vec<Lit>]) -> Option<Value> {
-        let domains: Vec<Vec<Rc<Value>>> = chosen.iter().map(|goals| self.domain(tries, goals)).collect();
+    fn assign(&mut self, chosen: &[Vec<Lit>]) -> Option<Value> {
+        let domains: Vec<Vec<Rc<Value>>> = chosen.iter().map(|goals| self.domain(goals)).collect();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
         let mut values: Vec<Rc<Value>> = Vec::new();
         let choices: Vec<Vec<usize>> = domains
@@ -130,7 +128,7 @@ impl Solver<'_> {
             .collect();
         let mut owner: Vec<Option<usize>> = vec![None; values.len()];
         for position in 0..choices.len() {
-            self.spend(1 + choices[position].len());
+            self.solver.spend(1 + choices[position].len());
             if !claim(position, &choices, &mut owner, &mut vec![false; values.len()]) {
                 return None;
             }

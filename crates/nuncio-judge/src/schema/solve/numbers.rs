@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 
 use super::{KnownFacts, Solver, SolverResult};
 use crate::schema::decimal::Decimal;
-use crate::schema::node::Node;
+use crate::schema::node::Constraint;
 
 /// Limit of tried multiples.
-const TRIES: usize = 4_096;
+const MAX_TRIES: usize = 4_096;
 
 /// Limit of multiples skipped to find one on which all engines agree.
 const DISPUTED: i128 = 64;
 
 #[derive(Default)]
-struct Numbers {
+struct NumberConstraints {
     low: Option<(Decimal, bool)>,
     high: Option<(Decimal, bool)>,
     units: Vec<Decimal>,
@@ -21,7 +21,7 @@ struct Numbers {
     forbidden: Vec<Decimal>,
 }
 
-impl Numbers {
+impl NumberConstraints {
     fn raise(&mut self, bound: Decimal, exclusive: bool) {
         let tighter = self.low.is_none_or(|(low, open)| match bound.compare(low) {
             Ordering::Greater => true,
@@ -99,15 +99,15 @@ impl Numbers {
 
 impl Solver<'_> {
     pub(super) fn numbers(&mut self, facts: &KnownFacts) -> SolverResult {
-        let mut numbers = Numbers::default();
+        let mut numbers = NumberConstraints::default();
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
-                (Node::AtLeast { bound, exclusive }, false) => numbers.raise(*bound, *exclusive),
-                (Node::AtLeast { bound, exclusive }, true) => numbers.lower(*bound, !*exclusive),
-                (Node::AtMost { bound, exclusive }, false) => numbers.lower(*bound, *exclusive),
-                (Node::AtMost { bound, exclusive }, true) => numbers.raise(*bound, !*exclusive),
-                (Node::MultipleOf(unit), false) => numbers.units.push(*unit),
-                (Node::MultipleOf(unit), true) => numbers.not_units.push(*unit),
+                (Constraint::AtLeast { bound, exclusive }, false) => numbers.raise(*bound, *exclusive),
+                (Constraint::AtLeast { bound, exclusive }, true) => numbers.lower(*bound, !*exclusive),
+                (Constraint::AtMost { bound, exclusive }, false) => numbers.lower(*bound, *exclusive),
+                (Constraint::AtMost { bound, exclusive }, true) => numbers.raise(*bound, !*exclusive),
+                (Constraint::MultipleOf(unit), false) => numbers.units.push(*unit),
+                (Constraint::MultipleOf(unit), true) => numbers.not_units.push(*unit),
                 _ => {}
             }
         }
@@ -137,7 +137,7 @@ impl Solver<'_> {
     }
 
     /// Searches the multiples of one divisor. `None` if they are too large to compute.
-    fn multiples(&mut self, numbers: &Numbers, unit: Decimal) -> Option<SolverResult> {
+    fn multiples(&mut self, numbers: &NumberConstraints, unit: Decimal) -> Option<SolverResult> {
         for not in &numbers.not_units {
             if unit.is_multiple_of(*not)? {
                 return Some(self.undivided(numbers, unit));
@@ -162,7 +162,7 @@ impl Solver<'_> {
         let inside = |factor: i128| first.is_none_or(|first| factor >= first) && last.is_none_or(|last| factor <= last);
         let mut exact = true;
         let mut disputed = None;
-        for distance in 0..=TRIES as i128 {
+        for distance in 0..=MAX_TRIES as i128 {
             let (up, down) = (middle.checked_add(distance)?, middle.checked_sub(distance)?);
             let mut any = false;
             for factor in if distance == 0 { vec![up] } else { vec![up, down] } {
@@ -197,11 +197,11 @@ impl Solver<'_> {
     }
 
     /// Exact arithmetic leaves no multiple of `unit`; an engine that divides floats may still see one.
-    fn undivided(&mut self, numbers: &Numbers, unit: Decimal) -> SolverResult {
+    fn undivided(&mut self, numbers: &NumberConstraints, unit: Decimal) -> SolverResult {
         if !numbers.fractional() {
             return SolverResult::Empty;
         }
-        for factor in (1..=TRIES as i128).flat_map(|factor| [factor, -factor]) {
+        for factor in (1..=MAX_TRIES as i128).flat_map(|factor| [factor, -factor]) {
             if !self.spend(1) {
                 return SolverResult::Unknown(None);
             }
@@ -217,7 +217,7 @@ impl Solver<'_> {
     }
 
     /// Searches an interval with more than one number: a solution exists if it can be written.
-    fn between(&mut self, numbers: &Numbers) -> SolverResult {
+    fn between(&mut self, numbers: &NumberConstraints) -> SolverResult {
         let half = Decimal::ZERO.towards(Decimal::ONE, 500);
         let small = [Some(Decimal::ZERO), Some(Decimal::ONE), half];
         let both_ways = move |from: Decimal, offset: Option<Decimal>| {

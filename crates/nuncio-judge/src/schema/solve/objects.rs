@@ -5,15 +5,14 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::{KnownFacts, Solver, SolverResult};
-use crate::schema::node::{Lit, Node, types};
+use crate::schema::node::{Constraint, Lit, types};
 
 /// Limit of distinguished kinds of unlisted names.
 const MAX_KINDS: usize = 64;
 /// Limit of properties added to reach a minimum count.
 const MAX_FILLERS: u64 = 300;
 
-/// Constraints on an object.
-struct Objects {
+struct ObjectConstraints {
     /// A property whose name satisfies the first literal has a value that satisfies the second.
     rules: Vec<(Lit, Lit)>,
     /// Some property must have such a name and such a value.
@@ -23,12 +22,12 @@ struct Objects {
     /// Every name that appears in a schema.
     names: Vec<String>,
     /// The kinds of all other names, computed when needed.
-    kinds: Option<Vec<Kind>>,
+    kinds: Option<Vec<NameClass>>,
 }
 
 /// A class of names that no constraint distinguishes.
 #[derive(Clone)]
-struct Kind {
+struct NameClass {
     goals: Vec<Lit>,
     /// Constraints on the values of such properties.
     values: Vec<Lit>,
@@ -39,7 +38,7 @@ struct Kind {
 
 /// A property of the object under construction.
 #[derive(Clone)]
-struct Slot {
+struct PropertySlot {
     name: String,
     kind: Option<usize>,
     goals: Vec<Lit>,
@@ -49,7 +48,7 @@ struct Slot {
 
 impl Solver<'_> {
     pub(super) fn objects(&mut self, facts: &KnownFacts) -> SolverResult {
-        let mut objects = Objects {
+        let mut objects = ObjectConstraints {
             rules: Vec::new(),
             demands: Vec::new(),
             fewest: 0,
@@ -59,12 +58,12 @@ impl Solver<'_> {
         };
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
-                (Node::MinProperties(count), false) => objects.fewest = objects.fewest.max(*count),
-                (Node::MinProperties(count), true) => objects.most = objects.most.min(count.saturating_sub(1)),
-                (Node::MaxProperties(count), false) => objects.most = objects.most.min(*count),
-                (Node::MaxProperties(count), true) => objects.fewest = objects.fewest.max(count + 1),
-                (Node::Each { name, value }, false) => objects.rules.push((*name, *value)),
-                (Node::Each { name, value }, true) => objects.demands.push((*name, !*value)),
+                (Constraint::MinProperties(count), false) => objects.fewest = objects.fewest.max(*count),
+                (Constraint::MinProperties(count), true) => objects.most = objects.most.min(count.saturating_sub(1)),
+                (Constraint::MaxProperties(count), false) => objects.most = objects.most.min(*count),
+                (Constraint::MaxProperties(count), true) => objects.fewest = objects.fewest.max(count + 1),
+                (Constraint::Each { name, value }, false) => objects.rules.push((*name, *value)),
+                (Constraint::Each { name, value }, true) => objects.demands.push((*name, !*value)),
                 _ => {}
             }
         }
@@ -78,16 +77,18 @@ impl Solver<'_> {
         objects.names.dedup();
         // Demands with only one possible name come first.
         objects.demands.sort_by_key(|(name, _)| match self.pool.node(*name) {
-            Node::Enum(values) if !name.is_negative() => values.len(),
+            Constraint::Enum(values) if !name.is_negative() => values.len(),
             _ => usize::MAX,
         });
-        self.place(&mut objects, 0, &mut Vec::new())
+        self.assign_names(&mut objects, 0, &mut Vec::new())
     }
 
     fn collect_names(&self, literal: Lit, into: &mut Vec<String>) {
         match self.pool.node(literal) {
-            Node::And(parts) | Node::OneOf(parts) => parts.iter().for_each(|part| self.collect_names(*part, into)),
-            Node::Enum(values) => {
+            Constraint::And(parts) | Constraint::OneOf(parts) => {
+                parts.iter().for_each(|part| self.collect_names(*part, into));
+            }
+            Constraint::Enum(values) => {
                 let names = values.iter().filter_map(|number| self.pool.value(*number).as_str());
                 into.extend(names.map(str::to_owned));
             }
@@ -96,7 +97,12 @@ impl Solver<'_> {
     }
 
     /// Satisfies the demands from `index` on.
-    fn place(&mut self, objects: &mut Objects, index: usize, slots: &mut Vec<Slot>) -> SolverResult {
+    fn assign_names(
+        &mut self,
+        objects: &mut ObjectConstraints,
+        index: usize,
+        slots: &mut Vec<PropertySlot>,
+    ) -> SolverResult {
         let Some(&(name, value)) = objects.demands.get(index) else { return self.fill(objects, slots) };
         if !self.spend(1 + slots.len()) || !self.enter() {
             return SolverResult::Unknown(None);
@@ -108,9 +114,9 @@ impl Solver<'_> {
 
     fn place_one(
         &mut self,
-        objects: &mut Objects,
+        objects: &mut ObjectConstraints,
         index: usize,
-        slots: &mut Vec<Slot>,
+        slots: &mut Vec<PropertySlot>,
         name: Lit,
         value: Lit,
     ) -> SolverResult {
@@ -130,7 +136,7 @@ impl Solver<'_> {
             let sure = before.sure && fits.is_some();
             let Some(slot) = self.slot(before.name.clone(), before.kind, goals, sure, &mut answer) else { continue };
             slots[position] = slot;
-            answer = answer.or_else(|| self.place(objects, index + 1, slots));
+            answer = answer.or_else(|| self.assign_names(objects, index + 1, slots));
             slots[position] = before;
             if matches!(answer, SolverResult::Model(_)) {
                 return answer;
@@ -140,7 +146,7 @@ impl Solver<'_> {
             return answer;
         }
         // By a new property with a listed name.
-        let only_written = matches!(self.pool.node(name), Node::Enum(_)) && !name.is_negative();
+        let only_written = matches!(self.pool.node(name), Constraint::Enum(_)) && !name.is_negative();
         let mut candidates = Vec::new();
         if only_written {
             self.collect_names(name, &mut candidates);
@@ -160,7 +166,7 @@ impl Solver<'_> {
             goals.push(value);
             let Some(slot) = self.slot(key, None, goals, sure && fits.is_some(), &mut answer) else { continue };
             slots.push(slot);
-            answer = answer.or_else(|| self.place(objects, index + 1, slots));
+            answer = answer.or_else(|| self.assign_names(objects, index + 1, slots));
             slots.pop();
             if matches!(answer, SolverResult::Model(_)) {
                 return answer;
@@ -189,7 +195,7 @@ impl Solver<'_> {
             };
             let Some(slot) = self.slot(key, Some(number), goals, sure, &mut answer) else { continue };
             slots.push(slot);
-            answer = answer.or_else(|| self.place(objects, index + 1, slots));
+            answer = answer.or_else(|| self.assign_names(objects, index + 1, slots));
             slots.pop();
             if matches!(answer, SolverResult::Model(_)) {
                 return answer;
@@ -206,11 +212,11 @@ impl Solver<'_> {
         goals: Vec<Lit>,
         sure: bool,
         answer: &mut SolverResult,
-    ) -> Option<Slot> {
+    ) -> Option<PropertySlot> {
         match self.satisfy(goals.clone()) {
             SolverResult::Empty => None,
-            SolverResult::Model(value) => Some(Slot { name, kind, goals, value, sure }),
-            SolverResult::Unknown(Some(value)) => Some(Slot { name, kind, goals, value, sure: false }),
+            SolverResult::Model(value) => Some(PropertySlot { name, kind, goals, value, sure }),
+            SolverResult::Unknown(Some(value)) => Some(PropertySlot { name, kind, goals, value, sure: false }),
             SolverResult::Unknown(None) => {
                 let before = std::mem::replace(answer, SolverResult::Empty);
                 *answer = before.or_else(|| SolverResult::Unknown(None));
@@ -220,7 +226,7 @@ impl Solver<'_> {
     }
 
     /// The constraints on the value of this name, and whether all of them are known.
-    fn value_goals(&mut self, objects: &Objects, name: &Value) -> (Vec<Lit>, bool) {
+    fn value_goals(&mut self, objects: &ObjectConstraints, name: &Value) -> (Vec<Lit>, bool) {
         let (mut goals, mut sure) = (Vec::new(), true);
         for (names, value) in &objects.rules {
             match self.fits(*names, name) {
@@ -233,7 +239,7 @@ impl Solver<'_> {
     }
 
     /// An unused name of this kind, and whether it certainly belongs to the kind.
-    fn fresh(&mut self, kind: &Kind, slots: &[Slot]) -> (SolverResult, bool) {
+    fn fresh(&mut self, kind: &NameClass, slots: &[PropertySlot]) -> (SolverResult, bool) {
         let mut goals = kind.goals.clone();
         let taken: Vec<Value> =
             slots.iter().filter(|slot| slot.kind.is_some()).map(|slot| Value::from(slot.name.as_str())).collect();
@@ -244,14 +250,15 @@ impl Solver<'_> {
     }
 
     /// The kinds of unlisted names; `None` if there are too many.
-    fn kinds(&mut self, objects: &mut Objects) -> Option<Vec<Kind>> {
+    fn kinds(&mut self, objects: &mut ObjectConstraints) -> Option<Vec<NameClass>> {
         if let Some(kinds) = &objects.kinds {
             return Some(kinds.clone());
         }
         let written: Vec<Value> = objects.names.iter().map(|name| Value::from(name.as_str())).collect();
         let other = !self.pool.values_of(&written);
         let string = self.pool.types(types::STRING);
-        let mut kinds = vec![Kind { goals: vec![string, other], values: Vec::new(), demands: Vec::new(), sure: true }];
+        let mut kinds =
+            vec![NameClass { goals: vec![string, other], values: Vec::new(), demands: Vec::new(), sure: true }];
         let all = objects.rules.len() + objects.demands.len();
         for index in 0..all {
             let rule = objects.rules.get(index).copied();
@@ -298,8 +305,8 @@ impl Solver<'_> {
             return Some(false);
         }
         let holds = match self.pool.node(name) {
-            Node::Enum(_) => false,
-            Node::And(parts) => {
+            Constraint::Enum(_) => false,
+            Constraint::And(parts) => {
                 let parts: Vec<Option<bool>> = parts.iter().map(|part| self.of_unwritten(*part)).collect();
                 if parts.contains(&Some(false)) {
                     false
@@ -315,7 +322,7 @@ impl Solver<'_> {
     }
 
     /// Adds properties until the minimum count is reached.
-    fn fill(&mut self, objects: &mut Objects, slots: &[Slot]) -> SolverResult {
+    fn fill(&mut self, objects: &mut ObjectConstraints, slots: &[PropertySlot]) -> SolverResult {
         let mut slots = slots.to_vec();
         let mut unsure = slots.iter().any(|slot| !slot.sure);
         if objects.fewest > slots.len() as u64 {
@@ -333,7 +340,7 @@ impl Solver<'_> {
                 match self.satisfy(goals.clone()) {
                     SolverResult::Empty => {}
                     SolverResult::Model(value) if sure => {
-                        slots.push(Slot { name: key, kind: None, goals, value, sure });
+                        slots.push(PropertySlot { name: key, kind: None, goals, value, sure });
                     }
                     _ => unsure = true,
                 }
@@ -361,7 +368,7 @@ impl Solver<'_> {
                     };
                     unsure |= !sure;
                     let goals = kind.values.clone();
-                    slots.push(Slot { name, kind: Some(number), goals, value: Rc::clone(&value), sure });
+                    slots.push(PropertySlot { name, kind: Some(number), goals, value: Rc::clone(&value), sure });
                 }
             }
         }

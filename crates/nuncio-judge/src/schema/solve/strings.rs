@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{KnownFacts, Solver, SolverResult};
 use crate::HashMap;
-use crate::schema::node::Node;
-use crate::schema::regex::{Position, Regex};
+use crate::schema::node::Constraint;
+use crate::schema::regex::{AutomatonPosition, Regex};
 
 /// Preferred characters for a readable witness, best first.
-const NICE: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- .:/@";
+const PREFERRED_CHARACTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- .:/@";
 /// The longest string that is generated.
 const MAX_LENGTH: u64 = 20_000;
 
@@ -20,12 +20,12 @@ impl Solver<'_> {
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
-                (Node::MinLength(count), false) => shortest = shortest.max(*count),
-                (Node::MinLength(count), true) => longest = longest.min(count.saturating_sub(1)),
-                (Node::MaxLength(count), false) => longest = longest.min(*count),
-                (Node::MaxLength(count), true) => shortest = shortest.max(count + 1),
-                (Node::Pattern(pattern), false) => wanted.push(*pattern),
-                (Node::Pattern(pattern), true) => unwanted.push(*pattern),
+                (Constraint::MinLength(count), false) => shortest = shortest.max(*count),
+                (Constraint::MinLength(count), true) => longest = longest.min(count.saturating_sub(1)),
+                (Constraint::MaxLength(count), false) => longest = longest.min(*count),
+                (Constraint::MaxLength(count), true) => shortest = shortest.max(count + 1),
+                (Constraint::Pattern(pattern), false) => wanted.push(*pattern),
+                (Constraint::Pattern(pattern), true) => unwanted.push(*pattern),
                 _ => {}
             }
         }
@@ -56,7 +56,7 @@ impl Solver<'_> {
             let regex = |pattern: &u32| self.pool.regex(*pattern, dot);
             let wanted: Vec<&Regex> = wanted.iter().filter_map(regex).collect();
             let unwanted: Vec<&Regex> = unwanted.iter().filter_map(regex).collect();
-            Product::new(&wanted, &unwanted, &forbidden, &mut steps).search(shortest, longest)
+            AutomataProduct::new(&wanted, &unwanted, &forbidden, &mut steps).search(shortest, longest)
         };
         self.spend(self.steps_left() - steps);
         answer
@@ -64,14 +64,14 @@ impl Solver<'_> {
 }
 
 /// All automata run in parallel, with the forbidden strings as a trie.
-struct Product<'r> {
+struct AutomataProduct<'r> {
     wanted: &'r [&'r Regex],
     unwanted: &'r [&'r Regex],
     /// One character of each class that some automaton distinguishes.
     kinds: Vec<char>,
-    tree: Vec<Branch>,
-    states: Vec<State>,
-    numbers: HashMap<State, usize>,
+    tree: Vec<TrieNode>,
+    states: Vec<ProductState>,
+    numbers: HashMap<ProductState, usize>,
     next: HashMap<usize, Vec<usize>>,
     cost: usize,
     steps: &'r mut usize,
@@ -79,24 +79,24 @@ struct Product<'r> {
 
 /// A node of the trie of forbidden strings.
 #[derive(Default)]
-struct Branch {
+struct TrieNode {
     next: BTreeMap<char, usize>,
     ends: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct State {
-    positions: Vec<Position>,
+struct ProductState {
+    positions: Vec<AutomatonPosition>,
     /// Node in the trie; `None` once the string has left it.
     branch: Option<usize>,
 }
 
 /// Predecessor of each state: the previous state and the character.
-type Trail = BTreeMap<usize, (usize, char)>;
+type Predecessors = BTreeMap<usize, (usize, char)>;
 
-impl<'r> Product<'r> {
+impl<'r> AutomataProduct<'r> {
     fn new(wanted: &'r [&'r Regex], unwanted: &'r [&'r Regex], forbidden: &[String], steps: &'r mut usize) -> Self {
-        let mut tree = vec![Branch::default()];
+        let mut tree = vec![TrieNode::default()];
         let mut edges = Vec::new();
         for text in forbidden {
             let mut at = 0;
@@ -105,7 +105,7 @@ impl<'r> Product<'r> {
                 let fresh = tree.len();
                 let next = *tree[at].next.entry(char).or_insert(fresh);
                 if next == fresh {
-                    tree.push(Branch::default());
+                    tree.push(TrieNode::default());
                 }
                 at = next;
             }
@@ -122,7 +122,7 @@ impl<'r> Product<'r> {
         let firsts = edges.iter().filter_map(|edge| {
             char::from_u32(*edge).or(char::from_u32(0xe000).filter(|_| (0xd800..0xe000).contains(edge)))
         });
-        for char in NICE.chars().chain(firsts) {
+        for char in PREFERRED_CHARACTERS.chars().chain(firsts) {
             let kind = edges.partition_point(|edge| *edge <= u32::from(char));
             if kinds.insert(kind) {
                 order.push(char);
@@ -142,7 +142,7 @@ impl<'r> Product<'r> {
         }
     }
 
-    fn number(&mut self, state: State) -> usize {
+    fn number(&mut self, state: ProductState) -> usize {
         if let Some(&number) = self.numbers.get(&state) {
             return number;
         }
@@ -171,7 +171,7 @@ impl<'r> Product<'r> {
                 let positions =
                     automata.zip(&state.positions).map(|(regex, position)| regex.step(position, *char)).collect();
                 let branch = state.branch.and_then(|branch| self.tree[branch].next.get(char).copied());
-                self.number(State { positions, branch })
+                self.number(ProductState { positions, branch })
             })
             .collect();
         self.kinds = kinds;
@@ -191,13 +191,13 @@ impl<'r> Product<'r> {
     fn search(mut self, shortest: u64, longest: u64) -> SolverResult {
         let automata = self.wanted.iter().chain(self.unwanted);
         let positions = automata.map(|regex| regex.begin()).collect();
-        let start = self.number(State { positions, branch: Some(0) });
+        let start = self.number(ProductState { positions, branch: Some(0) });
         // First the states after exactly `shortest` characters.
-        let mut trails: Vec<Trail> = Vec::new();
+        let mut trails: Vec<Predecessors> = Vec::new();
         let mut layer: Vec<usize> = vec![start];
         let mut settled = None;
         for length in 0..shortest {
-            let mut trail = Trail::new();
+            let mut trail = Predecessors::new();
             for from in &layer {
                 let Some(followers) = self.followers(*from) else { return SolverResult::Unknown(None) };
                 for (kind, to) in followers.into_iter().enumerate() {
@@ -213,7 +213,7 @@ impl<'r> Product<'r> {
             layer = next;
         }
         // Then onwards; a state seen before leads to nothing new.
-        let mut onward = Trail::new();
+        let mut onward = Predecessors::new();
         let mut seen = vec![false; self.states.len()];
         for state in &layer {
             seen[*state] = true;
@@ -248,9 +248,9 @@ impl<'r> Product<'r> {
         end: usize,
         start: usize,
         shortest: u64,
-        trails: &[Trail],
+        trails: &[Predecessors],
         settled: Option<u64>,
-        onward: &Trail,
+        onward: &Predecessors,
     ) -> SolverResult {
         let mut chars = Vec::new();
         let mut at = end;

@@ -3,7 +3,7 @@
 use nuncio_testkit::{Method, eventually};
 use serde_json::json;
 
-use super::World;
+use super::A2hTestServer;
 
 const HELPER: &str = r#"
 [agent]
@@ -39,7 +39,7 @@ fn helper(required: &str) -> String {
 
 #[tokio::test]
 async fn changed_agent_file_publishes_a_judged_manifest() {
-    let world = World::with(|builder| builder.agent("helper", &helper(""))).await;
+    let world = A2hTestServer::with(|builder| builder.agent("helper", &helper(""))).await;
     let shown = world.server.send(Method::GET, "/agents/helper", None, None).await;
     let data = shown.data();
     assert_eq!((&data["owner"], &data["display_name"]), (&json!({"type": "operator"}), &json!("The helper")));
@@ -53,26 +53,26 @@ async fn changed_agent_file_publishes_a_judged_manifest() {
     world.gateway.rewrite_agent("helper", &helper("\"path\""));
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     let pending = eventually("the changed file asks for a new yes", async || {
-        // It is looked at twice a second.
+        // The server polls agent files twice a second.
         world.clock.advance(std::time::Duration::from_millis(500));
         let relation = ada.get(&path).await;
         (relation.status == 200 && relation.data()["status"] == "pending_reauth").then(|| relation.data().clone())
     });
     assert_eq!(pending.await["suspended_scopes"], json!(["filesystem:read"]));
 
-    // The same file again, after a restart, is no new version.
+    // After a restart the unchanged file makes no new version.
     let version =
         world.server.send(Method::GET, "/agents/helper", None, None).await.data()["capability_manifest_version"]
             .clone();
     let data = world.gateway.stop().await;
-    let world = World::with(|builder| builder.agent("helper", &helper("\"path\"")).data(data)).await;
+    let world = A2hTestServer::with(|builder| builder.agent("helper", &helper("\"path\"")).data(data)).await;
     let shown = world.server.send(Method::GET, "/agents/helper", None, None).await;
     assert_eq!((&shown.data()["capability_manifest_version"], version), (&json!(2), json!(2)));
 }
 
 #[tokio::test]
 async fn device_tool_is_not_offered_over_aap() {
-    let world = World::with(|builder| builder.agent("helper", &helper(""))).await;
+    let world = A2hTestServer::with(|builder| builder.agent("helper", &helper(""))).await;
     let (_, meta) = world.gateway.aap().get("/meta").await;
     assert!(!meta.to_string().contains("read_file"), "{meta}");
     let body = json!({"agent": {"name": "helper", "tools": [{"name": "read_file"}]}});
@@ -81,7 +81,7 @@ async fn device_tool_is_not_offered_over_aap() {
 }
 
 #[tokio::test]
-async fn agent_file_without_a_valid_manifest_is_not_served() {
+async fn agent_file_that_generates_an_invalid_manifest_fails_the_start() {
     let text = helper("").replace("\"filesystem:read\"", "\"shell:exec\"");
     let builder = nuncio_testkit::Gateway::builder().agent("helper", &text);
     let error = builder.try_start().await.unwrap_err();
@@ -106,7 +106,7 @@ async fn agent_file_examples_of_the_a2h_documentation_are_served() {
     std::fs::write(folder.path().join("nuncio.toml"), settings).unwrap();
     let settings = nuncio_server::settings::Settings::load(&folder.path().join("nuncio.toml"), true, |_| None).unwrap();
     let agent = format!("{head}{agent}");
-    let world = World::with(|builder| builder.agent("helper", &agent).settings(|kept| *kept = settings)).await;
+    let world = A2hTestServer::with(|builder| builder.agent("helper", &agent).settings(|kept| *kept = settings)).await;
     let shown = world.server.send(Method::GET, "/agents/helper", None, None).await;
     assert_eq!(shown.data()["capability_manifest"]["tools"][0]["timeout_ms"], 5000);
     let bundle = world.server.send(Method::GET, "/scopes", None, None).await;

@@ -3,11 +3,11 @@
 use nuncio_testkit::Method;
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed, with_required};
+use super::{A2hTestServer, agent_body, seed, with_required};
 
 #[tokio::test]
 async fn agent_is_created_with_its_manifest_and_publicly_readable() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let made = ada.send(Method::POST, "/agents", &agent_body(&seed())).await;
     assert_eq!(made.status, 201);
@@ -17,7 +17,7 @@ async fn agent_is_created_with_its_manifest_and_publicly_readable() {
     assert!(token.starts_with("hsk_") && token.len() == 44, "{token}");
     assert_eq!((&data["capability_manifest_version"], &data["connection_mode"]), (&json!(1), &json!("websocket")));
 
-    // A stranger sees what is public, and no more.
+    // An unidentified caller sees only the public fields.
     let shown = world.server.send(Method::GET, &format!("/agents/{id}"), None, None).await;
     let hash = shown.data()["capability_manifest_hash"].as_str().unwrap().to_owned();
     assert_eq!(shown.data()["capability_manifest"], seed());
@@ -32,7 +32,7 @@ async fn agent_is_created_with_its_manifest_and_publicly_readable() {
 
 #[tokio::test]
 async fn invalid_manifest_creates_no_agent() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let mut wrong = seed();
     wrong["schema_version"] = json!("2.0");
@@ -42,7 +42,7 @@ async fn invalid_manifest_creates_no_agent() {
     assert_eq!(refused.refusal(), (422, "MANIFEST_INVALID"));
     let error = &refused.body["error"];
     assert_eq!(error["i18n_key"], "errors.manifest_invalid");
-    // All of it at once, each with its place and its rule.
+    // Every fault is reported, each with its JSON pointer and its rule.
     let places: Vec<_> = error["params"]["errors"].as_array().unwrap().iter().map(|fault| &fault["pointer"]).collect();
     assert_eq!(places, ["/schema_version", "/tools/0/name", "/tools/0/permission_scope"]);
     assert!(error["params"]["errors"][0]["rule"].is_string());
@@ -51,7 +51,7 @@ async fn invalid_manifest_creates_no_agent() {
 
 #[tokio::test]
 async fn only_people_create_agents_and_only_owners_change_them() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let (id, token) = ada.make_agent(&agent_body(&seed())).await;
     let path = format!("/agents/{id}");
@@ -72,7 +72,7 @@ async fn only_people_create_agents_and_only_owners_change_them() {
     }
     let made = world.server.send(Method::POST, "/agents", Some(&token), Some(&agent_body(&seed()))).await;
     assert_eq!(made.refusal(), (403, "NOT_OWNER"));
-    // On this machine without a token one is local, and still nobody's owner.
+    // A local caller without a token owns no agent.
     assert_eq!(patch(None).await.refusal(), (403, "NOT_OWNER"));
     let made = world.server.send(Method::POST, "/agents", None, Some(&agent_body(&seed()))).await;
     assert_eq!(made.refusal(), (401, "UNAUTHORIZED"));
@@ -81,7 +81,7 @@ async fn only_people_create_agents_and_only_owners_change_them() {
 
 #[tokio::test]
 async fn agents_token_is_rotated_and_revoked() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, first) = ada.make_agent(&json!({"display_name": "Hidden"})).await;
     let path = format!("/agents/{id}");
@@ -100,7 +100,7 @@ async fn agents_token_is_rotated_and_revoked() {
 
 #[tokio::test]
 async fn public_agents_are_searched_by_text_in_pages() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     for name in ["Notes one", "Notes two", "Notes three"] {
         ada.make_agent(&json!({"display_name": name, "public": true, "capability_manifest": seed()})).await;
@@ -119,11 +119,11 @@ async fn public_agents_are_searched_by_text_in_pages() {
     }
     found.sort_by_key(Value::to_string);
     assert_eq!(found, ["Notes one", "Notes three", "Notes two"]);
-    // By what they can do as well.
+    // The search covers the scopes of tools too.
     assert_eq!(find("q=filesystem:read%20two").await["data"].as_array().unwrap().len(), 1);
     assert_eq!(find("q=nothing").await["data"], json!([]));
     assert_eq!(ada.get("/agents?owner=me").await.body["data"].as_array().unwrap().len(), 4);
-    // What is not public is not there for strangers, and there for whoever was told its id.
+    // A private agent is not found by search, but readable by its id.
     let bob = world.person("bob").await;
     assert_eq!(bob.get(&format!("/agents/{hidden}")).await.status, 200);
     world.gateway.key(&[]).await;
@@ -139,7 +139,7 @@ async fn public_agents_are_searched_by_text_in_pages() {
 
 #[tokio::test]
 async fn patch_of_an_agent_account_changes_only_the_given_fields() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&json!({"display_name": "Notes", "description": "Keeps notes."})).await;
     let path = format!("/agents/{id}");
@@ -168,7 +168,7 @@ async fn patch_of_an_agent_account_changes_only_the_given_fields() {
         assert_eq!(refused.refusal(), (400, "BAD_REQUEST"), "{bad}");
         assert!(refused.body["error"]["message"].as_str().unwrap().contains(word), "{bad}: {}", refused.body);
     }
-    // A wrong manifest beside a good name changes neither.
+    // An invalid manifest with a valid name changes neither of them.
     let both = change(json!({"display_name": "Other", "capability_manifest": {}})).await;
     assert_eq!(both.status, 422);
     assert_eq!(ada.get(&path).await.data()["display_name"], "Notes");

@@ -13,10 +13,10 @@ use nuncio_testkit::a2h::Handset;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed, with_required, with_scope};
+use super::{A2hTestServer, agent_body, seed, with_required, with_scope};
 
 /// An owner, an agent of theirs with its token, and a person.
-async fn cast(world: &World) -> (Handset, String, String, Handset) {
+async fn cast(world: &A2hTestServer) -> (Handset, String, String, Handset) {
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
     (owner, agent, token, world.person("ada").await)
@@ -42,8 +42,8 @@ fn ledger_of(page: &Value) -> (Vec<LedgerEntry>, Vec<Device>) {
 
 /// The body of the example in A2H §2.4, with the signature that it lacks.
 #[tokio::test]
-async fn consent_is_signed_by_a_device_of_the_person() {
-    let world = World::start().await;
+async fn consent_creates_a_relation_only_if_signed_by_a_device_of_the_person() {
+    let world = A2hTestServer::start().await;
     let (_, agent, token, ada) = cast(&world).await;
     let body = json!({"agent_id": agent, "granted_scopes": ["filesystem:read"]});
     let asked = ada.send(Method::POST, "/h2a/relations", &body).await;
@@ -52,7 +52,7 @@ async fn consent_is_signed_by_a_device_of_the_person() {
     assert_eq!((entry.seq, entry.agent_id.as_str(), entry.manifest_version), (1, agent.as_str(), 1));
     assert_eq!(ada.get("/h2a/relations").await.body["data"], json!([]), "nothing was allowed");
 
-    // Signed by somebody else, or signed and then altered.
+    // Signed by another device, or altered after signing.
     let bob = world.person("bob").await;
     let with = |entry: LedgerEntry| json!({"agent_id": agent, "granted_scopes": ["filesystem:read"], "entry": entry});
     let forged = ada.send(Method::POST, "/h2a/relations", &with(bob.signed(entry.clone()))).await;
@@ -69,14 +69,14 @@ async fn consent_is_signed_by_a_device_of_the_person() {
     assert_eq!((&relation["status"], &relation["manifest_version"]), (&json!("active"), &json!(1)));
     assert_eq!(relation["pending_reauth"], Value::Null);
 
-    // The person and the agent see it, and nobody else.
+    // Only the person and the agent see the relation.
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     assert_eq!(ada.get(&path).await.data(), &relation);
     assert_eq!(world.server.send(Method::GET, &path, Some(&token), None).await.data(), &relation);
     assert_eq!(bob.get(&path).await.refusal(), (404, "RELATION_NOT_FOUND"));
     let list = ada.get("/h2a/relations").await.body;
     assert_eq!(list, json!({"data": [relation], "next_cursor": null}));
-    // Only once.
+    // A second consent to the same agent is refused.
     let again = ada.send(Method::POST, "/h2a/relations", &body).await;
     assert_eq!(again.refusal(), (409, "RELATION_EXISTS"));
     assert_eq!(again.body["error"]["params"]["relation_id"], relation["id"]);
@@ -84,7 +84,7 @@ async fn consent_is_signed_by_a_device_of_the_person() {
 
 #[tokio::test]
 async fn consent_to_an_outdated_or_unknown_manifest_is_refused() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
     let seen = owner.get(&format!("/agents/{agent}")).await.data()["capability_manifest_hash"].clone();
     let ask = async |body: Value| ada.consent(Method::POST, "/h2a/relations", body).await;
@@ -104,18 +104,18 @@ async fn consent_to_an_outdated_or_unknown_manifest_is_refused() {
     assert_eq!(ask(json!({"granted_scopes": []})).await.refusal(), (400, "BAD_REQUEST"), "no agent");
     let nobody = json!({"agent_id": "agt_none", "granted_scopes": []});
     assert_eq!(ask(nobody).await.refusal(), (404, "UNKNOWN_AGENT"));
-    // An agent cannot say yes for a person, and a stranger not at all.
+    // Neither the agent nor an unidentified caller can consent for the person.
     for who in [Some(token.as_str()), None] {
         let refused = world.server.send(Method::POST, "/h2a/relations", who, Some(&body(json!([])))).await;
         assert_eq!(refused.refusal(), (401, "UNAUTHORIZED"));
     }
 
-    // It changes while the person reads.
+    // The manifest changes while the person reads it.
     owner.publish(&agent, &with_required(&["mode"])).await;
     let stale = ask(body(json!(["filesystem:read"]))).await;
     assert_eq!(stale.refusal(), (409, "MANIFEST_STALE"));
     assert_eq!(stale.body["error"]["params"]["manifest_version"], 2);
-    // It changes between reading what to sign and signing it.
+    // The manifest changes between reading the entry and signing it.
     let unsigned = json!({"agent_id": agent, "granted_scopes": ["filesystem:read"]});
     let asked = ada.send(Method::POST, "/h2a/relations", &unsigned).await;
     let entry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
@@ -125,14 +125,14 @@ async fn consent_to_an_outdated_or_unknown_manifest_is_refused() {
     let stale = ada.send(Method::POST, "/h2a/relations", &signed).await;
     assert_eq!(stale.refusal(), (409, "MANIFEST_STALE"));
     assert_eq!(ada.get("/h2a/relations").await.body["data"], json!([]));
-    // Nothing at all may be allowed, and the same scope twice is one.
+    // A consent may grant no scope, and a repeated scope counts once.
     let twice = json!({"agent_id": agent, "granted_scopes": ["filesystem:read", "filesystem:read"]});
     assert_eq!(ask(twice).await.data()["granted_scopes"], json!(["filesystem:read"]));
 }
 
 #[tokio::test]
 async fn consent_without_a_required_scope_is_refused() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let mut manifest = seed();
     manifest["tools"][0]["required"] = json!(true);
@@ -146,7 +146,7 @@ async fn consent_without_a_required_scope_is_refused() {
 
 #[tokio::test]
 async fn consent_ends_after_one_use_or_at_its_time() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;
     let mut ada = world.person("ada").await;
@@ -163,7 +163,7 @@ async fn consent_ends_after_one_use_or_at_its_time() {
     ada.refresh(world.clock.now()).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!(["clipboard:read"]));
-    // Replaced, and the device signs the terms too.
+    // A replaced consent; the device signs its terms too.
     let body = json!({"granted_scopes": ["filesystem:read"]});
     let changed = ada.consent(Method::PATCH, &path, body).await;
     assert_eq!(changed.data()["granted_scopes"], json!(["filesystem:read"]));
@@ -176,7 +176,7 @@ async fn consent_ends_after_one_use_or_at_its_time() {
 
 #[tokio::test]
 async fn revoked_consent_cannot_be_used_again() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (_, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
@@ -187,7 +187,7 @@ async fn revoked_consent_cannot_be_used_again() {
     assert!(gone.data()["revoked_at"].is_string());
     let body = json!({"granted_scopes": ["filesystem:read"]});
     assert_eq!(ada.consent(Method::PATCH, &path, body).await.refusal(), (404, "RELATION_NOT_FOUND"));
-    // A new relation is a new one.
+    // A new relation has a new id.
     assert_ne!(ada.allow(&agent, json!([])).await["id"], relation["id"]);
     assert_eq!(ada.get("/h2a/relations").await.body["data"].as_array().unwrap().len(), 2);
 }
@@ -195,7 +195,7 @@ async fn revoked_consent_cannot_be_used_again() {
 /// Changed scopes are suspended at once, the others stay usable, and new consent ends the suspension.
 #[tokio::test]
 async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;
     let ada = world.person("ada").await;
@@ -221,8 +221,8 @@ async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
     let renewed = ada.consent(Method::PATCH, &path, body).await;
     assert_eq!(renewed.data()["granted_scopes"], json!(["clipboard:read", "filesystem:read"]));
     assert_eq!((&renewed.data()["status"], &renewed.data()["manifest_version"]), (&json!("active"), &json!(2)));
-    // Back to what it was is another break: an argument that must be there is gone, but a call without it
-    // was never agreed to with this one.
+    // The earlier manifest breaks the current one: a required argument is removed, and the person never agreed to calls
+    // without it.
     let back = owner.publish(&agent, &with_scope("clipboard:read", "medium")).await;
     assert_eq!(back.data()["capability_manifest_version"], 3);
 }
@@ -230,12 +230,12 @@ async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
 /// Skipped versions hide no change; restoring the accepted manifest ends the suspension.
 #[tokio::test]
 async fn new_manifest_is_judged_against_the_accepted_version() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (owner, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     owner.publish(&agent, &with_required(&["mode"])).await;
-    // By itself this one breaks nothing; the person still has not agreed to `mode`.
+    // This version alone breaks nothing, but the person has not agreed to `mode` yet.
     let mut later = with_required(&["mode"]);
     later["agent_version"] = json!("1.0.1");
     let change = owner.publish(&agent, &later).await.data()["manifest_change"].clone();
@@ -253,7 +253,7 @@ async fn new_manifest_is_judged_against_the_accepted_version() {
 
 #[tokio::test]
 async fn scope_removed_and_added_again_needs_new_consent() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (owner, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
@@ -267,7 +267,7 @@ async fn scope_removed_and_added_again_needs_new_consent() {
 
 #[tokio::test]
 async fn ledger_verifies_with_the_public_keys() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
@@ -304,7 +304,7 @@ async fn ledger_verifies_with_the_public_keys() {
         alter(&mut altered);
         assert!(ledger::verify(&altered, &devices, &check).is_err(), "{what}");
     }
-    // Page by page it is the same.
+    // The pages of the ledger have the same entries.
     let first = ada.get(&format!("{path}/ledger?limit=3")).await.body;
     let rest = ada.get(&format!("{path}/ledger?cursor={}", first["next_cursor"].as_str().unwrap())).await.body;
     assert_eq!((first["data"].as_array().unwrap().len(), rest["data"].as_array().unwrap().len()), (3, 1));

@@ -29,7 +29,7 @@ input = { type = "object" }
 run = { device = true }
 "#;
 
-/// The engine holds it, so that it is dropped with the engine.
+/// Owned by the engine, so that it is dropped with the engine.
 #[derive(Debug, Clone)]
 struct ObservedClock {
     _alive: Arc<()>,

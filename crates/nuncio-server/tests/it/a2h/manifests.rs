@@ -7,9 +7,9 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::Handset;
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed, with_required, with_scope};
+use super::{A2hTestServer, agent_body, seed, with_required, with_scope};
 
-async fn agent(world: &World) -> (Handset, String) {
+async fn agent(world: &A2hTestServer) -> (Handset, String) {
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&agent_body(&seed())).await;
     (ada, id)
@@ -26,7 +26,7 @@ fn of_size(bytes: usize) -> Value {
 
 #[tokio::test]
 async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let changed = ada.publish(&id, &with_required(&["mode"])).await;
     let (data, change) = (changed.data(), &changed.data()["manifest_change"]);
@@ -34,7 +34,7 @@ async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
     assert_eq!((&change["changed"], &change["breaking"]), (&json!(true), &json!(true)));
     assert_eq!(change["scopes_requiring_reauth"], json!(["filesystem:read"]));
     assert!(change["findings"][0]["witness"].is_object(), "{change}");
-    // Written otherwise, but the same.
+    // Other formatting of the same manifest.
     let spaced =
         format!("{{\"capability_manifest\": {}}}", serde_json::to_string_pretty(&with_required(&["mode"])).unwrap());
     let path = format!("/agents/{id}");
@@ -43,7 +43,7 @@ async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
     assert_eq!(again.data()["manifest_change"]["changed"], false);
     let note = json!({"capability_manifest": seed(), "change_note": "Back to one argument."});
     assert_eq!(ada.send(Method::PATCH, &path, &note).await.data()["capability_manifest_version"], 3);
-    // Cleared: a version of its own.
+    // Clearing the manifest makes a new version.
     let cleared = ada.publish(&id, &Value::Null).await;
     assert_eq!(cleared.data()["capability_manifest"], Value::Null);
     assert_eq!(cleared.data()["capability_manifest_hash"], Value::Null);
@@ -67,7 +67,7 @@ async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
 
 #[tokio::test]
 async fn manifest_dry_run_reports_effects_and_changes_nothing() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}/manifest:diff");
     let body = json!({"capability_manifest": with_scope("location:read", "high")});
@@ -85,7 +85,7 @@ async fn manifest_dry_run_reports_effects_and_changes_nothing() {
 
 #[tokio::test]
 async fn stale_if_match_is_refused() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
     let hash = ada.get(&path).await.data()["capability_manifest_hash"].as_str().unwrap().to_owned();
@@ -98,7 +98,7 @@ async fn stale_if_match_is_refused() {
     let lost = patch(&tag, json!({"capability_manifest": with_required(&["other"])})).await;
     assert_eq!(lost.refusal(), (412, "MANIFEST_STALE"));
     assert_eq!(lost.body["error"]["params"]["manifest_version"], 2);
-    // The condition is for the account's other fields too, and leaves them alone.
+    // `If-Match` protects the account's other fields too.
     assert_eq!(patch(&tag, json!({"display_name": "Late"})).await.status, 412);
     assert_eq!(patch(&tag, json!({"display_name": "Late", "capability_manifest": seed()})).await.status, 412);
     assert_eq!(ada.get(&path).await.data()["display_name"], "Notes");
@@ -111,7 +111,7 @@ async fn stale_if_match_is_refused() {
 /// A2H §2.3 and acceptance row 1, measured on canonical bytes.
 #[tokio::test]
 async fn manifest_size_is_measured_on_canonical_bytes() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
     let too_large = ada.publish(&id, &of_size(MAX_BYTES + 1)).await;
@@ -124,7 +124,7 @@ async fn manifest_size_is_measured_on_canonical_bytes() {
     };
     assert!(!rules(&small.data()["manifest_change"]["warnings"]).contains(&json!("large")));
     ada.publish(&id, &of_size(LARGE_BYTES)).await;
-    // Spaces do not count, but have an end too.
+    // Whitespace does not count towards the limit, but has a limit of its own.
     let spaces = |count: usize| format!("{{\"capability_manifest\": {}{} }}", seed(), " ".repeat(count));
     let send = async |body: String| {
         world.server.send_text(Method::PATCH, &path, Some(&ada.token), Some(body), &[]).await.unwrap()
@@ -145,7 +145,7 @@ async fn manifest_size_is_measured_on_canonical_bytes() {
 
 #[tokio::test]
 async fn ambiguous_json_in_a_manifest_is_refused() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
     let manifest = seed().to_string();
@@ -170,7 +170,7 @@ async fn ambiguous_json_in_a_manifest_is_refused() {
 /// Every error code of A2H §8 that a manifest alone can cause.
 #[tokio::test]
 async fn every_manifest_rule_has_its_error_code() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let broken = |change: fn(&mut Value)| {
         let mut manifest = seed();
@@ -213,7 +213,7 @@ async fn every_manifest_rule_has_its_error_code() {
 /// Fifty concurrent updates get the versions 2 to 51 without gaps, each once, and the history agrees.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_concurrent_patches_leave_no_gap() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
     let requests = (0..50).map(|number| {
@@ -243,7 +243,7 @@ async fn fifty_concurrent_patches_leave_no_gap() {
 /// With `If-Match`, exactly one of many concurrent updates succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_of_concurrent_manifest_updates_wins() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
     let tag = format!("\"{}\"", ada.get(&path).await.data()["capability_manifest_hash"].as_str().unwrap());

@@ -12,17 +12,17 @@ use nuncio_testkit::a2h::{DeviceKey, Handset};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 
-use super::World;
+use super::A2hTestServer;
 use crate::agents::DESK;
 
 #[tokio::test]
 async fn invite_enrols_one_device_with_proof_of_its_key() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let code = world.invite("ada").await;
     let (key, other) = (DeviceKey::new(), DeviceKey::new());
     let enroll = async |body: Value| world.server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;
 
-    // Somebody who saw the code, but signs with another key, or says another name.
+    // A caller who knows the code but signs with another key or gives another name.
     let mut forged = key.enrolment(&code, "laptop");
     forged["public_key"] = json!(other.public());
     assert_eq!(enroll(forged).await.refusal(), (401, "DEVICE_REFUSED"));
@@ -40,14 +40,14 @@ async fn invite_enrols_one_device_with_proof_of_its_key() {
     assert_eq!((&data["device"]["user_id"], &data["device"]["name"]), (&json!("ada"), &json!("laptop")));
     assert_eq!((&data["token_type"], &data["expires_in"]), (&json!("Bearer"), &json!(300)));
     assert_eq!(enroll(other.enrolment(&code, "phone")).await.refusal(), (403, "INVITE_INVALID"));
-    // The same key is no second device.
+    // A key that is enrolled cannot enrol a second device.
     let again = world.invite("ada").await;
     assert_eq!(enroll(key.enrolment(&again, "twin")).await.refusal(), (401, "DEVICE_REFUSED"));
 }
 
 #[tokio::test]
 async fn invite_pins_the_key_that_signs_tokens() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
     let invite = world.gateway.order(order).await.unwrap();
     assert_eq!(invite["server"], json!(world.gateway.server().url()));
@@ -57,7 +57,7 @@ async fn invite_pins_the_key_that_signs_tokens() {
     assert_eq!(keys["fingerprint"], invite["fingerprint"]);
     assert_eq!(keys["audience"], json!(device.audience));
 
-    // Checked as anyone would who knows JWTs, and not us.
+    // Verified with the published key, without code of this server.
     let parts: Vec<&str> = device.token.split('.').collect();
     let part = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
     let head: Value = serde_json::from_slice(&part(parts[0])).unwrap();
@@ -68,7 +68,7 @@ async fn invite_pins_the_key_that_signs_tokens() {
     UnparsedPublicKey::new(&ED25519, public).verify(signed.as_bytes(), &part(parts[2])).unwrap();
     assert_eq!((&head["alg"], &claims["sub"]), (&json!("EdDSA"), &json!("ada")));
     assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 300);
-    // It was this very key that was let in.
+    // The token names the key of the device.
     assert_eq!(claims["device_key"], json!(device.key().public()));
 
     let set = world.gateway.raw("GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -77,8 +77,8 @@ async fn invite_pins_the_key_that_signs_tokens() {
 }
 
 #[tokio::test]
-async fn token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
-    let world = World::start().await;
+async fn device_token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
+    let world = A2hTestServer::start().await;
     let mut ada = world.person("ada").await;
     assert_eq!(ada.get("/users/me").await.data()["user_id"], "ada");
     world.clock.advance(Duration::from_secs(299));
@@ -90,8 +90,8 @@ async fn token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
 }
 
 #[tokio::test]
-async fn device_signature_is_accepted_once_and_only_here() {
-    let world = World::start().await;
+async fn device_login_signature_is_accepted_once_and_only_by_its_server() {
+    let world = A2hTestServer::start().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let now = world.clock.now();
     let ask = async |body: &Value| world.server.send(Method::POST, "/auth/token", None, Some(body)).await;
@@ -113,7 +113,7 @@ async fn device_signature_is_accepted_once_and_only_here() {
 
 #[tokio::test]
 async fn revoked_device_is_refused_at_once() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let laptop = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
     let bob = world.person("bob").await;
@@ -141,14 +141,14 @@ async fn revoked_device_is_refused_at_once() {
 
 #[tokio::test]
 async fn device_token_is_refused_outside_a2h() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     assert_eq!(ada.get("/users/me").await.status, 200);
     world.gateway.key(&[]).await;
     let body = json!({"agent": {"name": DESK, "tools": []}});
     assert_eq!(world.gateway.aap_with_key(&ada.token).post("/sessions", body).await.0, 401);
-    // A token is refused where the server is open to its machine too.
-    let open = World::start().await;
+    // A device token is refused outside A2H even if the server is open to `local`.
+    let open = A2hTestServer::start().await;
     let token = open.person("ada").await.token;
     for wrong in [format!("{token}A"), token] {
         assert_eq!(open.gateway.aap_with_key(&wrong).get("/sessions").await.0, 401);
@@ -158,7 +158,7 @@ async fn device_token_is_refused_outside_a2h() {
 
 #[tokio::test]
 async fn invite_expires_at_the_time_set_by_the_operator() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: Some(60) };
     let invite = world.gateway.order(order).await.unwrap();
     assert_eq!(invite["expires_at"], json!(world.clock.now().after(Duration::from_secs(60))));
@@ -170,7 +170,7 @@ async fn invite_expires_at_the_time_set_by_the_operator() {
 
 #[tokio::test]
 async fn only_own_devices_invite_further_devices_of_a_person() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let invite = async |token: Option<&str>, body: Value| {
         world.server.send(Method::POST, "/users/me/devices", token, Some(&body)).await
@@ -200,13 +200,13 @@ async fn only_own_devices_invite_further_devices_of_a_person() {
     let phone = Handset::enrol(&world.server, invited["code"].as_str().unwrap()).await;
     let devices = phone.get("/users/me/devices").await;
     assert_eq!(devices.data().as_array().unwrap().len(), 2);
-    // It is written down who was invited.
+    // The audit log records who invited.
     let records = world.gateway.order(AdminCommand::AuditList { after: 0, limit: 100 }).await.unwrap();
     let records = records["records"].as_array().unwrap().clone();
     let by =
         |record: &Value| record["record"]["happened"] == "person_invited" && record["record"]["by"] == "person:ada";
     assert_eq!(records.iter().filter(|record| by(record)).count(), 1, "{records:?}");
-    // Not without end.
+    // The number of open invites is limited.
     let mut last = invite(Some(&ada.token), json!({})).await;
     for _ in 0..8 {
         last = invite(Some(&ada.token), json!({})).await;

@@ -9,9 +9,9 @@ use nuncio_engine::access::NewKey;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
-use super::World;
+use super::A2hTestServer;
 use crate::agents::{DESK, desk, scope};
-use crate::executions::{code, over, wish};
+use crate::executions::{code, invocation, over, submit_as};
 
 const READ_FILE: &str = r#"
 [[tool]]
@@ -26,7 +26,7 @@ skill = { type = "task", auth = "api_key", retry = { max_attempts = 5, backoff_m
 #[tokio::test]
 async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
     let agent = desk(&[scope("filesystem:read", "medium"), READ_FILE.to_owned()]);
-    let world = World::with(|builder| builder.agent(DESK, &agent)).await;
+    let world = A2hTestServer::with(|builder| builder.agent(DESK, &agent)).await;
     let ada = world.person("ada").await;
     ada.allow(DESK, json!(["filesystem:read"])).await;
     let engine = world.gateway.engine();
@@ -44,8 +44,8 @@ async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
         .unwrap();
     let caller = engine.access().caller_by_key(&secret).unwrap();
 
-    // Her device has no keys at the relay: the first attempt ends at once, the next waits for a second.
-    let execution = engine.executions().submit(&caller, wish("read_file", json!({}))).await.unwrap().execution;
+    // The device has no keys at the relay, so the first attempt fails at once and the next follows a second later.
+    let execution = submit_as(engine, &caller, invocation("read_file", json!({}))).await.unwrap().execution;
     eventually("the first attempt is over", async || (world.gateway.audit().await.len() == 1).then_some(())).await;
     engine.access().revoke_key(key.id.as_str()).await.unwrap();
     world.clock.pass(Duration::from_secs(1)).await;

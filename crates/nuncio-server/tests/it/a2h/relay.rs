@@ -9,11 +9,11 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{A2hResponse, ExternalAgent, Handset, artifact, text};
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed};
+use super::{A2hTestServer, agent_body, seed};
 
 /// The person `ada`, an agent that she has a relation with, and their conversation.
-pub(super) struct Scene {
-    pub(super) world: World,
+pub(super) struct RelayConversation {
+    pub(super) world: A2hTestServer,
     pub(super) owner: Handset,
     pub(super) ada: Handset,
     pub(super) agent: ExternalAgent,
@@ -21,9 +21,9 @@ pub(super) struct Scene {
     pub(super) conversation: String,
 }
 
-impl Scene {
+impl RelayConversation {
     pub(super) async fn start() -> Self {
-        let world = World::start().await;
+        let world = A2hTestServer::start().await;
         let owner = world.person("owner").await;
         let ada = world.person("ada").await;
         let agent = ExternalAgent::new(&world.server, owner.make_agent(&agent_body(&seed())).await);
@@ -65,7 +65,7 @@ pub(super) fn path(conversation: &str) -> String {
 
 #[tokio::test]
 async fn two_parties_share_one_conversation() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let body = json!({"type": "h2a", "with": [Handset::member("ada")]});
     let found = agent.send(Method::POST, "/conversations", &body).await;
@@ -84,7 +84,7 @@ async fn two_parties_share_one_conversation() {
     let new = bob.send(Method::POST, "/conversations", &json!({"type": "h2h", "with": [Handset::member("ada")]})).await;
     assert_eq!(new.status, 201);
     assert_eq!(new.headers["location"], format!("/a2h{}", path(new.data()["id"].as_str().unwrap())));
-    // Both begin at the same moment, many times.
+    // Both sides open the conversation concurrently, many times.
     let (carol, dan) = (scene.world.person("carol").await, scene.world.person("dan").await);
     let begin = async |who: &Handset, whom: &str| {
         let body = json!({"type": "h2h", "with": [Handset::member(whom)]});
@@ -98,7 +98,7 @@ async fn two_parties_share_one_conversation() {
     .await;
     assert_eq!(begun.iter().filter(|(status, _)| *status == 201).count(), 1);
     assert!(begun.iter().all(|(_, id)| *id == begun[0].1), "{begun:?}");
-    // Lists are by id, page by page.
+    // Lists are sorted by id and paged.
     let first = ada.get("/conversations?limit=1").await;
     assert_eq!(first.data().as_array().unwrap().len(), 1);
     let cursor = first.body["next_cursor"].as_str().unwrap();
@@ -112,7 +112,7 @@ async fn two_parties_share_one_conversation() {
 
 #[tokio::test]
 async fn invalid_conversations_are_refused() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let ada = &scene.ada;
     scene.world.person("bob").await;
     let foreign = scene.owner.make_agent(&agent_body(&seed())).await.0;
@@ -139,11 +139,11 @@ async fn invalid_conversations_are_refused() {
         let refused = ada.send(Method::POST, "/conversations", &body).await;
         assert_eq!(refused.refusal(), refusal, "{body}");
     }
-    // An agent talks with those who deal with it.
+    // An agent can talk only with people who have a relation with it.
     let cold = json!({"type": "h2a", "with": [Handset::member("bob")]});
     let refused = scene.agent.send(Method::POST, "/conversations", &cold).await;
     assert_eq!(refused.refusal(), (403, "RELATION_REQUIRED"));
-    // Nobody and keys have no conversations.
+    // Anonymous callers and API keys have no conversations.
     let key = scene.world.gateway.key(&[]).await.secret;
     for token in [None, Some(key.as_str())] {
         let refused = scene.world.server.send(Method::GET, "/conversations", token, None).await;
@@ -154,7 +154,7 @@ async fn invalid_conversations_are_refused() {
 
 #[tokio::test]
 async fn conversation_is_not_found_for_non_members() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let bob = scene.world.person("bob").await;
     let other = scene.another_agent().await;
     let here = path(&scene.conversation);
@@ -188,10 +188,10 @@ async fn conversation_is_not_found_for_non_members() {
 /// A2H §3: both messages are relayed as sealed bytes, with their subtype in clear.
 #[tokio::test]
 async fn specification_example_messages_are_relayed_sealed() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let call = br#"{"type":"artifact","artifact":{"subtype":"tool_call","call_id":"call_abc123","tool_name":"read_file","arguments":{"path":"/Users/alice/notes.md"},"permission_scope":"filesystem:read","timeout_ms":5000}}"#;
     let answer = br#"{"type":"artifact","artifact":{"subtype":"tool_response","call_id":"call_abc123","status":"ok","result":{"content":"...file content..."}}}"#;
-    // What seals them is not the relay's business: these bytes are all it has.
+    // The relay treats the sealed content as opaque bytes.
     let seal = |bytes: &[u8]| bytes.iter().map(|byte| byte ^ 0xa5).collect::<Vec<u8>>();
     let sent = artifact("call-1", "artifact_tool_call", json!(STANDARD.encode(seal(call))));
     let receipt = scene.agent.post(&scene.conversation, &sent).await.data().clone();
@@ -227,7 +227,7 @@ async fn specification_example_messages_are_relayed_sealed() {
 
 #[tokio::test]
 async fn invalid_messages_are_refused_and_not_stored() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (bad, large) = ((400, "BAD_REQUEST"), (413, "BODY_TOO_LARGE"));
     let full = STANDARD.encode(vec![1; 512 * 1024 + 1]);
     let call = |subtype: &str| artifact("m", subtype, json!({}));
@@ -248,7 +248,7 @@ async fn invalid_messages_are_refused_and_not_stored() {
         (no_id, bad),
         (unknown, bad),
         (wrong_type, bad),
-        // Version 1 has two subtypes: not these, and people do not call.
+        // Version 1 has two subtypes; others, and tool calls by people, are refused.
         (call("tool_call"), bad),
         (call("artifact_update"), bad),
         (call("artifact_tool_call"), bad),
@@ -275,7 +275,7 @@ async fn invalid_messages_are_refused_and_not_stored() {
     assert_eq!(raw("{".to_owned()).await.refusal(), (400, "BAD_JSON"));
     assert_eq!(scene.messages().await, Vec::<Value>::new());
 
-    // The largest, and one byte for byte as it is written.
+    // A message of the maximum size is returned unchanged.
     let most = STANDARD.encode(vec![1; 512 * 1024]);
     scene.ada.post(&scene.conversation, &text("large", json!(most))).await.data();
     let written = r#"{ "b" : 1.50,  "a":"\u0041", "a": [ ] }"#;
@@ -288,7 +288,7 @@ async fn invalid_messages_are_refused_and_not_stored() {
 
 #[tokio::test]
 async fn repeated_message_is_stored_once() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let sent = text("m1", json!({"ct": "one"}));
     let first = scene.ada.post(&scene.conversation, &sent).await;
     let again = scene.ada.post(&scene.conversation, &sent).await;
@@ -304,7 +304,7 @@ async fn repeated_message_is_stored_once() {
     for other in other {
         assert_eq!(scene.ada.post(&scene.conversation, &other).await.refusal(), clash);
     }
-    // The names of others are theirs, and so are those in other conversations.
+    // Message ids are unique per sender and conversation.
     assert_eq!(scene.agent.post(&scene.conversation, &text("m1", json!({"ct": "three"}))).await.status, 201);
     scene.world.person("bob").await;
     let with_bob = scene.ada.converse("h2h", json!([Handset::member("bob")])).await;
@@ -321,13 +321,13 @@ async fn repeated_message_is_stored_once() {
 /// A2H §5: sixty tool calls per minute and agent.
 #[tokio::test]
 async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
     scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([scene.agent.member(), Handset::member("bob")])).await;
     let call = |number: usize| artifact(&format!("c{number}"), "artifact_tool_call", json!({"n": number}));
-    // Groups carry calls as well: what they mean there is the devices' business. They count.
+    // Tool calls in groups are relayed and count too.
     assert_eq!(scene.agent.post(&group, &call(0)).await.status, 201);
     let first: Vec<_> = join_all((1..60).map(|number| {
         let (agent, conversation, call) = (&scene.agent, &scene.conversation, call(number));
@@ -341,7 +341,7 @@ async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
         assert_eq!(refused.headers["retry-after"], "1");
         assert_eq!(refused.body["error"]["params"]["retry_after"], 1);
     }
-    // What was taken before is free, what is no call too, and so are others.
+    // Repeated messages, messages that are no calls, and other agents are not limited.
     assert_eq!(scene.agent.post(&scene.conversation, &call(7)).await.status, 200);
     assert_eq!(scene.agent.post(&scene.conversation, &text("words", json!({}))).await.status, 201);
     assert_eq!(other.post(&elsewhere, &call(1)).await.status, 201);
@@ -357,7 +357,7 @@ async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
 
 #[tokio::test]
 async fn concurrent_messages_are_numbered_without_gaps() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let posted = join_all((0..50).map(|number| {
         let (scene, sent) = (&scene, text(&format!("m{number}"), json!({"n": number})));
         async move {
@@ -382,7 +382,7 @@ async fn concurrent_messages_are_numbered_without_gaps() {
 
 #[tokio::test]
 async fn message_pages_are_bounded_in_size() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     for number in 1..=25 {
         scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
     }
@@ -411,12 +411,12 @@ async fn message_pages_are_bounded_in_size() {
 
 #[tokio::test]
 async fn both_sides_can_set_their_read_position() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     for number in 1..=3 {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({}))).await.data();
     }
     let here = path(&scene.conversation);
-    // Whoever sends has read what they sent.
+    // Sending a message sets the sender's read position to it.
     let places = |reply: A2hResponse| (reply.data()["read_seq"].clone(), reply.data()["last_seq"].clone());
     assert_eq!(places(scene.ada.get(&here).await), (json!(0), json!(3)));
     assert_eq!(places(scene.agent.get(&here).await), (json!(3), json!(3)));
@@ -440,13 +440,13 @@ async fn both_sides_can_set_their_read_position() {
 
 #[tokio::test]
 async fn messages_are_refused_after_the_relation_ended() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     scene.agent.post(&scene.conversation, &text("m1", json!({}))).await.data();
     scene.ada.consent(Method::DELETE, &format!("/h2a/relations/{}", scene.relation), json!({})).await.data();
     let required = (403, "RELATION_REQUIRED");
     assert_eq!(scene.agent.post(&scene.conversation, &text("m2", json!({}))).await.refusal(), required);
     assert_eq!(scene.ada.post(&scene.conversation, &text("m2", json!({}))).await.refusal(), required);
-    // What was said is still there.
+    // Earlier messages stay readable.
     assert_eq!(scene.messages().await.len(), 1);
     scene.ada.allow(&scene.agent.id, json!([])).await;
     assert_eq!(scene.ada.post(&scene.conversation, &text("m2", json!({}))).await.data()["conversation_seq"], 2);
@@ -454,7 +454,7 @@ async fn messages_are_refused_after_the_relation_ended() {
 
 #[tokio::test]
 async fn agent_routes_refuse_other_callers() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let other = scene.another_agent().await;
     let poll = format!("/agents/{}/messages/poll?wait=0", scene.agent.id);
     let keys = format!("/agents/{}/keys/register", scene.agent.id);

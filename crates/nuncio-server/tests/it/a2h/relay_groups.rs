@@ -5,7 +5,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{Handset, artifact, text};
 use serde_json::{Value, json};
 
-use super::relay::{Scene, path};
+use super::relay::{RelayConversation, path};
 
 fn members(data: &Value) -> Vec<&str> {
     data["members"].as_array().unwrap().iter().map(|member| member["id"].as_str().unwrap()).collect()
@@ -13,7 +13,7 @@ fn members(data: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn any_member_adds_others_and_only_the_creator_removes_them() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let (bob, carol) = (scene.world.person("bob").await, scene.world.person("carol").await);
     let group = ada.converse("group", json!([Handset::member("bob"), agent.member()])).await;
@@ -21,14 +21,14 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     let there = format!("{here}/messages");
     assert_eq!(members(bob.get(&here).await.data()), ["ada", "bob", &agent.id]);
     ada.post(&group, &text("m1", json!({"n": 1}))).await.data();
-    // Tool calls are carried; what they mean is the devices' business.
+    // Tool calls are relayed without being interpreted.
     agent.post(&group, &artifact("m2", "artifact_tool_call", json!({"n": 2}))).await.data();
 
     let missing = (404, "CONVERSATION_NOT_FOUND");
     assert_eq!(carol.get(&there).await.refusal(), missing);
     let (mut carols, hello) = carol.connect().await;
     assert_eq!(hello["type"], "auth.ok");
-    // Anyone in it brings others.
+    // Any member can add others.
     let patch = |add: Value, remove: Value| json!({"add": add, "remove": remove});
     let added = bob.send(Method::PATCH, &here, &patch(json!([Handset::member("carol")]), json!([]))).await;
     assert_eq!(members(added.data()), ["ada", "bob", "carol", &agent.id]);
@@ -36,10 +36,10 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     ada.post(&group, &text("m3", json!({"n": 3}))).await.data();
     let told = carols.event("message.new").await;
     assert_eq!((&told["conversation_id"], &told["conversation_seq"]), (&json!(group), &json!(3)));
-    // Whoever is in it fetches what there is; what was sealed before them they cannot open.
+    // A new member can fetch earlier messages, but not open them.
     assert_eq!(carol.get(&there).await.data().as_array().unwrap().len(), 3);
 
-    // Only who began it takes others out.
+    // Only the creator can remove members.
     let out = patch(json!([]), json!([Handset::member("bob")]));
     assert_eq!(carol.send(Method::PATCH, &here, &out).await.refusal(), (403, "PERMISSION_DENIED"));
     let (mut bobs, _) = bob.connect().await;
@@ -50,7 +50,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     assert!(bob.get("/conversations").await.data().as_array().unwrap().is_empty());
     ada.post(&group, &text("m5", json!({"n": 5}))).await.data();
     assert_eq!(carols.event("message.new").await["conversation_seq"], 4);
-    // Bob is told nothing of it: what he hears next is a word in another conversation.
+    // Bob gets no event about it: his next event is a message of another conversation.
     let alone = ada.converse("h2h", json!([Handset::member("bob")])).await;
     ada.post(&alone, &text("m6", json!({}))).await.data();
     let (mut fresh, _) = bob.connect().await;
@@ -69,7 +69,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
 
 #[tokio::test]
 async fn leaving_member_loses_access_even_in_a_small_group() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([Handset::member("bob")])).await;
     let here = path(&group);
@@ -81,7 +81,7 @@ async fn leaving_member_loses_access_even_in_a_small_group() {
     assert_eq!(members(bob.get(&here).await.data()), ["bob"]);
     assert_eq!(leave(&scene.ada.token).await.refusal(), (404, "CONVERSATION_NOT_FOUND"));
     assert_eq!(leave(&bob.token).await.status, 200);
-    // Two who talk alone stay two.
+    // A member cannot leave a conversation of two.
     let alone = path(&scene.conversation);
     let stays = scene.world.server.send(Method::DELETE, &alone, Some(&scene.ada.token), None).await;
     assert_eq!(stays.refusal(), (400, "BAD_REQUEST"));
@@ -90,7 +90,7 @@ async fn leaving_member_loses_access_even_in_a_small_group() {
 
 #[tokio::test]
 async fn group_has_at_most_five_hundred_members() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let names: Vec<String> = (0..500).map(|number| format!("p{number}")).collect();
     for some in names.chunks(50) {
         join_all(some.iter().map(|name| scene.world.invite(name))).await;
@@ -114,7 +114,7 @@ async fn group_has_at_most_five_hundred_members() {
 
 #[tokio::test]
 async fn group_messages_are_numbered_without_gaps_while_membership_changes() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([scene.agent.member()])).await;
     let here = path(&group);

@@ -8,7 +8,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{A2hResponse, DeviceKey, Handset};
 use serde_json::{Value, json};
 
-use super::relay::Scene;
+use super::relay::RelayConversation;
 
 const ADAS: &str = "/keys/users/ada/devices";
 
@@ -24,14 +24,14 @@ fn devices(reply: &A2hResponse) -> Vec<&str> {
 
 #[tokio::test]
 async fn uploaded_device_and_agent_keys_are_found_by_peers() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let bundle = ada.bundle("ada", 1);
     let brought = ada.bring(&json!({"bundle": bundle, "one_time_keys": one_time_keys(ada, &["a", "b"])})).await;
     assert_eq!(brought.data(), &json!({"seq": 1, "one_time_keys": 2}));
     let found = agent.get(ADAS).await;
     assert_eq!(found.body, json!({"data": [bundle], "next_cursor": null}));
-    // More of them later, and the same bundle again.
+    // More one-time keys, and a repeated upload.
     let more = json!({"one_time_keys": [ada.key().one_time_key(&ada.id, "c", false)]});
     assert_eq!(ada.bring(&more).await.data(), &json!({"seq": 1, "one_time_keys": 3}));
     assert_eq!(ada.bring(&json!({"bundle": bundle})).await.data(), &json!({"seq": 1, "one_time_keys": 3}));
@@ -47,7 +47,7 @@ async fn uploaded_device_and_agent_keys_are_found_by_peers() {
     let both = ada.get(&format!("/keys/groups/{}", scene.conversation)).await;
     assert_eq!(devices(&both), [ada.id.as_str(), "dev_of_agent"]);
 
-    // People see each other; an agent sees those who deal with it.
+    // People see the keys of all people; an agent sees those of people with a relation.
     let bob = scene.world.person("bob").await;
     assert_eq!(devices(&bob.get(ADAS).await), [ada.id.as_str()]);
     bob.bring(&json!({"bundle": bob.bundle("bob", 1)})).await.data();
@@ -68,7 +68,7 @@ async fn uploaded_device_and_agent_keys_are_found_by_peers() {
 
 #[tokio::test]
 async fn keys_of_another_owner_are_refused() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
     let none = ada.bring(&json!({"one_time_keys": one_time_keys(ada, &["a"])})).await;
@@ -106,7 +106,7 @@ async fn keys_of_another_owner_are_refused() {
     for wrong in [json!({}), json!({"bundle": {}}), json!({"keys": []}), json!({"one_time_keys": {}}), vouched] {
         assert_eq!(ada.bring(&wrong).await.refusal(), (400, "BAD_REQUEST"), "{wrong:.80}");
     }
-    // A device speaks for itself alone.
+    // A device can upload only its own keys.
     let path = format!("/users/me/devices/{}/keys", ada.id);
     for other in [&phone, &bob] {
         let refused = other.send(Method::POST, &path, &ours(&ada.bundle("ada", 6))).await;
@@ -114,7 +114,7 @@ async fn keys_of_another_owner_are_refused() {
     }
     let agents = scene.agent.send(Method::POST, &path, &ours(&ada.bundle("ada", 6))).await;
     assert_eq!(agents.refusal(), (401, "UNAUTHORIZED"));
-    // An agent does not take the name of a device.
+    // An agent cannot use the id of a device.
     let taken = scene.agent.key().bundle(scene.agent.recipient(), &ada.id, 9, SealMode::Stateless);
     let register = format!("/agents/{}/keys/register", scene.agent.id);
     assert_eq!(scene.agent.send(Method::POST, &register, &ours(&taken)).await.refusal(), refused);
@@ -123,14 +123,14 @@ async fn keys_of_another_owner_are_refused() {
 
 #[tokio::test]
 async fn agent_cannot_use_the_id_of_a_device_that_has_no_keys_yet() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let register = format!("/agents/{}/keys/register", agent.id);
     let squatted = json!({"bundle": agent.key().bundle(agent.recipient(), &ada.id, 9, SealMode::Stateless)});
     assert_eq!(agent.send(Method::POST, &register, &squatted).await.refusal(), (422, "BUNDLE_REFUSED"));
     let keys = one_time_keys(ada, &["a"]);
     ada.bring(&json!({"bundle": ada.bundle("ada", 1), "one_time_keys": keys})).await.data();
-    // Nor one of a device that was removed.
+    // Nor the id of a removed device.
     let phone = scene.phone().await;
     ada.send(Method::DELETE, &format!("/users/me/devices/{}", phone.id), &json!({})).await.data();
     let squatted = json!({"bundle": agent.key().bundle(agent.recipient(), &phone.id, 9, SealMode::Stateless)});
@@ -160,7 +160,7 @@ fn changed_key(device: &Handset, seq: u64) -> Value {
 
 #[tokio::test]
 async fn one_time_key_is_claimed_once() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let names: Vec<String> = (0..40).map(|number| format!("k{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let ada = &scene.ada;
@@ -194,7 +194,7 @@ async fn one_time_key_is_claimed_once() {
 
 #[tokio::test]
 async fn device_cross_signs_another_device_of_its_person() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
     let path = format!("/users/me/devices/{}/endorsement", phone.id);
@@ -209,7 +209,7 @@ async fn device_cross_signs_another_device_of_its_person() {
     let vouched = ada.send(Method::POST, &path, &signed(ada.key(), 1)).await.data().clone();
     assert_eq!(vouched["endorsement"]["by"], json!(ada.id));
     assert_eq!(bob.get(ADAS).await.data(), &json!([vouched]));
-    // It vouched for the device, not for its keys of today.
+    // The cross-signature covers the device, not its current keys.
     phone.bring(&json!({"bundle": phone.bundle("ada", 2)})).await.data();
     assert_eq!(bob.get(ADAS).await.data()[0]["endorsement"], vouched["endorsement"]);
     let none = ada.send(Method::POST, "/users/me/devices/dev_none/endorsement", &signed(ada.key(), 2)).await;
@@ -219,7 +219,7 @@ async fn device_cross_signs_another_device_of_its_person() {
 
 #[tokio::test]
 async fn conversation_partners_are_notified_of_key_changes() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
     bob.converse("h2h", json!([Handset::member("ada")])).await;
@@ -233,7 +233,7 @@ async fn conversation_partners_are_notified_of_key_changes() {
         let told = socket.event("keys.changed").await;
         assert_eq!(json!({"owner_id": told["owner_id"], "owner_type": told["owner_type"]}), changed);
     }
-    // The same again is no news; one-time keys are none either.
+    // Repeated uploads and one-time keys cause no notification.
     phone.bring(&bring).await.data();
     assert_eq!(devices(&bob.get(ADAS).await), [phone.id.as_str()]);
     ada.server.send(Method::DELETE, &format!("/users/me/devices/{}", phone.id), Some(&ada.token), None).await.data();
@@ -248,7 +248,7 @@ async fn conversation_partners_are_notified_of_key_changes() {
 
 #[tokio::test]
 async fn key_backup_is_stored_unchanged() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, bob) = (&scene.ada, scene.world.person("bob").await);
     let key = URL_SAFE_NO_PAD.encode([5; 32]);
     let backup = json!({

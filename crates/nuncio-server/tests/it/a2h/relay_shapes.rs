@@ -6,11 +6,11 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{artifact, text};
 use serde_json::{Value, json};
 
-use super::relay::{Scene, path};
+use super::relay::{RelayConversation, path};
 
-struct Shapes(Value);
+struct ResponseShapes(Value);
 
-impl Shapes {
+impl ResponseShapes {
     fn check(&self, shape: &str, value: &Value) {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -26,10 +26,10 @@ impl Shapes {
 
 #[tokio::test]
 async fn relay_responses_match_the_openapi_document() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let shapes = Shapes(scene.world.gateway.raw(request).await.unwrap().json());
+    let shapes = ResponseShapes(scene.world.gateway.raw(request).await.unwrap().json());
     let sent = artifact("c1", "artifact_tool_call", json!({}));
     shapes.check("A2hPost", &sent);
     let receipt = agent.post(&scene.conversation, &sent).await.data().clone();

@@ -10,11 +10,11 @@ use nuncio_testkit::a2h::{ExternalAgent, Handset, Socket, artifact, text};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
-use super::relay::{Scene, path};
+use super::relay::{RelayConversation, path};
 use super::sockets::socket_gauge;
 
 /// Sends messages of the agent with these numbers in their names.
-async fn write(scene: &Scene, numbers: std::ops::RangeInclusive<u64>) {
+async fn write(scene: &RelayConversation, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
     }
@@ -35,7 +35,7 @@ fn seqs(messages: &[Value]) -> Vec<u64> {
 
 #[tokio::test]
 async fn message_is_pushed_to_every_device_and_the_agent() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let phone = scene.phone().await;
     let (mut one, _) = scene.ada.connect().await;
     let (mut two, _) = phone.connect().await;
@@ -53,7 +53,7 @@ async fn message_is_pushed_to_every_device_and_the_agent() {
         ids.push((told["event_id"].clone(), told["seq"].clone()));
     }
     assert_eq!(ids[0], ids[1], "one event for both devices");
-    // A person's word goes to her other devices as well; an agent knows what it sent.
+    // A person's message goes to the person's other devices; an agent does not get its own message.
     scene.ada.post(&scene.conversation, &artifact("a1", "artifact_response", json!({"n": 2}))).await.data();
     for socket in [&mut one, &mut two, &mut agents] {
         let told = socket.event("message.new").await;
@@ -63,7 +63,7 @@ async fn message_is_pushed_to_every_device_and_the_agent() {
 
 #[tokio::test]
 async fn reconnecting_person_gets_missed_messages_in_order() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     write(&scene, 1..=30).await;
     let (mut socket, _) = scene.ada.connect().await;
     let there = read(&mut socket, 30).await;
@@ -74,11 +74,11 @@ async fn reconnecting_person_gets_missed_messages_in_order() {
 
 #[tokio::test]
 async fn reconnected_socket_resumes_after_the_last_event() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut socket, _) = scene.ada.connect().await;
     write(&scene, 1..=4).await;
     let first = read(&mut socket, 4).await;
-    // Two of them were dealt with when the connection broke.
+    // Two messages were acknowledged when the connection broke.
     socket.say(&json!({"type": "ack", "seq": first[1]["seq"]})).await;
     socket.say(&json!({"type": "resume", "after": first[3]["seq"]})).await;
     socket.event("resume.ok").await;
@@ -90,7 +90,7 @@ async fn reconnected_socket_resumes_after_the_last_event() {
     assert_eq!(seqs(&second), [3, 4, 5, 6]);
     assert_eq!(second[..2], first[2..], "the same bytes, the same names");
     drop(socket);
-    // Or from where the client says.
+    // Or from the position that the client gives.
     let mut socket = scene.world.server.socket("human").await;
     socket.say(&json!({"type": "auth", "token": scene.ada.token, "after": second[2]["seq"]})).await;
     assert_eq!(seqs(&read(&mut socket, 1).await), [6]);
@@ -98,7 +98,7 @@ async fn reconnected_socket_resumes_after_the_last_event() {
 
 #[tokio::test]
 async fn socket_resume_replays_messages_per_conversation() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
     write(&scene, 1..=40).await;
@@ -119,7 +119,7 @@ async fn socket_resume_replays_messages_per_conversation() {
     assert_eq!(end, json!({"type": "resume.ok", "after": hello["last_seq"], "last_seq": hello["last_seq"]}));
     assert_eq!(again.len(), 38);
     for message in &again {
-        // The same messages, without a place among the events.
+        // The same messages, without event numbers.
         let same = told.iter().find(|first| first["message_id"] == message["message_id"]).unwrap();
         for field in ["encrypted_payload", "conversation_id", "conversation_seq", "created_at", "type"] {
             assert_eq!(message[field], same[field], "{field}");
@@ -130,7 +130,7 @@ async fn socket_resume_replays_messages_per_conversation() {
         again.iter().filter(|message| message["conversation_id"] == json!(id)).cloned().collect()
     };
     assert_eq!((seqs(&of(here)), seqs(&of(there))), ((4..=40).collect(), vec![1]));
-    // What comes meanwhile comes after; a conversation of others is none.
+    // Messages that arrive meanwhile follow; conversations of others are not found.
     let bob = scene.world.person("bob").await;
     let (mut bobs, _) = bob.connect().await;
     bobs.say(&json!({"type": "resume", "conversations": {here: 0, "cnv_none": 7}})).await;
@@ -145,7 +145,7 @@ async fn socket_resume_replays_messages_per_conversation() {
 
 #[tokio::test]
 async fn largest_message_is_split_into_small_frames() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let url = format!("{}/a2h/ws/human", scene.world.server.url());
     let mut socket = Socket::open_for_frames(&url, 20 * 1024).await;
     socket.say(&json!({"type": "auth", "token": scene.ada.token})).await;
@@ -159,7 +159,7 @@ async fn largest_message_is_split_into_small_frames() {
 
 #[tokio::test]
 async fn read_positions_are_pushed_to_the_other_side() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let phone = scene.phone().await;
     write(&scene, 1..=2).await;
     let (mut agents, _) = scene.agent.connect().await;
@@ -180,7 +180,7 @@ async fn read_positions_are_pushed_to_the_other_side() {
 
 #[tokio::test]
 async fn one_device_claims_a_tool_call() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (laptop, phone) = (&scene.ada, scene.phone().await);
     let (mut one, _) = laptop.connect().await;
     let (mut two, _) = phone.connect().await;
@@ -188,7 +188,7 @@ async fn one_device_claims_a_tool_call() {
     let id = call.data()["message_id"].as_str().unwrap();
     let claim = format!("/messages/{id}/claim");
     let body = |device: &Handset| json!({"device_id": device.id});
-    // Nobody claims for another.
+    // A call cannot be claimed for another device.
     assert_eq!(phone.send(Method::POST, &claim, &body(laptop)).await.refusal(), (403, "PERMISSION_DENIED"));
     assert_eq!(scene.agent.send(Method::POST, &claim, &json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     let bodies = [body(laptop), body(&phone)];
@@ -212,7 +212,7 @@ async fn one_device_claims_a_tool_call() {
         assert_eq!((&told["message_id"], &told["device_id"]), (&json!(id), &winner["device_id"]));
         assert_eq!(told["conversation_id"], json!(scene.conversation));
     }
-    // Again by the same, without a body; and only calls are claimed.
+    // The same device may claim again, without a body; messages that are no calls cannot be claimed.
     let again = scene.world.server.send(Method::POST, &claim, Some(&device.token), None).await;
     assert_eq!(again.data(), &winner);
     let words = scene.agent.post(&scene.conversation, &text("t1", json!({}))).await.data()["message_id"].clone();
@@ -229,25 +229,25 @@ fn messages(page: &Value) -> Vec<u64> {
         .collect()
 }
 
-async fn say(scene: &Scene, number: u64) {
+async fn say(scene: &RelayConversation, number: u64) {
     scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
 }
 
 #[tokio::test]
 async fn agent_polls_for_its_events() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let agent = &scene.agent;
     for number in 1..=3 {
         say(&scene, number).await;
     }
     let first = agent.poll("?wait=0").await;
     assert_eq!(messages(&first.body), [1, 2, 3]);
-    // Nothing is acknowledged by asking.
+    // Polling acknowledges nothing by itself.
     assert_eq!(agent.poll("").await.body, first.body);
     let cursor = first.body["next_cursor"].as_str().unwrap().to_owned();
     let last = first.body["data"].as_array().unwrap().last().unwrap()["seq"].clone();
     assert_eq!(json!(cursor.parse::<u64>().unwrap()), last);
-    // Asking for what comes after acknowledges what was before, for sockets too.
+    // Polling after a position acknowledges everything before it, for sockets too.
     let none = agent.poll(&format!("?after={cursor}&wait=0")).await;
     assert_eq!(none.body, json!({"data": [], "next_cursor": cursor}));
     assert_eq!(agent.poll("?wait=0").await.body, none.body);
@@ -270,11 +270,11 @@ fn polling(agent: &ExternalAgent, query: &str) -> tokio::task::JoinHandle<nuncio
 
 #[tokio::test]
 async fn long_poll_returns_on_a_message_or_timeout() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let agent = &scene.agent;
     let cursor = agent.poll("?wait=0").await.body["next_cursor"].as_str().unwrap().to_owned();
     let query = format!("?after={cursor}");
-    // Two at once are told the same.
+    // Concurrent polls return the same events.
     let both = [polling(agent, &query), polling(agent, &query)];
     eventually("both wait", async || (socket_gauge(&scene.world).await == 2).then_some(())).await;
     say(&scene, 1).await;
@@ -289,12 +289,12 @@ async fn long_poll_returns_on_a_message_or_timeout() {
     let longest = polling(agent, &format!("?after={cursor}&wait=60"));
     scene.world.clock.pass(Duration::from_secs(60)).await;
     assert_eq!(longest.await.unwrap().status, 200);
-    // Whoever hangs up frees the place.
+    // A client that disconnects frees its slot.
     let gone = polling(agent, &format!("?after={cursor}"));
     eventually("it waits", async || (socket_gauge(&scene.world).await == 1).then_some(())).await;
     gone.abort();
     eventually("its place is free", async || (socket_gauge(&scene.world).await == 0).then_some(())).await;
-    // And a server that stops lets them go.
+    // A stopping server ends waiting polls.
     let last = polling(agent, &format!("?after={cursor}"));
     eventually("it waits", async || (socket_gauge(&scene.world).await == 1).then_some(())).await;
     scene.world.gateway.stop().await;
@@ -303,7 +303,7 @@ async fn long_poll_returns_on_a_message_or_timeout() {
 
 #[tokio::test]
 async fn poll_response_is_bounded_in_size() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let large = STANDARD.encode(vec![7; 512 * 1024]);
     for number in 1..=6 {
         scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!(large))).await.data();
@@ -321,7 +321,7 @@ async fn poll_response_is_bounded_in_size() {
 
 #[tokio::test]
 async fn deleted_messages_are_skipped_by_polls() {
-    let mut scene = Scene::start().await;
+    let mut scene = RelayConversation::start().await;
     for number in 1..=2 {
         say(&scene, number).await;
     }

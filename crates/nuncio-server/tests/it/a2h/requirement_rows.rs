@@ -4,12 +4,12 @@
 use nuncio_testkit::Method;
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed, with_required};
+use super::{A2hTestServer, agent_body, seed, with_required};
 
 /// Row 1: `capability_manifest` is stored with the agent, at most 128 KB; `manifests.rs` checks the size.
 #[tokio::test]
 async fn row_1_manifest_is_stored_with_its_agent() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&json!({"display_name": "Notes"})).await;
     let none = ada.get(&format!("/agents/{id}")).await;
@@ -25,7 +25,7 @@ async fn row_1_manifest_is_stored_with_its_agent() {
 /// Row 2: a version that increases by one, and a SHA-256 in hex; `manifests.rs` does this fifty times concurrently.
 #[tokio::test]
 async fn row_2_version_and_hash_follow_the_manifest() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&agent_body(&seed())).await;
     for (version, names) in [(2, &["a"][..]), (3, &["a", "b"])] {
@@ -39,7 +39,7 @@ async fn row_2_version_and_hash_follow_the_manifest() {
 /// Row 3: `granted_scopes` are stored with the relation, none at first.
 #[tokio::test]
 async fn row_3_granted_scopes_are_stored_with_the_relation() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&agent_body(&seed())).await;
     let relation = ada.allow(&id, json!([])).await;
@@ -52,8 +52,8 @@ async fn row_3_granted_scopes_are_stored_with_the_relation() {
 /// Row 4: the server's judge requires new consent as in every row of the table in A2H §2.5.
 #[tokio::test]
 async fn row_4_judge_follows_the_specification_table() {
-    type Change = fn(&mut Value);
-    let table: [(&str, bool, Change, Change); 9] = [
+    type ManifestEdit = fn(&mut Value);
+    let table: [(&str, bool, ManifestEdit, ManifestEdit); 9] = [
         (
             "a required field is added",
             true,
@@ -115,7 +115,7 @@ async fn row_4_judge_follows_the_specification_table() {
             |it| it["tools"][0]["input_schema"]["properties"]["path"] = json!({"type": "string", "enum": ["a", "b"]}),
         ),
     ];
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let (owner, ada) = (world.person("owner").await, world.person("ada").await);
     for (what, breaking, before, after) in table {
         let (mut old, mut new) = (seed(), seed());
@@ -134,7 +134,7 @@ async fn row_4_judge_follows_the_specification_table() {
 /// Row 8: nothing offers tool calls in groups, and their refusal has its own reason (`wire/artifact.rs`).
 #[tokio::test]
 async fn row_8_tool_calls_in_groups_are_not_offered() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let scopes = world.server.send(Method::GET, "/scopes", None, None).await;
     assert_eq!(scopes.body["data"].as_array().unwrap().len(), 4);
     assert_eq!(scopes.body["data"][3]["label"]["zh-CN"], "发送系统通知");

@@ -7,9 +7,9 @@ use nuncio_testkit::a2h::{Handset, Socket};
 use nuncio_testkit::eventually;
 use serde_json::json;
 
-use super::{World, agent_body, seed};
+use super::{A2hTestServer, agent_body, seed};
 
-async fn first(world: &World, path: &str, message: Message) -> (Option<String>, u16) {
+async fn first(world: &A2hTestServer, path: &str, message: Message) -> (Option<String>, u16) {
     let mut socket = world.server.socket(path).await;
     socket.send(message).await;
     let mut reason = None;
@@ -27,7 +27,7 @@ async fn first(world: &World, path: &str, message: Message) -> (Option<String>, 
 
 #[tokio::test]
 async fn socket_without_a_valid_first_auth_frame_is_closed() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (agent, token) = ada.make_agent(&agent_body(&seed())).await;
     let (other, _) = ada.make_agent(&agent_body(&seed())).await;
@@ -43,7 +43,7 @@ async fn socket_without_a_valid_first_auth_frame_is_closed() {
     assert_eq!(first(&world, "human", auth("x")).await, invalid);
     assert_eq!(first(&world, "human", auth(&format!("{}x", ada.token))).await, invalid);
     assert_eq!(first(&world, "human", auth(&"e".repeat(8000))).await, invalid);
-    // An API key is no device.
+    // An API key does not authenticate a device.
     assert_eq!(first(&world, "human", auth(&world.gateway.key(&[]).await.secret)).await, invalid);
     assert_eq!(first(&world, "human", auth(&token)).await, wrong, "an agent at the people's door");
     assert_eq!(first(&world, "agent", auth(&ada.token)).await, wrong, "a person at the agents' door");
@@ -51,16 +51,16 @@ async fn socket_without_a_valid_first_auth_frame_is_closed() {
     assert_eq!(first(&world, "agent", named.clone()).await, wrong);
     assert_eq!(first(&world, &format!("agent?agent_id={agent}"), named).await, wrong);
     assert_eq!(first(&world, &format!("agent?agent_id={other}"), auth(&token)).await, wrong);
-    // Bytes, and too many of them.
+    // A binary frame, and one that is too large.
     assert_eq!(first(&world, "human", Message::binary(vec![0; 10])).await, (None, 1003));
     assert_eq!(first(&world, "human", Message::text("x".repeat(100_000))).await, (None, 1009));
 }
 
 #[tokio::test]
 async fn socket_without_auth_frame_is_closed_after_five_seconds() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let mut socket = world.server.socket("human").await;
-    // Pings are no answer.
+    // Pings do not authenticate a connection.
     socket.send(Message::Ping(vec![1].into())).await;
     world.clock.pass(Duration::from_secs(5)).await;
     assert_eq!(socket.closed().await, 4408);
@@ -68,7 +68,7 @@ async fn socket_without_auth_frame_is_closed_after_five_seconds() {
 
 #[tokio::test]
 async fn frame_flood_closes_the_socket() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (mut socket, _) = ada.connect().await;
     for _ in 0..400 {
@@ -82,29 +82,29 @@ async fn frame_flood_closes_the_socket() {
 
 #[tokio::test]
 async fn number_of_sockets_is_limited() {
-    let world = World::with(|builder| builder.settings(|settings| settings.limits.connections = 8)).await;
+    let world = A2hTestServer::with(|builder| builder.settings(|settings| settings.limits.connections = 8)).await;
     let url = format!("{}/a2h/ws/human", world.server.url());
     let mut open = Vec::new();
     for _ in 0..8 {
         open.push(Socket::open(&url).await);
     }
-    // The ninth is in the reserve for probes and operators.
+    // The ninth connection is beyond the limit, for probes and operators only.
     assert_eq!(Socket::try_open(&url, &[]).await.unwrap_err(), 503);
     drop(open);
-    // Each that goes makes room.
+    // A closed connection frees its slot.
     eventually("there is room again", async || Socket::try_open(&url, &[]).await.ok()).await;
 }
 
 #[tokio::test]
 async fn foreign_origin_cannot_open_a_socket_on_an_open_server() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let url = format!("{}/a2h/ws/human", world.server.url());
     let foreign = [("origin", "https://evil.example")];
     assert_eq!(Socket::try_open(&url, &foreign).await.unwrap_err(), 403);
     let rebound = [("host", "evil.example")];
     assert_eq!(Socket::try_open(&url, &rebound).await.unwrap_err(), 403);
-    // With keys, a page can open it, and knows no token to show.
+    // On a server with keys, a page can open a socket but has no token to authenticate it.
     world.gateway.key(&[]).await;
     let mut socket = Socket::try_open(&url, &foreign).await.unwrap();
     socket.say(&json!({"type": "auth", "token": ada.token})).await;
@@ -113,7 +113,7 @@ async fn foreign_origin_cannot_open_a_socket_on_an_open_server() {
 
 #[tokio::test]
 async fn request_without_websocket_upgrade_is_refused() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     for path in ["/ws/human", "/ws/agent?agent_id=agt_1"] {
         let answer = world.server.send(nuncio_testkit::Method::GET, path, None, None).await;
         assert_eq!(answer.refusal(), (400, "BAD_REQUEST"), "{path}");
@@ -128,7 +128,7 @@ async fn request_without_websocket_upgrade_is_refused() {
 /// Large bodies are refused before they cost memory.
 #[tokio::test]
 async fn oversized_bodies_are_refused_before_they_are_read() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada: Handset = world.person("ada").await;
     let body = json!({"agent_id": "agt_1", "granted_scopes": ["x".repeat(300_000)]});
     let refused = ada.send(nuncio_testkit::Method::POST, "/h2a/relations", &body).await;

@@ -7,11 +7,11 @@ use nuncio_testkit::a2h::{Handset, Socket, SocketMessage};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed, with_required};
+use super::{A2hTestServer, agent_body, seed, with_required};
 
 const PING: Duration = Duration::from_secs(30);
 
-async fn connect_agent(world: &World, id: &str, token: &str) -> Socket {
+async fn connect_agent(world: &A2hTestServer, id: &str, token: &str) -> Socket {
     let mut socket = world.server.socket(&format!("agent?agent_id={id}")).await;
     socket.say(&json!({"type": "auth", "agent_id": id, "token": token})).await;
     assert_eq!(socket.frame().await["type"], "auth.ok");
@@ -31,7 +31,7 @@ async fn caught_up(device: &Handset) {
 /// Acknowledges an event, and waits until the acknowledgement is stored.
 async fn acknowledge(socket: &mut Socket, seq: u64) {
     socket.say(&json!({"type": "ack", "seq": seq})).await;
-    // Answers come in order.
+    // Responses come in the order of the frames.
     socket.say(&json!({"type": "resume"})).await;
     loop {
         let frame = socket.frame().await;
@@ -42,7 +42,7 @@ async fn acknowledge(socket: &mut Socket, seq: u64) {
     }
 }
 
-pub(super) async fn socket_gauge(world: &World) -> i64 {
+pub(super) async fn socket_gauge(world: &A2hTestServer) -> i64 {
     let metrics =
         world.gateway.raw("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let line = metrics.body.lines().find(|line| line.starts_with("nuncio_sockets_open ")).unwrap().to_owned();
@@ -52,7 +52,7 @@ pub(super) async fn socket_gauge(world: &World) -> i64 {
 /// The complete sequence of events, on both sides.
 #[tokio::test]
 async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
     let laptop = world.person("ada").await;
@@ -76,7 +76,7 @@ async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
     let mut ids = Vec::new();
     for socket in [&mut one, &mut two, &mut observer] {
         let told = socket.frame().await;
-        // The seed's four fields, flat.
+        // The four fields of the specification, without nesting.
         assert_eq!(told["type"], "h2a.reauth_required");
         assert_eq!(told["agent_id"], json!(agent));
         assert_eq!(told["new_manifest_version"], 2);
@@ -101,7 +101,7 @@ async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
 /// A person who was offline during three breaking changes.
 #[tokio::test]
 async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
     let mut ada = world.person("ada").await;
@@ -111,7 +111,7 @@ async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
     for names in versions {
         owner.publish(&agent, &with_required(names)).await.data();
     }
-    // She comes back a week later, to another process.
+    // The person reconnects a week later, after a restart of the server.
     let data = world.gateway.stop().await;
     let clock = world.clock.clone();
     clock.advance(Duration::from_secs(7 * 24 * 3600));
@@ -122,7 +122,7 @@ async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
         .start()
         .await;
     ada.server = nuncio_testkit::a2h::AnonymousA2hClient::at(gateway.url());
-    // The server has another address now, and says so.
+    // The server has another address now and returns it.
     let keys = ada.server.send(Method::GET, "/auth/keys", None, None).await;
     ada.audience = keys.data()["audience"].as_str().unwrap().to_owned();
     ada.refresh(clock.now()).await;
@@ -137,7 +137,7 @@ async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
     assert_eq!(places, [first + 1, first + 2, first + 3]);
     let numbers: Vec<_> = told.iter().map(|event| event["new_manifest_version"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [2, 3, 4]);
-    // What she is asked is what there is now.
+    // The question is about the current manifest.
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     let pending = ada.get(&path).await.data().clone();
     assert_eq!(pending["pending_reauth"]["manifest_version"], 4);
@@ -148,13 +148,13 @@ async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
 
 #[tokio::test]
 async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
     let ada = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
     ada.allow(&agent, json!(["filesystem:read"])).await;
-    // Two devices came, and a relation.
+    // The events: two devices were enrolled and a relation began.
     let (mut socket, hello) = ada.connect().await;
     assert_eq!((&hello["after"], &hello["last_seq"]), (&json!(0), &json!(3)));
     let mut seen = Vec::new();
@@ -167,15 +167,15 @@ async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
     let (mut socket, hello) = ada.connect().await;
     assert_eq!(hello["after"], 2);
     assert_eq!(socket.frame().await, seen[2], "the same bytes, the same event_id");
-    // From anywhere the client says.
+    // The client may start at any position.
     socket.say(&json!({"type": "resume", "after": 1})).await;
     assert_eq!(socket.frame().await, json!({"type": "resume.ok", "after": 1, "last_seq": 3}));
     assert_eq!(socket.frame().await, seen[1]);
     assert_eq!(socket.frame().await, seen[2]);
-    // What was not sent cannot be acknowledged.
+    // An event that was not sent cannot be acknowledged.
     socket.say(&json!({"type": "ack", "seq": 4})).await;
     assert_eq!(socket.frame().await["code"], "BAD_REQUEST");
-    // Another device has a place of its own, and may begin where it likes.
+    // Another device has its own position and may start anywhere.
     let mut other = world.server.socket("human").await;
     other.say(&json!({"type": "auth", "token": phone.token, "after": 2})).await;
     assert_eq!(other.frame().await["after"], 2);
@@ -187,7 +187,7 @@ async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
 async fn pinged(socket: &mut Socket) {
     loop {
         match socket.hear().await {
-            // Frames are heard in order: once this is answered, so is the ping.
+            // Frames are handled in order: after this response the ping was answered too.
             SocketMessage::Ping => socket.say(&json!({"type": "resume", "after": 1000})).await,
             SocketMessage::Frame(frame) if frame["type"] == "resume.ok" => return,
             SocketMessage::Frame(frame) => assert_eq!(frame["type"], "user.devices_changed"),
@@ -197,7 +197,7 @@ async fn pinged(socket: &mut Socket) {
 }
 
 /// Waits for so many pings, each of which is answered.
-async fn live(world: &World, socket: &mut Socket, pings: u32) {
+async fn live(world: &A2hTestServer, socket: &mut Socket, pings: u32) {
     for _ in 0..pings {
         world.clock.pass(PING).await;
         pinged(socket).await;
@@ -206,11 +206,11 @@ async fn live(world: &World, socket: &mut Socket, pings: u32) {
 
 #[tokio::test]
 async fn expired_token_closes_the_socket() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (mut socket, hello) = ada.connect().await;
     live(&world, &mut socket, 7).await;
-    // 240 seconds: a minute is left.
+    // After 240 seconds the token is valid for another minute.
     world.clock.pass(PING).await;
     let expiring = json!({"type": "auth.expiring", "expires_at": hello["expires_at"]});
     assert_eq!(socket.hear().await, SocketMessage::Frame(expiring));
@@ -224,7 +224,7 @@ async fn expired_token_closes_the_socket() {
 
 #[tokio::test]
 async fn token_can_be_renewed_on_an_open_socket() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let mut ada = world.person("ada").await;
     let (mut socket, hello) = ada.connect().await;
     live(&world, &mut socket, 7).await;
@@ -233,10 +233,10 @@ async fn token_can_be_renewed_on_an_open_socket() {
     let renewed = socket.frame().await;
     assert_eq!(renewed["type"], "auth.ok");
     assert_ne!(renewed["expires_at"], hello["expires_at"]);
-    // Past the end of the first one, and nothing is said of it.
+    // The first token has expired; the renewed connection gets no notice of that.
     live(&world, &mut socket, 7).await;
 
-    // Somebody else's token renews nothing.
+    // A token of another person does not renew the connection.
     let bob = world.person("bob").await;
     socket.say(&json!({"type": "auth.renew", "access_token": bob.token})).await;
     assert_eq!(socket.frame().await["reason"], "invalid_token");
@@ -245,10 +245,10 @@ async fn token_can_be_renewed_on_an_open_socket() {
 
 #[tokio::test]
 async fn unresponsive_socket_is_closed() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
-    // It reads nothing, so it answers no ping.
+    // The client does not read, so it answers no ping.
     let mut silent = connect_agent(&world, &agent, &token).await;
     for _ in 0..3 {
         world.clock.pass(PING).await;
@@ -257,14 +257,14 @@ async fn unresponsive_socket_is_closed() {
     assert_eq!(silent.closed().await, 4408);
 }
 
-async fn socket_gauge_after_close(world: &World) -> i64 {
+async fn socket_gauge_after_close(world: &A2hTestServer) -> i64 {
     world.clock.advance(Duration::from_millis(100));
     socket_gauge(world).await
 }
 
 #[tokio::test]
 async fn revoked_device_and_rotated_token_close_their_sockets() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let laptop = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
     caught_up(&phone).await;
@@ -273,7 +273,7 @@ async fn revoked_device_and_rotated_token_close_their_sockets() {
     let (mut kept, _) = laptop.connect().await;
     let path = format!("/users/me/devices/{}", phone.id);
     world.server.send(Method::DELETE, &path, Some(&laptop.token), None).await.data();
-    // At once, without waiting for a clock.
+    // The connection is closed at once.
     assert_eq!(lost.frame().await, json!({"type": "session.invalidated", "reason": "device_revoked"}));
     assert_eq!(lost.closed().await, 4401);
     assert_eq!(kept.frame().await["type"], "user.devices_changed");
@@ -289,7 +289,7 @@ async fn revoked_device_and_rotated_token_close_their_sockets() {
 
 #[tokio::test]
 async fn newer_socket_of_a_device_replaces_the_older() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
     let (mut other, _) = phone.connect().await;
@@ -297,7 +297,7 @@ async fn newer_socket_of_a_device_replaces_the_older() {
     let (mut second, hello) = ada.connect().await;
     assert_eq!(hello["type"], "auth.ok");
     assert_eq!(first.closed().await, 4409);
-    // Neither the newer one nor the other device is disturbed.
+    // The newer connection and the other device stay connected.
     for socket in [&mut second, &mut other] {
         socket.say(&json!({"type": "resume", "after": 0})).await;
         loop {
@@ -310,11 +310,11 @@ async fn newer_socket_of_a_device_replaces_the_older() {
 
 #[tokio::test]
 async fn stopping_server_closes_sockets_with_a_reason() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     caught_up(&ada).await;
     let (mut socket, _) = ada.connect().await;
-    // The connection ends with the client: the time that the server waits for that is stopped.
+    // The client closes the connection; the clock of the server's timeout stands still.
     let (_, code) = tokio::join!(world.gateway.stop(), async move { socket.closed().await });
     assert_eq!(code, 1001);
 }
@@ -322,7 +322,7 @@ async fn stopping_server_closes_sockets_with_a_reason() {
 /// A malformed frame is answered, and the connection stays open.
 #[tokio::test]
 async fn malformed_frame_is_answered_with_an_error() {
-    let world = World::start().await;
+    let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     caught_up(&ada).await;
     let (mut socket, _) = ada.connect().await;

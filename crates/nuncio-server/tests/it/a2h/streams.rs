@@ -10,7 +10,7 @@ use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{Socket, text};
 use serde_json::{Value, json};
 
-use super::relay::Scene;
+use super::relay::RelayConversation;
 
 fn sealed(text: &str) -> String {
     STANDARD.encode(text)
@@ -69,7 +69,7 @@ async fn aborted(socket: &mut Socket, stream: &str) -> String {
 
 #[tokio::test]
 async fn stream_pieces_reach_every_device_in_order_before_the_message() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let conversation = &scene.conversation;
     let phone = scene.phone().await;
     let bob = scene.world.person("bob").await;
@@ -104,7 +104,7 @@ async fn stream_pieces_reach_every_device_in_order_before_the_message() {
         let message = socket.frame().await;
         assert_eq!((&message["type"], &message["client_message_id"]), (&json!("message.new"), &json!("m1")));
     }
-    // Nobody else hears it, and nothing of it is kept.
+    // No other member receives the stream, and nothing of it is stored.
     settled(&mut bobs).await;
     drop(one);
     let (mut again, hello) = scene.ada.connect().await;
@@ -119,7 +119,7 @@ async fn stream_pieces_reach_every_device_in_order_before_the_message() {
 
 #[tokio::test]
 async fn device_connecting_mid_stream_gets_only_the_message() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
     settled(&mut agent).await;
@@ -140,30 +140,30 @@ async fn device_connecting_mid_stream_gets_only_the_message() {
 
 #[tokio::test]
 async fn only_the_agent_of_a_direct_conversation_can_stream() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut ada, people) = scene.ada.connect().await;
     let (mut agent, agents) = scene.agent.connect().await;
     assert_eq!((&people["streams"], &agents["streams"]), (&Value::Null, &json!(true)));
     let conversation = &scene.conversation;
-    // People do not.
+    // People cannot open streams.
     assert_eq!(refusal(&mut ada, &start(conversation, "s1")).await, "PERMISSION_DENIED");
     assert_eq!(refusal(&mut ada, &delta("s1", 1)).await, "PERMISSION_DENIED");
-    // Nor an agent that takes no part, whatever the person allows it elsewhere.
+    // Nor can an agent that is no member of the conversation.
     let foreign = scene.another_agent().await;
     let (mut foreigner, _) = foreign.connect().await;
     assert_eq!(refusal(&mut foreigner, &start(conversation, "s1")).await, "CONVERSATION_NOT_FOUND");
     assert_eq!(refusal(&mut agent, &start("cnv_none", "s1")).await, "CONVERSATION_NOT_FOUND");
-    // Nor into a stream of another.
+    // Nor can an agent write to a stream of another agent.
     agent.say(&start(conversation, "s1")).await;
     settled(&mut agent).await;
     for frame in [delta("s1", 1), done("s1", 1, "m1"), abort("s1")] {
         assert_eq!(refusal(&mut foreigner, &frame).await, "STREAM_NOT_FOUND", "{frame}");
     }
-    // In a group there are none.
+    // Groups have no streams.
     let group = json!([scene.agent.member(), {"type": "human", "id": "owner"}]);
     let group = scene.ada.converse("group", group).await;
     assert_eq!(refusal(&mut agent, &start(&group, "g1")).await, "BAD_REQUEST");
-    // The one stream there is came through alone.
+    // Only the permitted stream arrived.
     agent.say(&delta("s1", 1)).await;
     let told = [news(&mut ada).await, news(&mut ada).await];
     assert_eq!((&told[0]["type"], &told[0]["sender_id"]), (&json!("stream.start"), &json!(scene.agent.id)));
@@ -172,7 +172,7 @@ async fn only_the_agent_of_a_direct_conversation_can_stream() {
 
 #[tokio::test]
 async fn stream_ends_with_its_socket_and_cannot_be_resumed() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
@@ -183,7 +183,7 @@ async fn stream_ends_with_its_socket_and_cannot_be_resumed() {
     assert_eq!(agent.closed().await, 4409);
     assert_eq!(aborted(&mut ada, "s1").await, "gone");
     assert_eq!(refusal(&mut newer, &delta("s1", 2)).await, "STREAM_NOT_FOUND");
-    // The same by going away, and by giving it up.
+    // A stream also ends if the agent disconnects or cancels it.
     newer.say(&start(&scene.conversation, "s2")).await;
     newer.say(&start(&scene.conversation, "s3")).await;
     newer.say(&abort("s2")).await;
@@ -196,7 +196,7 @@ async fn stream_ends_with_its_socket_and_cannot_be_resumed() {
 
 #[tokio::test]
 async fn idle_or_overlong_stream_is_ended() {
-    let mut scene = Scene::start().await;
+    let mut scene = RelayConversation::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     let clock = scene.world.clock.clone();
@@ -206,7 +206,7 @@ async fn idle_or_overlong_stream_is_ended() {
     assert_eq!(aborted(&mut ada, "s1").await, "silent");
     let error = agent.event("stream.error").await;
     assert_eq!((&error["stream_id"], &error["code"]), (&json!("s1"), &json!("STREAM_NOT_FOUND")));
-    // A word in time keeps it, for five minutes.
+    // A piece within the time limit keeps the stream open, for five minutes in all.
     agent.say(&start(&scene.conversation, "s2")).await;
     news(&mut ada).await;
     for seq in 1..=15 {
@@ -221,7 +221,7 @@ async fn idle_or_overlong_stream_is_ended() {
 }
 
 /// The next frame of a stream, renewing tokens that expire meanwhile.
-async fn renewing(ada: &mut Socket, scene: &mut Scene) -> Value {
+async fn renewing(ada: &mut Socket, scene: &mut RelayConversation) -> Value {
     loop {
         let frame = ada.frame().await;
         match frame["type"].as_str().unwrap() {
@@ -237,7 +237,7 @@ async fn renewing(ada: &mut Socket, scene: &mut Scene) -> Value {
 
 #[tokio::test]
 async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     let conversation = &scene.conversation;
@@ -262,14 +262,14 @@ async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
         frame["stream_seq"] = json!(1);
         assert_eq!(refusal(&mut agent, &frame).await, "STREAM_NOT_FOUND");
     }
-    // The largest piece passes.
+    // A piece of the maximum size is relayed.
     agent.say(&start(conversation, "big")).await;
     agent.say(&delta_of("big", 1, &large[1..])).await;
     assert_eq!(news(&mut ada).await["type"], "stream.start");
     assert_eq!(news(&mut ada).await["stream_seq"], 1);
     agent.say(&abort("big")).await;
     aborted(&mut ada, "big").await;
-    // A stream has so many pieces a second: time stands still here.
+    // The number of pieces per second is limited; the clock stands still here.
     agent.say(&start(conversation, "fast")).await;
     for seq in 1..=60 {
         agent.say(&delta("fast", seq)).await;
@@ -280,13 +280,13 @@ async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
         assert_eq!(news(&mut ada).await["stream_seq"], seq);
     }
     assert_eq!(aborted(&mut ada, "fast").await, "too_fast");
-    // What begins one is no larger than a frame, and named anew.
+    // The opening frame has a size limit and needs a new stream id.
     let mut begin = start(conversation, "again");
     begin["encrypted_payload"] = json!(sealed(&"x".repeat(11 * 1024 + 1)));
     assert_eq!(refusal(&mut agent, &begin).await, "BODY_TOO_LARGE");
     agent.say(&start(conversation, "again")).await;
     assert_eq!(refusal(&mut agent, &start(conversation, "again")).await, "MESSAGE_CLASH");
-    // And there are so many at once.
+    // The number of concurrent streams is limited.
     for number in 1..4 {
         agent.say(&start(conversation, &format!("m{number}"))).await;
     }
@@ -294,14 +294,14 @@ async fn oversized_too_fast_or_misordered_pieces_end_the_stream() {
     agent.say(&done("m1", 1, "x1")).await;
     agent.say(&start(conversation, "m4")).await;
     settled(&mut agent).await;
-    // Frames that are none are objected to, as ever.
+    // Malformed frames are answered with an error.
     agent.say(&json!({"type": "stream.start", "conversation_id": conversation})).await;
     assert_eq!(agent.event("error").await["code"], "BAD_REQUEST");
 }
 
 #[tokio::test]
 async fn stream_pieces_do_not_count_against_the_frame_limit() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     for number in 0..12 {
         let stream = format!("s{number}");
@@ -320,7 +320,7 @@ async fn stream_pieces_do_not_count_against_the_frame_limit() {
 
 #[tokio::test]
 async fn revoked_agent_cannot_stream_to_the_person() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
@@ -337,12 +337,12 @@ async fn revoked_agent_cannot_stream_to_the_person() {
 
 #[tokio::test]
 async fn slow_socket_loses_stream_pieces_but_no_messages() {
-    let scene = Scene::start().await;
+    let scene = RelayConversation::start().await;
     let phone = scene.phone().await;
     let (mut slow, _) = scene.ada.connect().await;
     let (mut quick, _) = phone.connect().await;
     let piece = "x".repeat(4096);
-    // More than the way to a device takes before somebody reads: eight agents that stream side by side.
+    // Eight agents stream more than the queue of a device holds.
     let mut agents = Vec::new();
     for number in 0..8 {
         let agent = scene.another_agent().await;
@@ -365,7 +365,7 @@ async fn slow_socket_loses_stream_pieces_but_no_messages() {
         }
     }
     scene.agent.post(&scene.conversation, &text("m1", json!({"n": 1}))).await.data();
-    // Whoever reads again sees what there was room for, which streams are lost, and every message.
+    // A device that reads again gets the queued pieces, the ids of lost streams, and every message.
     let (mut lost, mut heard) = (Vec::new(), 0);
     loop {
         let frame = slow.frame().await;
@@ -379,7 +379,7 @@ async fn slow_socket_loses_stream_pieces_but_no_messages() {
     assert!(!lost.is_empty(), "{heard} pieces were heard");
     assert!(lost.iter().all(|frame| frame["reason"] == "slow"), "{lost:?}");
     assert!(heard < 32 * 59, "{heard}");
-    // And streams that begin from now on.
+    // And streams that begin afterwards.
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "new")).await;
     loop {

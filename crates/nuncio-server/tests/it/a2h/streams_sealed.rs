@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nuncio_a2h::peer::{StreamEventKind, StreamWriter};
-use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
+use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::fetch::install_crypto;
@@ -27,7 +27,7 @@ fn memory() -> Arc<dyn KeyStore> {
     Arc::new(MemoryKeyStore::new())
 }
 
-fn never(_: &ToolCall) -> Outcome {
+fn never(_: &ToolCall) -> ToolOutcome {
     panic!("nobody calls a tool here")
 }
 
@@ -37,14 +37,14 @@ async fn invite(gateway: &Gateway, name: &str) -> String {
 }
 
 /// A relay, an external agent and a device of the person `ada`.
-struct Apart {
+struct RemoteAgentSetup {
     gateway: Gateway,
     agent: SealedAgent,
     device: SealedDevice,
     conversation: ConversationId,
 }
 
-impl Apart {
+impl RemoteAgentSetup {
     async fn start(way: &PeerNetwork, reached: AgentTransport) -> Self {
         install_crypto();
         let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
@@ -55,7 +55,7 @@ impl Apart {
         let agent = SealedAgent::start(&PeerNetwork::direct(), &gateway.url(), (&id, &token), memory(), reached).await;
         let ada = Recipient::Person(PersonName::parse("ada").unwrap());
         let conversation = agent.peer.conversation_with(&ada).await.unwrap().id.clone();
-        // What comes by its connection says that there is one.
+        // An event over its connection shows that the device is connected.
         agent.say("ada", says("hello")).await.unwrap();
         came(&device, &["hello"]).await;
         Self { gateway, agent, device, conversation }
@@ -63,7 +63,10 @@ impl Apart {
 
     /// Starts a stream once the agent is connected.
     async fn stream(&self) -> StreamWriter {
-        eventually("the agent is connected", async || self.agent.peer.stream(&self.conversation).await.unwrap()).await
+        eventually("the agent is connected", async || {
+            self.agent.peer.streams().begin(&self.conversation).await.unwrap()
+        })
+        .await
     }
 
     async fn heard(&self, streams: &[&str]) {
@@ -91,13 +94,13 @@ fn says(text: &str) -> Value {
 
 #[tokio::test]
 async fn sealed_message_is_readable_while_it_is_streamed() {
-    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your");
     writer.push(" room");
     apart.heard(&["begun", "Your room"]).await;
     assert_eq!(apart.messages().await.len(), 1, "nothing is kept yet");
-    // More than fits into one piece, and signs of several bytes where it is cut.
+    // More text than one piece holds, with multi-byte characters at the cut.
     let long = "是".repeat(3000);
     writer.push(&long);
     apart.heard(&["begun", &format!("Your room{long}")]).await;
@@ -106,7 +109,7 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
     writer.finish(ContentType::Text, says(&whole)).await.unwrap();
     apart.heard(&["begun", &whole, "done"]).await;
     came(&apart.device, &["hello", &whole]).await;
-    // The end names the message.
+    // The end of the stream names the message.
     let streamed = apart.device.streamed.lock().unwrap().clone();
     let StreamEventKind::Done { client_message_id } = &streamed.last().unwrap().what else { panic!("{streamed:?}") };
     assert_eq!(apart.messages().await[1]["client_message_id"], json!(client_message_id));
@@ -118,7 +121,7 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
 
 #[tokio::test]
 async fn dropped_stream_is_discarded_without_a_message() {
-    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Never mi");
     apart.heard(&["begun", "Never mi"]).await;
@@ -130,15 +133,15 @@ async fn dropped_stream_is_discarded_without_a_message() {
 /// An answer that is given repeatedly, by a stream or not, is one message.
 #[tokio::test]
 async fn streamed_answer_is_stored_as_one_message() {
-    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
-    apart.device.peer.send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
+    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    apart.device.peer.outbox().send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
     let question = eventually("the question comes", async || apart.agent.heard.lock().unwrap().first().cloned()).await;
     for text in ["yes", "again"] {
-        let writer = apart.agent.peer.stream_reply(&question).await.unwrap().unwrap();
+        let writer = apart.agent.peer.streams().begin_reply(&question).await.unwrap().unwrap();
         writer.push(text);
         writer.finish(ContentType::Text, says(text)).await.unwrap();
     }
-    apart.agent.peer.reply(&question, ContentType::Text, says("and again")).await.unwrap();
+    apart.agent.peer.outbox().reply(&question, ContentType::Text, says("and again")).await.unwrap();
     apart.agent.say("ada", says("bye")).await.unwrap();
     came(&apart.device, &["hello", "yes", "bye"]).await;
     apart.heard(&["begun", "yes", "done", "begun", "again", "done"]).await;
@@ -146,8 +149,8 @@ async fn streamed_answer_is_stored_as_one_message() {
 
 #[tokio::test]
 async fn polling_agent_sends_the_same_answer_without_streaming() {
-    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Polling).await;
-    assert!(apart.agent.peer.stream(&apart.conversation).await.unwrap().is_none());
+    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Polling).await;
+    assert!(apart.agent.peer.streams().begin(&apart.conversation).await.unwrap().is_none());
     apart.agent.say("ada", says("whole")).await.unwrap();
     came(&apart.device, &["hello", "whole"]).await;
     assert!(apart.device.streams().is_empty());
@@ -155,7 +158,7 @@ async fn polling_agent_sends_the_same_answer_without_streaming() {
 
 #[tokio::test]
 async fn unverified_device_gets_no_stream() {
-    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let code = invite(&apart.gateway, "ada").await;
     let second = SealedDevice::start(&apart.gateway.url(), &code, memory(), never).await;
     apart.agent.say("ada", says("for one")).await.unwrap();
@@ -169,7 +172,7 @@ async fn unverified_device_gets_no_stream() {
     assert!(second.streams().is_empty());
 }
 
-type Trick = fn(usize, Value) -> Vec<Value>;
+type StreamTampering = fn(usize, Value) -> Vec<Value>;
 
 fn broken(mut frame: Value) -> Value {
     let sealed = frame["encrypted_payload"].as_str().unwrap();
@@ -186,9 +189,9 @@ fn with(mut frame: Value, field: &str, value: Value) -> Value {
 #[tokio::test]
 async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
     let between = MeddlingProxy::new();
-    let apart = Apart::start(&PeerNetwork::through(&between), AgentTransport::Socket).await;
-    // Frames by their places: 0 begins it, 1 to 3 are pieces, 4 is the end.
-    let tricks: [(&str, Trick, &[&str]); 12] = [
+    let apart = RemoteAgentSetup::start(&PeerNetwork::through(&between), AgentTransport::Socket).await;
+    // Frames by index: 0 opens the stream, 1 to 3 are pieces, 4 is the end.
+    let tricks: [(&str, StreamTampering, &[&str]); 12] = [
         ("nothing", |_, frame| vec![frame], &["begun", "one two three", "done"]),
         ("a changed beginning", |place, frame| vec![if place == 0 { broken(frame) } else { frame }], &[]),
         (
@@ -273,11 +276,11 @@ async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
 
 #[tokio::test]
 async fn relay_crash_ends_the_stream_but_not_the_message() {
-    let apart = Apart::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your room");
     apart.heard(&["begun", "Your room"]).await;
-    let Apart { gateway, agent: _agent, device, .. } = apart;
+    let RemoteAgentSetup { gateway, agent: _agent, device, .. } = apart;
     let port = gateway.address().port();
     let data = gateway.stop().await;
     heard(&device, &["begun", "Your room", "aborted"]).await;
@@ -292,14 +295,14 @@ async fn relay_crash_ends_the_stream_but_not_the_message() {
 }
 
 /// An agent served in the relay's process, and a device of the person `ada`, with a jumping clock.
-struct Hosted {
+struct HostedAgentSetup {
     _gateway: Gateway,
     clock: JumpingClock,
     device: SealedDevice,
     conversation: ConversationId,
 }
 
-impl Hosted {
+impl HostedAgentSetup {
     async fn start() -> Self {
         install_crypto();
         let clock = JumpingClock::new();
@@ -313,7 +316,7 @@ impl Hosted {
         let agent = Recipient::Agent(AgentId::parse(DESK).unwrap());
         let conversation = device.peer.conversation_with(&agent).await.unwrap().id.clone();
         let hosted = Self { _gateway: gateway, clock, device, conversation };
-        // What comes by its connection says that there is one.
+        // An event over its connection shows that the device is connected.
         hosted.say("hello").await;
         came(&hosted.device, &["You said: hello"]).await;
         hosted.device.streamed.lock().unwrap().clear();
@@ -321,9 +324,9 @@ impl Hosted {
     }
 
     async fn say(&self, text: &str) {
-        // Keys may not be there yet.
+        // The keys may not be uploaded yet.
         eventually("the agent can be written to", async || {
-            self.device.peer.send(&self.conversation, ContentType::Text, says(text)).await.ok()
+            self.device.peer.outbox().send(&self.conversation, ContentType::Text, says(text)).await.ok()
         })
         .await;
     }
@@ -337,7 +340,7 @@ const WHILE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn served_agent_streams_the_output_of_its_brain() {
-    let hosted = Hosted::start().await;
+    let hosted = HostedAgentSetup::start().await;
     hosted.play(json!([[{"thinking": "hm"}, {"text": "Your room"}, {"sleep": 20_000}, {"text": " is ready."}]])).await;
     heard(&hosted.device, &["begun", "Your room"]).await;
     assert_eq!(hosted.device.texts().len(), 1, "it is not said yet");
@@ -348,7 +351,7 @@ async fn served_agent_streams_the_output_of_its_brain() {
 
 #[tokio::test]
 async fn streamed_text_is_a_prefix_of_the_final_answer() {
-    let hosted = Hosted::start().await;
+    let hosted = HostedAgentSetup::start().await;
     let calls = [json!({"text": "Let me see."}), json!({"sleep": 20_000}), call("c1", "echo", json!({}))];
     hosted.play(json!([calls, [{"text": "Found"}, {"sleep": 20_000}, {"text": " it."}]])).await;
     heard(&hosted.device, &["begun", "Let me see."]).await;
@@ -357,7 +360,7 @@ async fn streamed_text_is_a_prefix_of_the_final_answer() {
     hosted.clock.jump(WHILE);
     came(&hosted.device, &["You said: hello", "Found it."]).await;
     heard(&hosted.device, &["begun", "Let me see.", "aborted", "begun", "Found it.", "done"]).await;
-    // A brain that fails in the middle takes back what it said.
+    // A brain that fails during the answer cancels the stream.
     hosted.device.streamed.lock().unwrap().clear();
     hosted.play(json!([[{"text": "Half"}, {"sleep": 20_000}, {"throw": "no more"}]])).await;
     heard(&hosted.device, &["begun", "Half"]).await;
@@ -370,14 +373,14 @@ async fn streamed_text_is_a_prefix_of_the_final_answer() {
 /// The stream of a brain that is idle for long is ended, and its answer still arrives.
 #[tokio::test]
 async fn idle_agent_loses_its_stream_but_still_answers() {
-    let hosted = Hosted::start().await;
+    let hosted = HostedAgentSetup::start().await;
     hosted
         .play(json!([[{"text": "Wait"}, {"sleep": 40_000}, {"text": " for it"}, {"sleep": 20_000}, {"text": "."}]]))
         .await;
     heard(&hosted.device, &["begun", "Wait"]).await;
     hosted.clock.jump(Duration::from_secs(31));
     heard(&hosted.device, &["begun", "Wait", "aborted"]).await;
-    // It is begun anew, with all that was said.
+    // A new stream starts with the whole text so far.
     hosted.clock.jump(Duration::from_secs(9));
     heard(&hosted.device, &["begun", "Wait", "aborted", "begun", "Wait for it"]).await;
     hosted.clock.jump(WHILE);

@@ -21,14 +21,14 @@ use nuncio_testkit::{GatewayBuilder, Method, eventually};
 use ring::hmac;
 use serde_json::{Value, json};
 
-use super::{World, agent_body, seed};
-use crate::callbacks::receiver::{Receiver, Reply, Sent};
+use super::{A2hTestServer, agent_body, seed};
+use crate::callbacks::receiver::{CallbackReceiver, ReceivedCallback, ReceiverReply};
 
 const START: i64 = 1_794_740_400;
 
 /// An agent with a webhook, its owner, and a person with a relation to it.
-struct Hooked {
-    world: World,
+struct WebhookSetup {
+    world: A2hTestServer,
     owner: Handset,
     ada: Handset,
     agent: String,
@@ -48,18 +48,18 @@ fn called_at(url: &str) -> Value {
     body
 }
 
-impl Hooked {
-    async fn at(receiver: &Receiver) -> Self {
+impl WebhookSetup {
+    async fn at(receiver: &CallbackReceiver) -> Self {
         let hooked = Self::make(&called_at(&format!("{}/hook?x=1", receiver.origin()))).await;
         hooked.nothing_waits().await;
         hooked
     }
 
     async fn make(body: &Value) -> Self {
-        Self::of(World::with(loopback).await, body).await
+        Self::of(A2hTestServer::with(loopback).await, body).await
     }
 
-    async fn of(world: World, body: &Value) -> Self {
+    async fn of(world: A2hTestServer, body: &Value) -> Self {
         let (owner, ada) = (world.person("owner").await, world.person("ada").await);
         let made = owner.send(Method::POST, "/agents", body).await;
         let text = |name: &str| made.data()[name].as_str().unwrap().to_owned();
@@ -169,32 +169,32 @@ async fn say(person: &Handset, conversation: &str, name: &str) {
     person.send(Method::POST, &format!("/conversations/{conversation}/messages"), &body).await.data();
 }
 
-fn body(sent: &Sent) -> Value {
-    // Who asks for its health sends none.
+fn body(sent: &ReceivedCallback) -> Value {
+    // Health checks have no body.
     if sent.body.is_empty() { Value::Null } else { serde_json::from_slice(&sent.body).unwrap() }
 }
 
 /// Name of the message that a webhook request is about.
-fn name(sent: &Sent) -> String {
+fn name(sent: &ReceivedCallback) -> String {
     body(sent)["metadata"]["client_message_id"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Names of the messages that a receiver got, in order.
-fn names(receiver: &Receiver) -> Vec<String> {
+fn names(receiver: &CallbackReceiver) -> Vec<String> {
     receiver.sent().iter().map(name).filter(|name| !name.is_empty()).collect()
 }
 
 /// Waits until a receiver got that many messages; returns their names.
-async fn messages(receiver: &Receiver, count: usize) -> Vec<String> {
+async fn messages(receiver: &CallbackReceiver, count: usize) -> Vec<String> {
     eventually("messages arrive", async || Some(names(receiver)).filter(|names| names.len() >= count)).await
 }
 
-fn is_message(sent: &Sent) -> bool {
+fn is_message(sent: &ReceivedCallback) -> bool {
     !name(sent).is_empty()
 }
 
 /// Verifies the signature of a webhook request by hand.
-fn assert_signed(sent: &Sent, secret: &str, agent: &str) {
+fn assert_signed(sent: &ReceivedCallback, secret: &str, agent: &str) {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     assert_eq!(key.len(), 32);
     let (seconds, id) = (sent.header("x-hashee-timestamp"), sent.header("x-hashee-delivery-id"));
@@ -218,7 +218,7 @@ try {
 }
 "#;
 
-fn verified_by_others(sent: &Sent, secret: &str, body: &[u8], late: i64) -> Value {
+fn verified_by_others(sent: &ReceivedCallback, secret: &str, body: &[u8], late: i64) -> Value {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     let headers = ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| (name, sent.header(name)));
@@ -239,9 +239,9 @@ fn verified_by_others(sent: &Sent, secret: &str, body: &[u8], late: i64) -> Valu
 
 #[tokio::test]
 async fn webhook_delivers_every_event_of_an_agent() {
-    let receiver = Receiver::start(&[Reply::Status(204)]).await;
-    let hooked = Hooked::at(&receiver).await;
-    let Hooked { agent, conversation, .. } = &hooked;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(204)]).await;
+    let hooked = WebhookSetup::at(&receiver).await;
+    let WebhookSetup { agent, conversation, .. } = &hooked;
     hooked.post("m1").await;
     messages(&receiver, 1).await;
     let answer = json!({
@@ -282,13 +282,13 @@ async fn webhook_delivers_every_event_of_an_agent() {
             "msg_subtype": "artifact_response",
         })
     );
-    // Each is a delivery of its own, by a name that says when it was.
+    // Each event has its own delivery, whose id contains the time.
     let ids: HashSet<_> = sent.iter().map(|sent| sent.header("webhook-id").to_owned()).collect();
     assert_eq!(ids.len(), 4);
     for id in &ids {
         assert_eq!((id.len(), &id[14..15], &id[..13]), (36, "7", "01a1dedd-2f80"), "{id}");
     }
-    // What is kept of it says how it went, and nothing of what was said.
+    // The delivery log has the outcome, and nothing of the message.
     let log = hooked.deliveries("").await;
     let logged = log.body["data"].as_array().unwrap();
     assert_eq!(
@@ -307,8 +307,8 @@ async fn webhook_delivers_every_event_of_an_agent() {
 
 #[tokio::test]
 async fn webhook_signature_verifies_with_a_standard_library() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
-    let hooked = Hooked::at(&receiver).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
     messages(&receiver, 1).await;
     let sent = receiver.sent().pop().unwrap();

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{ANP, World, nonce, outcome, post, to_service, world};
+use super::{ANP, AnpTestServer, nonce, outcome, post, to_service, world};
 use crate::agents::{DESK, desk};
-use crate::dids::peer::{Peer, Reply, Someone};
+use crate::dids::peer::{DidHost, DidHostReply, ForeignDid};
 use crate::dids::{desk_did, desk_name, dids, get};
 
 fn prove(request: &mut Value, key: &SigningKey, key_id: &str, clock: &ManualClock) {
@@ -33,7 +33,7 @@ fn prove(request: &mut Value, key: &SigningKey, key_id: &str, clock: &ManualCloc
 }
 
 /// A message to the agent with an origin proof.
-fn message(world: &World, from: &Someone, meta: Value, body: Value) -> Value {
+fn message(world: &AnpTestServer, from: &ForeignDid, meta: Value, body: Value) -> Value {
     let mut whole = json!({
         "sender_did": from.did.as_str(), "operation_id": "op-1", "message_id": "msg-1", "content_type": "text/plain",
     });
@@ -50,7 +50,7 @@ fn says(text: &str) -> Value {
     json!({"text": json!({"script": [[{"text": text}]]}).to_string()})
 }
 
-async fn send(world: &World, request: &Value) -> Value {
+async fn send(world: &AnpTestServer, request: &Value) -> Value {
     let answer = post(&world.gateway, ANP, &[], &request.to_string()).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()
@@ -80,13 +80,13 @@ async fn direct_message_needs_an_origin_proof_and_is_accepted_once() {
     assert_eq!(outcome(&send(&world, &other).await), Err(1008));
     assert_eq!(turns(&world.gateway).await, 1);
 
-    // Another sender's operation of the same name is another operation.
+    // Operation ids are unique per sender.
     let bob = world.peer.someone("bob", world.clock.now());
     assert!(outcome(&send(&world, &message(&world, &bob, json!({}), says("hello"))).await).is_ok());
     eventually("bob's turn ran", async || (turns(&world.gateway).await == 2).then_some(())).await;
 }
 
-type Wrong = (&'static str, Value, Value, fn(&mut Value), i64);
+type InvalidMessage = (&'static str, Value, Value, fn(&mut Value), i64);
 
 #[tokio::test]
 async fn invalid_direct_message_is_refused_and_starts_no_turn() {
@@ -96,7 +96,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
     let service = dids(&world.gateway).service().unwrap().did().to_string();
     let meta = |name: &str, value: Value| json!({name: value});
     let none = || json!({});
-    let wrong: Vec<Wrong> = vec![
+    let wrong: Vec<InvalidMessage> = vec![
         ("no proof", none(), says("x"), |it| drop(it["params"].as_object_mut().unwrap().remove("auth")), 1005),
         ("another text", none(), says("x"), |it| it["params"]["body"]["text"] = json!("y"), 1005),
         ("another time", none(), says("x"), |it| it["params"]["meta"]["x_more"] = json!(1), 1005),
@@ -136,7 +136,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
         after(&mut request);
         let answer = send(&world, &request).await;
         assert_eq!(outcome(&answer), Err(code), "{name}: {answer}");
-        // A signature around it is no substitute for the proof.
+        // A signed request without an origin proof is refused.
         if name == "no proof" {
             assert_eq!(outcome(&world.ask(&world.ada, ANP, &request).await), Err(1005));
         }
@@ -168,13 +168,13 @@ async fn agent_without_messages_refuses_direct_messages() {
 }
 
 #[derive(Clone)]
-struct Front {
+struct ForwardingProxy {
     port: u16,
     behind: Arc<Mutex<Option<std::net::SocketAddr>>>,
     passed: Arc<Mutex<Vec<u8>>>,
 }
 
-impl Front {
+impl ForwardingProxy {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -214,12 +214,12 @@ async fn pass(
 #[tokio::test]
 async fn direct_message_exchange_between_gateways_is_bounded() {
     let world = world().await;
-    let front = Front::start().await;
+    let front = ForwardingProxy::start().await;
     let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&world.clock).dev();
     let b = builder.public_url(&format!("http://localhost:{}", front.port)).start().await;
     *front.behind.lock().unwrap() = Some(b.address());
     let own = dids(&b).agent(&desk_name()).unwrap();
-    let from = Someone { did: own.did().clone(), key: own.key().clone() };
+    let from = ForeignDid { did: own.did().clone(), key: own.key().clone() };
     let accepted = send(&world, &message(&world, &from, json!({}), says("the answer is 42"))).await;
     assert!(outcome(&accepted).is_ok(), "{accepted}");
 
@@ -231,7 +231,7 @@ async fn direct_message_exchange_between_gateways_is_bounded() {
     assert!(passed.contains("\"reply_to_message_id\":\"msg-1\""), "{passed}");
     assert!(passed.to_ascii_lowercase().contains("signature-input: sig1="), "the hop is signed too");
     assert_eq!((turns(&world.gateway).await, turns(&b).await), (1, 0), "an answer is not answered");
-    // What says it is an answer is taken, and begins nothing; the proof covers that it says so.
+    // A reply is accepted and starts no turn; the proof covers the field that marks it as a reply.
     let meta = json!({"x_answers": "msg-0", "operation_id": "op-9", "message_id": "msg-9"});
     let answer = message(&world, &from, meta, says("and you?"));
     assert!(outcome(&send(&world, &answer).await).is_ok());
@@ -254,7 +254,7 @@ async fn trap() -> (u16, Arc<Mutex<usize>>) {
 }
 
 /// Advances the clock from attempt to attempt, until no reply is pending any more.
-async fn until_given_up(world: &World) {
+async fn until_given_up(world: &AnpTestServer) {
     let next = async || world.gateway.engine().direct_messages().next_pending_reply(&HashSet::new()).await.unwrap();
     while let Some(due) = next().await {
         world.clock.advance(world.clock.now().until(due));
@@ -264,11 +264,11 @@ async fn until_given_up(world: &World) {
 
 #[tokio::test]
 async fn replies_are_sent_only_to_reachable_public_addresses() {
-    // Also when developing, this machine is the only one inside that may be reached.
+    // In development mode, this machine is the only private address that may be reached.
     let clock = ManualClock::new();
-    let peer = Peer::start().await;
+    let peer = DidHost::start().await;
     let (port, caught) = trap().await;
-    let world = World {
+    let world = AnpTestServer {
         gateway: Gateway::builder().agent(DESK, &super::agent()).clock(&clock).dev().start().await,
         ada: peer.stranger("ada"),
         clock,
@@ -289,10 +289,10 @@ async fn replies_are_sent_only_to_reachable_public_addresses() {
         let someone = world.peer.stranger(&format!("someone-{number}"));
         let mut document = NewDocument::new(&someone.did, world.clock.now());
         document.services = vec![Service::messages(&someone.did, endpoint.clone(), &someone.did, &[], &[])];
-        world.peer.publish(&someone.did, Reply::Document(document.sign(&someone.key)));
+        world.peer.publish(&someone.did, DidHostReply::Document(document.sign(&someone.key)));
         let answer = send(&world, &message(&world, &someone, json!({}), says("hello"))).await;
         assert!(outcome(&answer).is_ok(), "{endpoint}: {answer}");
-        // It is given up, at once or after a while.
+        // The reply is given up, at once or after some attempts.
         until_given_up(&world).await;
     }
     assert_eq!(*caught.lock().unwrap(), 0);
@@ -303,7 +303,7 @@ async fn undeliverable_reply_does_not_delay_shutdown() {
     let world = world().await;
     assert!(outcome(&send(&world, &message(&world, &world.ada, json!({}), says("x"))).await).is_ok());
     world.clock.someone_waits_for(Duration::from_secs(5)).await;
-    // Nobody moves the clock, and it ends all the same.
+    // The clock stands still, and the server still stops.
     tokio::time::timeout(Duration::from_secs(60), world.gateway.stop()).await.unwrap();
 }
 
@@ -338,7 +338,7 @@ async fn sent_direct_message_stores_its_reply() {
     let answered = answer_to(&a, DESK, &sent).await;
     assert_eq!(answered["answer"]["text"], "the answer is 42");
     assert_eq!((turns(&a).await, turns(&b).await), (0, 1), "an answer is not answered");
-    // By its description as well; what is nobody's, or not to be believed, is not written to.
+    // The URL of a description works too; unknown or unverifiable receivers are refused.
     let described = format!("{}/agents/{DESK}/ad.json", b.server().url());
     let sent = say(&a, &described, &script("again")).await.unwrap();
     assert_eq!(answer_to(&a, DESK, &sent).await["answer"]["text"], "again");
@@ -355,7 +355,7 @@ async fn sent_direct_message_stores_its_reply() {
 #[tokio::test]
 async fn agents_of_one_server_exchange_messages_without_network() {
     let other = desk(&[]).replace("name = \"desk\"", "name = \"other\"");
-    // Without --dev nothing on this machine may be reached.
+    // Without development mode, no address of this machine may be reached.
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).agent("other", &other).start().await;
     let did = dids(&gateway).agent(&AgentName::parse("other").unwrap()).unwrap().did().to_string();
     let sent = say(&gateway, &did, &script("from next door")).await.unwrap();
@@ -390,11 +390,11 @@ async fn proof_used_before_a_restart_is_refused_after_it() {
     let request = message(&before, &before.ada, json!({}), says("x"));
     assert!(outcome(&send(&before, &request).await).is_ok());
     let port = before.gateway.address().port();
-    let World { gateway, clock, peer, ada } = before;
+    let AnpTestServer { gateway, clock, peer, ada } = before;
     let data = gateway.stop().await;
     let gateway =
         Gateway::builder().agent(DESK, &super::agent()).clock(&clock).dev().data(data).port(port).start().await;
-    let after = World { gateway, clock, peer, ada };
+    let after = AnpTestServer { gateway, clock, peer, ada };
     let answer = send(&after, &request).await;
     assert_eq!(outcome(&answer), Err(1005), "{answer}");
     assert!(outcome(&send(&after, &message(&after, &after.ada, json!({}), says("x"))).await).is_ok());
@@ -402,7 +402,7 @@ async fn proof_used_before_a_restart_is_refused_after_it() {
 
 #[tokio::test]
 async fn pending_reply_is_sent_after_a_restart() {
-    // Nobody listens where ada takes messages; the answer waits.
+    // The message service of the sender is down, so the reply stays pending.
     let world = world().await;
     let (listener, port) = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -414,7 +414,7 @@ async fn pending_reply_is_sent_after_a_restart() {
     let mut document = NewDocument::new(&ada.did, world.clock.now());
     let endpoint = format!("http://localhost:{port}/anp");
     document.services = vec![Service::messages(&ada.did, endpoint, &ada.did, &[], &[])];
-    world.peer.publish(&ada.did, Reply::Document(document.sign(&ada.key)));
+    world.peer.publish(&ada.did, DidHostReply::Document(document.sign(&ada.key)));
     assert!(outcome(&send(&world, &message(&world, &ada, json!({}), says("late, but here"))).await).is_ok());
     world.clock.someone_waits_for(Duration::from_secs(5)).await;
 

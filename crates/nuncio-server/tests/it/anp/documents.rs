@@ -16,7 +16,7 @@ const AD: &str = "/agents/desk/ad.json";
 
 async fn start() -> Gateway {
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
-    // Documents are for everyone, also where callers must say who they are.
+    // Documents are public even if the server requires credentials.
     gateway.key(&[]).await;
     gateway
 }
@@ -97,7 +97,7 @@ async fn description_is_signed_and_stable_until_the_agent_changes() {
     let same = get(&gateway, AD, "localhost", &format!("If-None-Match: {tag}\r\n")).await;
     assert_eq!((same.status, same.body.as_str()), (304, ""));
 
-    // Another agent file, another description.
+    // A changed agent file changes the description.
     gateway.rewrite_agent(DESK, &desk(&[tool("brand_new", "printf x", "")]));
     let changed = eventually("the agent is read again", async || {
         let answer = get(&gateway, AD, "localhost", &format!("If-None-Match: {tag}\r\n")).await;
@@ -110,7 +110,7 @@ async fn description_is_signed_and_stable_until_the_agent_changes() {
     assert!(tools.to_string().contains("brand_new"));
     assert_eq!(get(&gateway, "/agents/desk/interfaces/authorized.json", "localhost", "").await.status, 404);
 
-    // Another key, another proof, at once.
+    // A rotated key changes the proof at once.
     gateway.order(AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) }).await.unwrap();
     let rotated = proved(&gateway).await;
     assert_ne!(rotated["did"], ad["did"]);

@@ -10,9 +10,9 @@ use nuncio_engine::drafting::DraftingPolicy;
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use serde_json::{Value, json};
 
-use super::{ANP, World, nonce, outcome, post, to_service, world, world_with};
+use super::{ANP, AnpTestServer, nonce, outcome, post, to_service, world, world_with};
 use crate::agents::{DESK, tool};
-use crate::dids::peer::Someone;
+use crate::dids::peer::ForeignDid;
 
 const MODE: &str = "natural_language_protocol_drafting";
 
@@ -55,7 +55,7 @@ fn says(gateway: &Gateway, file: &str, text: &str) {
     std::fs::write(gateway.file(DESK, file), format!("{}\n", json!({"text": text}))).unwrap();
 }
 
-async fn thinker(policy: DraftingPolicy) -> World {
+async fn thinker(policy: DraftingPolicy) -> AnpTestServer {
     let builder = |it: GatewayBuilder| it.agent(DESK, &thinking()).settings(|settings| settings.anp.drafting = policy);
     let world = world_with(builder).await;
     says(&world.gateway, "drafted", &blueprint().to_string());
@@ -63,16 +63,16 @@ async fn thinker(policy: DraftingPolicy) -> World {
     world
 }
 
-fn wish() -> Value {
+fn drafting_request() -> Value {
     json!({"mode": MODE, "intent": {"name": "hold_table", "description": "天气 zzz"},
            "constraints": {"allowNaturalLanguageFallback": true}})
 }
 
-async fn negotiate_as(world: &World, someone: &Someone, meta: Value, body: Value) -> Value {
+async fn negotiate_as(world: &AnpTestServer, someone: &ForeignDid, meta: Value, body: Value) -> Value {
     world.ask(someone, ANP, &to_service(world, "anp.negotiate", meta, body)).await
 }
 
-async fn negotiate(world: &World, body: Value) -> Value {
+async fn negotiate(world: &AnpTestServer, body: Value) -> Value {
     negotiate_as(world, &world.ada, json!({}), body).await
 }
 
@@ -82,7 +82,7 @@ fn named(result: &Value) -> Value {
 }
 
 fn accept(named: &Value) -> Value {
-    let mut body = wish();
+    let mut body = drafting_request();
     body["candidateProtocols"] = json!([named]);
     body
 }
@@ -97,11 +97,17 @@ fn state(answer: &Value) -> String {
     outcome(answer).unwrap()["protocolDraft"]["state"].as_str().unwrap().to_owned()
 }
 
-async fn decide(world: &World, approval: &Approval, answer: ApprovalAnswer) {
+async fn decide(world: &AnpTestServer, approval: &Approval, answer: ApprovalAnswer) {
     world.gateway.engine().approvals().decide_approval(&approval.id, answer, Principal::Operator).await.unwrap();
 }
 
-async fn call(world: &World, someone: &Someone, named: &Value, method: &str, params: Value) -> Result<Value, i64> {
+async fn call(
+    world: &AnpTestServer,
+    someone: &ForeignDid,
+    named: &Value,
+    method: &str,
+    params: Value,
+) -> Result<Value, i64> {
     let mut call = named.clone();
     call["method"] = json!(method);
     call["params"] = params;
@@ -114,7 +120,7 @@ fn heard(gateway: &Gateway) -> Vec<bool> {
     text.lines().map(|line| !line.contains("\"tools\":[]")).collect()
 }
 
-async fn sessions(world: &World) -> usize {
+async fn sessions(world: &AnpTestServer) -> usize {
     let caller = nuncio_engine::Caller::new(Principal::Did(world.ada.did.to_string()));
     world.gateway.engine().conversations().sessions(&caller, None).await.unwrap().items.len()
 }
@@ -123,7 +129,7 @@ async fn sessions(world: &World) -> usize {
 async fn draft_becomes_a_protocol_once_both_sides_accept() {
     let world = thinker(DraftingPolicy::Ask).await;
     says(&world.gateway, "answered", "{\"held\": true}");
-    let drafted = negotiate(&world, wish()).await;
+    let drafted = negotiate(&world, drafting_request()).await;
     let result = outcome(&drafted).unwrap();
     assert_eq!((&result["status"], &result["execution"]["mode"]), (&json!("accepted"), &json!(MODE)));
     assert_eq!(state(&drafted), "draft");
@@ -163,7 +169,7 @@ async fn draft_becomes_a_protocol_once_both_sides_accept() {
 #[tokio::test]
 async fn calls_are_validated_against_the_drafted_protocol_on_both_sides() {
     let world = thinker(DraftingPolicy::Accept).await;
-    let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted", "our side had accepted by its settings");
     assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     let asked = heard(&world.gateway).len();
@@ -187,7 +193,7 @@ async fn calls_are_validated_against_the_drafted_protocol_on_both_sides() {
     assert_eq!(world.call(&world.ada, "chat", both).await, Err(-32602));
     assert_eq!(heard(&world.gateway).len(), asked, "the brain heard nothing of all that");
 
-    // What does not fit is asked for once more, and not passed on.
+    // An invalid answer of the brain is requested once more and not sent to the caller.
     says(&world.gateway, "answered", "It is held.");
     assert_eq!(call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await, Err(-32000));
     says(&world.gateway, "answered", "{\"held\": 1}");
@@ -195,7 +201,7 @@ async fn calls_are_validated_against_the_drafted_protocol_on_both_sides() {
     let made = call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await;
     assert_eq!(made, Ok(json!({"response": {"held": false}})));
     assert_eq!(heard(&world.gateway).len(), asked + 4);
-    // Who does not want it any more says so, and it is over.
+    // A caller that rejects the drafted protocol ends it.
     let over = outcome(&negotiate(&world, reject(&named)).await).unwrap();
     assert_eq!((&over["status"], over.get("selected")), (&json!("rejected"), None));
     assert_eq!(call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await, Err(1006));
@@ -211,7 +217,7 @@ async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
     for garbage in ["I would rather not.", "{}", "[1, 2]", &lying.to_string(), &coded.to_string()] {
         says(&world.gateway, "drafted", garbage);
         let before = heard(&world.gateway).len();
-        let answer = negotiate(&world, wish()).await;
+        let answer = negotiate(&world, drafting_request()).await;
         assert_eq!(outcome(&answer), Err(1601), "{garbage}: {answer}");
         assert_eq!(answer["error"]["data"]["anp_code"], "meta.no_matching_interface");
         assert_eq!(heard(&world.gateway).len() - before, 2, "it was told what was wrong, once");
@@ -219,15 +225,15 @@ async fn invalid_draft_of_a_brain_is_a_protocol_error_and_not_stored() {
     assert!(world.gateway.engine().approvals().pending_approvals().await.unwrap().is_empty());
     assert_eq!(sessions(&world).await, 0);
     says(&world.gateway, "again", &format!("Sorry. {}", blueprint()));
-    assert_eq!(state(&negotiate(&world, wish()).await), "draft", "the second time it was right");
+    assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft", "the second time it was right");
     std::fs::write(world.gateway.file(DESK, "drafted"), "{\"error\":\"the model is down\"}\n").unwrap();
-    assert_eq!(outcome(&negotiate(&world, wish()).await), Err(1601));
+    assert_eq!(outcome(&negotiate(&world, drafting_request()).await), Err(1601));
 }
 
 #[tokio::test]
 async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
     let off = thinker(DraftingPolicy::Off).await;
-    assert_eq!(outcome(&negotiate(&off, wish()).await), Err(1602));
+    assert_eq!(outcome(&negotiate(&off, drafting_request()).await), Err(1602));
     assert_eq!(
         outcome(
             &negotiate(&off, accept(&json!({"protocol_id": "x", "digest": format!("sha-256:{}", "A".repeat(43))})))
@@ -235,25 +241,25 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
         ),
         Err(1602)
     );
-    // A brain that only knows what it was told cannot draft, whatever the settings.
-    assert_eq!(outcome(&negotiate(&world().await, wish()).await), Err(1602));
+    // A script brain cannot draft, whatever the settings are.
+    assert_eq!(outcome(&negotiate(&world().await, drafting_request()).await), Err(1602));
 
     let world = thinker(DraftingPolicy::Ask).await;
-    let mut fits = wish();
+    let mut fits = drafting_request();
     fits["intent"] = json!({"intentTags": ["echo"]});
     let chosen = outcome(&negotiate(&world, fits).await).unwrap();
     assert_eq!(chosen["selected"]["interface"], "interface.desk.tools");
-    let mut unwilling = wish();
+    let mut unwilling = drafting_request();
     unwilling["constraints"]["allowNaturalLanguageFallback"] = json!(false);
     assert_eq!(outcome(&negotiate(&world, unwilling).await), Err(1601));
-    let mut elsewhere = wish();
+    let mut elsewhere = drafting_request();
     elsewhere["callerCapabilities"] =
         json!({"supportedExecutionModes": ["direct_structured_call", "natural_language"]});
     assert_eq!(outcome(&negotiate(&world, elsewhere).await), Err(1601), "who cannot take part is not drafted with");
-    let mut stronger = wish();
+    let mut stronger = drafting_request();
     stronger["constraints"]["requiredSecurityProfile"] = json!("direct-e2ee");
     assert_eq!(outcome(&negotiate(&world, stronger).await), Err(1604));
-    let anonymous = to_service(&world, "anp.negotiate", json!({}), wish()).to_string();
+    let anonymous = to_service(&world, "anp.negotiate", json!({}), drafting_request()).to_string();
     assert_eq!(outcome(&post(&world.gateway, ANP, &[], &anonymous).await.json()), Err(1607));
     assert_eq!(heard(&world.gateway), [] as [bool; 0]);
     let said = crate::dids::get(&world.gateway, "/agents/desk/ad.json", "localhost", "").await.body;
@@ -265,13 +271,13 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
 #[tokio::test]
 async fn rejected_or_unanswered_draft_ends() {
     let world = thinker(DraftingPolicy::Ask).await;
-    let first = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let first = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let question = world.gateway.question().await;
     decide(&world, &question, ApprovalAnswer::Deny { reason: Some("no".to_owned()) }).await;
     assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600), "the operator said no");
     assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600));
 
-    let second = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let second = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     assert_ne!(first, second);
     let over = outcome(&negotiate(&world, reject(&second)).await).unwrap();
     assert_eq!(over["protocolDraft"]["state"], "rejected");
@@ -280,7 +286,7 @@ async fn rejected_or_unanswered_draft_ends() {
         "nobody need be asked any more"
     );
 
-    let third = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let third = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&third)).await), "accepted_by_them");
     world.clock.advance(Duration::from_secs(24 * 3600));
     assert_eq!(outcome(&negotiate(&world, accept(&third)).await), Err(1608), "the operators said nothing");
@@ -289,7 +295,7 @@ async fn rejected_or_unanswered_draft_ends() {
 #[tokio::test]
 async fn draft_is_identified_by_its_digest_and_parties() {
     let world = thinker(DraftingPolicy::Ask).await;
-    let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let with = |name: &str, value: Value| {
         let mut named = named.clone();
         named[name] = value;
@@ -320,34 +326,38 @@ async fn draft_is_identified_by_its_digest_and_parties() {
 async fn equal_operations_share_a_draft_and_drafts_per_caller_are_limited() {
     let world = thinker(DraftingPolicy::Ask).await;
     let operation = json!({"operation_id": nonce()});
-    let first = outcome(&negotiate_as(&world, &world.ada, operation.clone(), wish()).await).unwrap();
-    let again = outcome(&negotiate_as(&world, &world.ada, operation.clone(), wish()).await).unwrap();
+    let first = outcome(&negotiate_as(&world, &world.ada, operation.clone(), drafting_request()).await).unwrap();
+    let again = outcome(&negotiate_as(&world, &world.ada, operation.clone(), drafting_request()).await).unwrap();
     assert_eq!(named(&first), named(&again));
     assert_eq!(heard(&world.gateway).len(), 1);
-    let mut other = wish();
+    let mut other = drafting_request();
     other["intent"]["description"] = json!("qqq");
     assert_eq!(outcome(&negotiate_as(&world, &world.ada, operation, other).await), Err(1008));
     for _ in 0..3 {
-        assert_eq!(state(&negotiate(&world, wish()).await), "draft");
+        assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft");
     }
-    assert_eq!(outcome(&negotiate(&world, wish()).await), Err(1011), "four wait");
+    assert_eq!(outcome(&negotiate(&world, drafting_request()).await), Err(1011), "four wait");
     let bob = world.peer.someone("bob", nuncio_engine::ports::Clock::now(&world.clock));
-    assert_eq!(state(&negotiate_as(&world, &bob, json!({}), wish()).await), "draft", "others have their own room");
+    assert_eq!(
+        state(&negotiate_as(&world, &bob, json!({}), drafting_request()).await),
+        "draft",
+        "others have their own room"
+    );
     assert_eq!(outcome(&negotiate(&world, reject(&named(&first))).await).unwrap()["status"], "rejected");
-    assert_eq!(state(&negotiate(&world, wish()).await), "draft");
+    assert_eq!(state(&negotiate(&world, drafting_request()).await), "draft");
 }
 
 #[tokio::test]
 async fn drafts_and_their_approvals_survive_a_restart() {
     let before = thinker(DraftingPolicy::Ask).await;
     says(&before.gateway, "answered", "{\"held\": true}");
-    let named = named(&outcome(&negotiate(&before, wish()).await).unwrap());
+    let named = named(&outcome(&negotiate(&before, drafting_request()).await).unwrap());
     let port = before.gateway.address().port();
-    let World { gateway, clock, peer, ada } = before;
+    let AnpTestServer { gateway, clock, peer, ada } = before;
     let data = gateway.data_as_after_a_crash();
     drop(gateway.stop().await);
     let builder = Gateway::builder().agent(DESK, &thinking()).clock(&clock).dev().data(data).port(port);
-    let after = World { gateway: builder.start().await, clock, peer, ada };
+    let after = AnpTestServer { gateway: builder.start().await, clock, peer, ada };
     says(&after.gateway, "answered", "{\"held\": true}");
     let question = after.gateway.question().await;
     decide(&after, &question, ApprovalAnswer::Allow).await;

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
 use super::{ANP, RPC, outcome, post, request, signed, to_service, world, world_with};
-use crate::dids::peer::Someone;
+use crate::dids::peer::ForeignDid;
 use crate::dids::{desk_did, dids};
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn concurrent_rpc_calls_are_each_answered_and_recorded() {
         assert_eq!(answer, Ok(json!(format!("{{\"n\":{n}}}"))));
     }
     assert_eq!(world.gateway.audit().await.len(), 40);
-    // The same signature forty times over at once: one gets in.
+    // Of forty concurrent requests with the same signature one is accepted.
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo"}).to_string();
     let headers = signed(&world.gateway, &world.ada, RPC, &body);
     let answers = join_all((0..40).map(|_| post(&world.gateway, RPC, &headers, &body))).await;
@@ -73,7 +73,7 @@ async fn contradictory_signature_headers_are_refused() {
     let eve = world.peer.stranger("eve");
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo"}).to_string();
     let good = signed(&world.gateway, &world.ada, RPC, &body);
-    let hers = signed(&world.gateway, &Someone { did: world.ada.did.clone(), key: eve.key.clone() }, RPC, &body);
+    let hers = signed(&world.gateway, &ForeignDid { did: world.ada.did.clone(), key: eve.key.clone() }, RPC, &body);
     let tricks: Vec<(&str, Vec<(String, String)>)> = vec![
         ("two signatures", [good.clone(), hers.clone()].concat()),
         ("hers first", [hers.clone(), good.clone()].concat()),
@@ -104,12 +104,12 @@ async fn foreign_and_look_alike_dids_are_not_taken_for_own_agents() {
     let invented = Did::for_key(host, Some(port), &["agents", "desk"], &stranger).unwrap();
     let unknown = Did::for_key(host, Some(port), &["agents", "nobody"], &stranger).unwrap();
     for did in ours.into_iter().chain([invented, unknown]) {
-        let thief = Someone { did, key: stranger.clone() };
+        let thief = ForeignDid { did, key: stranger.clone() };
         let answer = world.send(&thief, RPC, &call).await;
         assert_eq!(answer.status, 401, "{}: {answer:?}", thief.did);
     }
     assert_eq!(world.peer.asked(), asked, "nobody was asked about our own");
-    // As a target it must be ours to the letter.
+    // The target must be exactly the DID of the agent, character by character.
     let did = desk_did(&world.gateway).to_string();
     for target in [
         did.to_uppercase(),
@@ -129,10 +129,10 @@ async fn foreign_and_look_alike_dids_are_not_taken_for_own_agents() {
 
 #[tokio::test]
 async fn anp_callers_cannot_make_the_server_fetch_private_addresses() {
-    // Not developing: this machine is not to be asked either.
+    // Without development mode, this machine is not reached either.
     let gateway = nuncio_testkit::Gateway::builder().agent("desk", &super::agent()).start().await;
     gateway.key(&[]).await;
-    let peer = crate::dids::peer::Peer::start().await;
+    let peer = crate::dids::peer::DidHost::start().await;
     let local = peer.someone("ada", gateway.engine().now());
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo"}).to_string();
     let key_id = local.key_id();

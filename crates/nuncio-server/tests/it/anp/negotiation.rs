@@ -8,11 +8,11 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_identity::jcs;
 use serde_json::{Value, json};
 
-use super::{ANP, APPROVAL, World, outcome, post, to_service, world, world_with};
+use super::{ANP, APPROVAL, AnpTestServer, outcome, post, to_service, world, world_with};
 use crate::agents::{held_pid, release};
 use crate::dids::dids;
 
-async fn negotiate(world: &World, meta: Value, body: Value) -> Value {
+async fn negotiate(world: &AnpTestServer, meta: Value, body: Value) -> Value {
     let request = to_service(world, "anp.negotiate", meta, body);
     world.ask(&world.ada, ANP, &request).await
 }
@@ -43,11 +43,11 @@ async fn negotiation_result_names_the_endpoint_and_covers_it_by_digest() {
     bare.as_object_mut().unwrap().remove("negotiationDigest");
     let digest = URL_SAFE_NO_PAD.encode(Digest::of_bytes(&jcs::canonical(&bare)).as_bytes());
     assert_eq!(result["negotiationDigest"], format!("sha-256:{digest}"));
-    // What it names is there, and is what it says.
+    // The chosen interface exists and has the method.
     let (_, path) = result["selected"]["url"].as_str().unwrap().split_once("/agents").unwrap();
     let document = crate::dids::get(&world.gateway, &format!("/agents{path}"), "localhost", "").await;
     assert!(document.body.contains("\"echo\""));
-    // By the service's own DID, where it has one agent.
+    // A service with one agent can be addressed by its own DID.
     let service = dids(&world.gateway).service().unwrap().did().to_string();
     let target = json!({"target": {"kind": "service", "did": service}});
     assert!(outcome(&negotiate(&world, target, json!({"intent": {"intentTags": ["echo"]}})).await).is_ok());
@@ -133,18 +133,18 @@ async fn negotiation_offers_only_what_the_caller_may_use() {
     world.grant(&world.ada, "notes:write").await;
     let chosen = outcome(&negotiate(&world, json!({}), needs("cap.desk.count")).await).unwrap();
     assert_eq!(chosen["selected"]["capability"], "cap.desk.count");
-    // Nobody may, as long as nobody says who they are; and what is hidden is not there for anyone.
+    // Anonymous callers get no restricted interface, and hidden ones are never offered.
     let request = to_service(&world, "anp.negotiate", json!({}), needs("cap.desk.count")).to_string();
     assert_eq!(outcome(&post(&world.gateway, ANP, &[], &request).await.json()), Err(1607));
     assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.secret")).await), Err(1601));
-    // Where a person must be asked, that is said; where none may be, it is not chosen.
+    // An interface that needs an approval is marked; it is not chosen if the caller excludes approvals.
     let asked = outcome(&negotiate(&world, json!({}), needs("cap.desk.careful")).await).unwrap();
     assert_eq!(asked["execution"]["requiresHumanAuthorization"], true);
     assert_eq!(asked["selected"]["interface"], "interface.desk.authorized");
     let mut unasked = needs("cap.desk.careful");
     unasked["constraints"]["requiresHumanAuthorization"] = json!(false);
     assert_eq!(outcome(&negotiate(&world, json!({}), unasked).await), Err(1601));
-    // A choice opens no door.
+    // A negotiated choice grants no permission.
     let bob = world.peer.someone("bob", world.clock.now());
     assert_eq!(world.call(&bob, "count", json!({})).await, Err(1006));
 }
@@ -162,7 +162,7 @@ async fn negotiation_of_a_high_tool_adds_human_authorization_and_approval_time()
         let chosen = outcome(&negotiate(&world, json!({}), body).await).unwrap();
         assert_eq!(chosen["execution"]["requiresHumanAuthorization"], true, "{chosen}");
         assert_eq!(chosen["selected"]["interface"], "interface.desk.authorized", "{chosen}");
-        // Both tools have the same time of their own; the rest is how long the question may wait.
+        // Both tools have the same timeout; the difference is the time that an approval may wait.
         let millis = |result: &Value| result["execution"]["timeoutMs"].as_u64().unwrap();
         assert_eq!(u128::from(millis(&chosen) - millis(&plain)), APPROVAL.as_millis(), "{chosen}");
     }

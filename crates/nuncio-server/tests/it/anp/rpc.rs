@@ -216,7 +216,7 @@ async fn rpc_chat_supports_one_or_several_conversations() {
     {
         assert_eq!(world.call(&world.ada, "chat", wrong.clone()).await, Err(-32602), "{wrong}");
     }
-    // What the agent does in it is done for the caller, and recorded as such.
+    // The agent's own calls are recorded with the caller as principal.
     let script = json!([[{"tool": {"id": "c1", "name": "count", "input": {}}}], [{"text": "tried"}]]);
     let params = json!({"message": json!({"script": script}).to_string()});
     assert_eq!(world.call(&world.ada, "chat", params).await.unwrap()["text"], "tried");

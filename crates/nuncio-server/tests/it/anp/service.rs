@@ -43,7 +43,7 @@ async fn messaging_capability_is_offered_only_to_did_callers() {
     assert!(!takes(&post(&world.gateway, ANP, &bearer(&key), &asked.to_string()).await.json()), "nor has a key");
     assert!(takes(&world.ask(&world.ada, ANP, &asked).await));
 
-    // A negotiation sends who has a key to the method for it, and asks who is nobody to say who they are.
+    // A caller with a key is referred to the negotiation method; an anonymous one is asked to authenticate.
     let body = json!({"intent": {"description": "天气"}});
     let request = to_service(&world, "anp.negotiate", json!({}), body);
     let chosen = async |headers: &[(String, String)]| {
@@ -56,12 +56,12 @@ async fn messaging_capability_is_offered_only_to_did_callers() {
     assert_eq!(result["selected"]["profile"], "anp.direct.base.v1");
 }
 
-type Rule = (&'static str, fn(&mut Value), i64);
+type ServiceRule = (&'static str, fn(&mut Value), i64);
 
 #[tokio::test]
 async fn each_violated_anp_core_binding_rule_gets_its_error_code() {
     let world = world().await;
-    let rules: Vec<Rule> = vec![
+    let rules: Vec<ServiceRule> = vec![
         ("id a number", |it| it["id"] = json!(1), 1000),
         ("id empty", |it| it["id"] = json!(""), 1000),
         ("id null", |it| it["id"] = Value::Null, 1000),
@@ -120,7 +120,7 @@ async fn sender_did_must_match_the_caller() {
     let claims = |did: &str| to_service(&world, "anp.get_capabilities", json!({"sender_did": did}), json!({}));
     assert!(outcome(&world.ask(&world.ada, ANP, &claims(world.ada.did.as_str())).await).is_ok());
     assert_eq!(outcome(&world.ask(&bob, ANP, &claims(world.ada.did.as_str())).await), Err(1005));
-    // A signature that is wrong is not taken for none.
+    // A request with an invalid signature is not treated as unsigned.
     let body = claims(world.ada.did.as_str()).to_string();
     let mut headers = super::signed(&world.gateway, &world.ada, ANP, &body);
     headers.retain(|(name, _)| name != "signature");

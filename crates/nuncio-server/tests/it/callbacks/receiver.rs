@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Reply {
+pub(crate) enum ReceiverReply {
     /// Responds with this status and no body.
     Status(u16),
     /// Responds with this status and a body of this length.
@@ -20,13 +20,13 @@ pub(crate) enum Reply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct ReceivedCallback {
     pub(crate) line: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Sent {
+impl ReceivedCallback {
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut all = self.headers.iter().filter(|(key, _)| key == name);
         let (Some((_, value)), None) = (all.next(), all.next()) else { panic!("not one {name} in {self:?}") };
@@ -34,27 +34,27 @@ impl Sent {
     }
 }
 
-type Decide = Arc<dyn Fn(&Sent) -> Reply + Send + Sync>;
+type ReplyFn = Arc<dyn Fn(&ReceivedCallback) -> ReceiverReply + Send + Sync>;
 
-pub(crate) struct Receiver {
+pub(crate) struct CallbackReceiver {
     address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ReceivedCallbacks>>,
     serving: JoinHandle<()>,
 }
 
 #[derive(Default)]
-struct Seen {
-    sent: Vec<Sent>,
+struct ReceivedCallbacks {
+    sent: Vec<ReceivedCallback>,
     /// Number of clients that disconnected before they had a response.
     hung_up: usize,
 }
 
-impl Receiver {
-    pub(crate) async fn start(replies: &[Reply]) -> Self {
+impl CallbackReceiver {
+    pub(crate) async fn start(replies: &[ReceiverReply]) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), in_order(replies))
     }
 
-    pub(crate) async fn deciding(decide: impl Fn(&Sent) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn deciding(decide: impl Fn(&ReceivedCallback) -> ReceiverReply + Send + Sync + 'static) -> Self {
         Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::new(decide))
     }
 
@@ -63,13 +63,13 @@ impl Receiver {
     }
 
     /// Starts a receiver at this address.
-    pub(crate) async fn at(address: SocketAddr, replies: &[Reply]) -> Self {
+    pub(crate) async fn at(address: SocketAddr, replies: &[ReceiverReply]) -> Self {
         Self::on(TcpListener::bind(address).await.unwrap(), in_order(replies))
     }
 
-    fn on(listener: TcpListener, decide: Decide) -> Self {
+    fn on(listener: TcpListener, decide: ReplyFn) -> Self {
         let address = listener.local_addr().unwrap();
-        let seen = Arc::<Mutex<Seen>>::default();
+        let seen = Arc::<Mutex<ReceivedCallbacks>>::default();
         let told = Arc::clone(&seen);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -93,7 +93,7 @@ impl Receiver {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn sent(&self) -> Vec<Sent> {
+    pub(crate) fn sent(&self) -> Vec<ReceivedCallback> {
         self.seen.lock().unwrap().sent.clone()
     }
 
@@ -102,7 +102,7 @@ impl Receiver {
     }
 
     /// Waits until that many requests were received, and returns the last.
-    pub(crate) async fn nth(&self, count: usize) -> Sent {
+    pub(crate) async fn nth(&self, count: usize) -> ReceivedCallback {
         let sent =
             eventually("a callback arrives", async || Some(self.sent()).filter(|sent| sent.len() >= count)).await;
         assert_eq!(sent.len(), count, "{sent:#?}");
@@ -110,7 +110,7 @@ impl Receiver {
     }
 }
 
-fn in_order(replies: &[Reply]) -> Decide {
+fn in_order(replies: &[ReceiverReply]) -> ReplyFn {
     let replies = Mutex::new(VecDeque::from_iter(replies.iter().copied()));
     Arc::new(move |_| {
         let mut replies = replies.lock().unwrap();
@@ -122,7 +122,7 @@ fn in_order(replies: &[Reply]) -> Decide {
     })
 }
 
-async fn answer(mut stream: TcpStream, decide: Decide, seen: Arc<Mutex<Seen>>) {
+async fn answer(mut stream: TcpStream, decide: ReplyFn, seen: Arc<Mutex<ReceivedCallbacks>>) {
     let Some(sent) = read(&mut stream).await else { return };
     let reply = {
         let mut seen = seen.lock().unwrap();
@@ -132,13 +132,13 @@ async fn answer(mut stream: TcpStream, decide: Decide, seen: Arc<Mutex<Seen>>) {
     };
     let mut more = String::new();
     let (status, length) = match reply {
-        Reply::Status(status) => (status, 0),
-        Reply::Long(status, length) => (status, length),
-        Reply::Redirect(to) => {
+        ReceiverReply::Status(status) => (status, 0),
+        ReceiverReply::Long(status, length) => (status, length),
+        ReceiverReply::Redirect(to) => {
             more = format!("Location: http://{to}/elsewhere\r\n");
             (307, 0)
         }
-        Reply::Silence => {
+        ReceiverReply::Silence => {
             let _ = stream.read(&mut [0; 1]).await;
             seen.lock().unwrap().hung_up += 1;
             return;
@@ -149,7 +149,7 @@ async fn answer(mut stream: TcpStream, decide: Decide, seen: Arc<Mutex<Seen>>) {
     let _ = stream.write_all(head.as_bytes()).await;
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Sent> {
+async fn read(stream: &mut TcpStream) -> Option<ReceivedCallback> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -165,7 +165,7 @@ async fn read(stream: &mut TcpStream) -> Option<Sent> {
     let line = lines.next()?.to_owned();
     let headers = lines.map(|line| line.split_once(": ").unwrap());
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
-    let mut sent = Sent { line, headers, body: Vec::new() };
+    let mut sent = ReceivedCallback { line, headers, body: Vec::new() };
     let length = sent.headers.iter().any(|(name, _)| name == "content-length");
     let length: usize = if length { sent.header("content-length").parse().unwrap() } else { 0 };
     while body.len() < length {

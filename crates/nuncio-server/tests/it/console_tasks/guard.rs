@@ -3,18 +3,18 @@
 use nuncio_core::task::TaskState;
 use nuncio_testkit::{Gateway, ManualClock};
 
-use super::{Browser, WEIGH, ask, place, start, state};
+use super::{InboxBrowser, WEIGH, ask, place, start, state};
 use crate::agents::{DESK, desk};
 
 #[tokio::test]
 async fn form_without_csrf_token_changes_nothing_and_keeps_typed_text() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut local = Browser::of(&gateway);
+    let mut local = InboxBrowser::of(&gateway);
     local.step(&task, "take", &[]).await;
     let key = gateway.key(&[]).await;
     let (mut ada, mut eve) =
-        (Browser::signed_in(&gateway, &key.secret).await, Browser::signed_in(&gateway, &key.secret).await);
+        (InboxBrowser::signed_in(&gateway, &key.secret).await, InboxBrowser::signed_in(&gateway, &key.secret).await);
     ada.step(&task, "take", &[("over", "yes")]).await;
     let before = state(&gateway, &task).await;
     let others = eve.token("/console/tasks").await;
@@ -37,7 +37,7 @@ async fn cross_origin_form_post_is_refused() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let key = gateway.key(&[]).await;
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let token = browser.token(&place(&task)).await;
     let own = format!("http://{}", gateway.address());
     let elsewhere: [&[(&'static str, &str)]; 7] = [
@@ -70,7 +70,7 @@ async fn cookie_is_ignored_without_fetch_metadata_or_origin() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "secret shelf").await;
     let key = gateway.key(&[]).await;
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let token = browser.token(&place(&task)).await;
     let (own, shown) = (browser.says.clone(), place(&task));
     for says in
@@ -93,7 +93,7 @@ async fn cookie_is_ignored_without_fetch_metadata_or_origin() {
 async fn foreign_origin_cannot_use_the_console_of_a_loopback_server() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let token = browser.token(&place(&task)).await;
     browser.says = vec![("Origin", "https://evil.example".to_owned())];
     assert_eq!(browser.post(&format!("{}/take", place(&task)), &[("csrf", &token)]).await.status, 403);
@@ -105,8 +105,8 @@ async fn console_requires_sign_in() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[WEIGH.to_owned()])).open_to_anyone().start().await;
     let aap = gateway.key(&[]).await.aap;
     let (task, _turn) = ask(&gateway, &aap, "secret shelf").await;
-    // Open to anyone over the network means open to talk to, not to work here.
-    let mut stranger = Browser::of(&gateway);
+    // A server that is open to the network still requires a sign-in for the inbox.
+    let mut stranger = InboxBrowser::of(&gateway);
     let next = format!("/console/sign-in?next={}", place(&task));
     let shown = stranger.get(&place(&task)).await;
     assert_eq!((shown.status, shown.header("location")), (303, Some(next.as_str())));
@@ -126,7 +126,7 @@ async fn console_requires_sign_in() {
 async fn cross_site_link_is_reloaded_from_the_own_origin() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&[]).await;
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let cookie = browser.cookie.take();
     browser.says = vec![("Sec-Fetch-Site", "cross-site".to_owned()), ("Sec-Fetch-Mode", "navigate".to_owned())];
     let between = browser.get("/console/tasks/task_1").await;
@@ -146,7 +146,7 @@ async fn cross_site_link_is_reloaded_from_the_own_origin() {
 async fn console_pages_send_strict_headers_and_are_not_cached() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let (shown, posted) = (place(&task), format!("{}/finish", place(&task)));
     let pages = [
         browser.get("/console/tasks").await,
@@ -181,7 +181,7 @@ async fn console_pages_send_strict_headers_and_are_not_cached() {
 async fn malformed_or_oversized_form_is_refused() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let path = format!("{}/finish", place(&task));
     let json = browser.send("POST", &path, "Content-Type: application/json\r\n", "{\"csrf\": 1}").await;
     assert_eq!(json.status, 415);
@@ -196,7 +196,7 @@ async fn peer_text_is_escaped_on_console_pages() {
     let gateway = start(&ManualClock::new()).await;
     let hostile = "<script>alert(1)</script>\"><img src=x>";
     let (task, _turn) = ask(&gateway, &gateway.aap(), hostile).await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     browser.step(&task, "take", &[]).await;
     let shown = browser.get(&place(&task)).await.body;
     let typed = browser.step(&task, "finish", &[("f/kg", hostile), ("f/note", hostile)]).await.body;

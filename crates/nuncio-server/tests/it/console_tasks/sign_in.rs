@@ -10,14 +10,14 @@ use nuncio_engine::ports::store::KeyTerm;
 use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::ManualClock;
 
-use super::{Browser, start};
+use super::{InboxBrowser, start};
 
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 
 #[tokio::test]
 async fn local_visitor_needs_no_sign_in_while_no_keys_exist() {
     let gateway = start(&ManualClock::new()).await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     assert_eq!(browser.get("/console").await.header("location"), Some("/console/tasks"));
     let inbox = browser.get("/console/tasks").await;
     assert_eq!(inbox.status, 200);
@@ -33,7 +33,7 @@ async fn local_visitor_needs_no_sign_in_while_no_keys_exist() {
 async fn sign_in_key_is_not_kept_in_cookie_or_page() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&["console:tasks"]).await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let page = browser.get("/console/sign-in?next=/console/tasks/task_1").await;
     assert!(page.status == 200 && page.body.contains("/console/tasks/task_1"), "{}", page.body);
     let form = [("key", key.secret.as_str()), ("next", "/console/tasks/task_1")];
@@ -74,7 +74,7 @@ async fn visitor_is_shown_by_person_name_then_key_name_then_key_id() {
     let (ada, bob, nobody) =
         (make(Some("laptop"), Some("ada")).await, make(Some("<b>bob"), None).await, make(None, None).await);
     for ((key, secret), shown) in [(&ada, "ada"), (&bob, "&#60;b&#62;bob"), (&nobody, nobody.0.id.as_str())] {
-        let page = Browser::signed_in(&gateway, secret).await.get("/console/tasks").await.body;
+        let page = InboxBrowser::signed_in(&gateway, secret).await.get("/console/tasks").await.body;
         assert!(page.contains(&format!("</span>{shown}</span>")), "{}: {page}", key.id);
     }
 }
@@ -84,7 +84,7 @@ async fn wrong_sign_in_key_is_refused_and_delays_its_address() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let key = gateway.key(&[]).await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let empty = browser.post("/console/sign-in", &[("key", " ")]).await;
     assert!(empty.status == 422 && empty.body.contains("Enter a key."), "{empty:?}");
     for _ in 0..11 {
@@ -99,7 +99,7 @@ async fn wrong_sign_in_key_is_refused_and_delays_its_address() {
         assert_eq!(refused.header("set-cookie"), None);
     }
     clock.advance(Duration::from_secs(2));
-    Browser::signed_in(&gateway, &key.secret).await;
+    InboxBrowser::signed_in(&gateway, &key.secret).await;
 }
 
 #[tokio::test]
@@ -115,12 +115,12 @@ async fn key_without_operator_role_cannot_use_the_inbox() {
             term: None,
         },
     );
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let answer = browser.post("/console/sign-in", &[("key", &key.secret)]).await;
     assert!(answer.status == 403 && answer.body.contains("<code>console:tasks</code>"), "{answer:?}");
     assert_eq!(answer.header("set-cookie"), None);
     assert_eq!(browser.get("/console/tasks").await.status, 303);
-    // A secret that signs requests is never sent, and so opens nothing.
+    // A signing key is never sent, so it cannot be used to sign in.
     let (_, secret) = gateway.engine().access().create_signing_key(signing).await.unwrap();
     assert_eq!(browser.post("/console/sign-in", &[("key", &secret)]).await.status, 401);
 }
@@ -129,7 +129,7 @@ async fn key_without_operator_role_cannot_use_the_inbox() {
 async fn sign_in_creates_a_new_session_and_ends_the_one_sent() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&[]).await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let name = format!("nuncio-console-{}", gateway.address().port());
     browser.cookie = Some(format!("{name}=chosen-by-a-stranger"));
     assert_eq!(browser.get("/console/tasks").await.status, 303, "a name nobody gave out opens nothing");
@@ -148,7 +148,7 @@ async fn session_ends_on_sign_out_idle_time_and_key_revocation() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (key, _other) = (gateway.key(&[]).await, gateway.key(&[]).await);
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let token = browser.token("/console/tasks").await;
     let before = browser.cookie.clone();
     browser.post("/console/sign-out", &[("csrf", "wrong")]).await;
@@ -158,17 +158,17 @@ async fn session_ends_on_sign_out_idle_time_and_key_revocation() {
     browser.cookie = before;
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     clock.advance(IDLE - Duration::from_secs(1));
     assert_eq!(browser.get("/console/tasks").await.status, 200);
     clock.advance(IDLE - Duration::from_secs(1));
-    // What a page asks by itself keeps nobody signed in.
+    // Polling by a page does not extend the session.
     assert_eq!(browser.get("/console/state").await.status, 200);
     clock.advance(Duration::from_secs(1));
     assert_eq!(browser.get("/console/state").await.status, 401);
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
     gateway.order(AdminCommand::KeyRevoke { which: id.to_string() }).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303);
@@ -181,17 +181,17 @@ async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
     let key = gateway.key(&[]).await;
     let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
     let rotate = |overlap_seconds, term| AdminCommand::KeyRotate { which: id.to_string(), term, overlap_seconds };
-    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let rotated = gateway.order(rotate(0, None)).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303, "whoever had the old secret has to sign in again");
 
-    let mut browser = Browser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
     let rotated = gateway.order(rotate(60, Some(KeyTerm::Seconds(120)))).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 200, "the old secret still counts");
     clock.advance(Duration::from_secs(60));
     assert_eq!(browser.get("/console/tasks").await.status, 303);
 
-    let mut browser = Browser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
+    let mut browser = InboxBrowser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
     clock.advance(Duration::from_secs(60));
     assert_eq!(browser.get("/console/tasks").await.status, 303, "the key has expired");
 }

@@ -11,7 +11,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::{Gateway, ManualClock};
 use serde_json::json;
 
-use super::{Browser, ask, place, start, state};
+use super::{InboxBrowser, ask, place, start, state};
 use crate::agents::{messages, result_of};
 
 fn by(state: &TaskState) -> &str {
@@ -21,7 +21,7 @@ fn by(state: &TaskState) -> &str {
     }
 }
 
-async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
+async fn person<'a>(gateway: &'a Gateway, name: &str) -> InboxBrowser<'a> {
     let person = Some(PersonName::parse(name).unwrap());
     let new = NewKey {
         name: None,
@@ -31,14 +31,14 @@ async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
         term: None,
     };
     let (_, secret) = gateway.engine().access().create_key(new).await.unwrap();
-    Browser::signed_in(gateway, &secret).await
+    InboxBrowser::signed_in(gateway, &secret).await
 }
 
 #[tokio::test]
 async fn finished_task_form_resumes_the_agent() {
     let gateway = start(&ManualClock::new()).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let first = browser.get("/").await.body;
     assert!(first.contains("href=\"/console/tasks\"") && first.contains("<span class=\"count\">1</span>"), "{first}");
     let inbox = browser.get("/console/tasks").await.body;
@@ -67,7 +67,7 @@ async fn finished_task_form_resumes_the_agent() {
     let answer = turn.await.unwrap();
     assert_eq!(result_of(messages(&answer), "c1"), "{\"kg\":2.5}");
 
-    // The page of before is still open somewhere.
+    // An older version of the page is still open in another tab.
     let again = browser
         .post(&format!("{}/finish", place(&task)), &[("csrf", &super::token(&wrong).unwrap()), ("f/kg", "9")])
         .await;
@@ -99,7 +99,7 @@ async fn task_takeover_is_confirmed_and_keeps_typed_text() {
         "{}",
         late.body
     );
-    // Her form is still there, with a button that takes the task back and keeps it.
+    // The first person's page shows the typed form with a button that takes the task back.
     assert!(late.body.contains("name=\"over\" value=\"yes\""), "{}", late.body);
     let back = ada.step(&task, "take", &[("over", "yes"), ("f/kg", "2.5"), ("f/note", "half done")]).await;
     assert!(back.status == 200 && back.body.contains("value=\"2.5\"") && back.body.contains("Finish"), "{}", back.body);
@@ -112,7 +112,7 @@ async fn task_takeover_is_confirmed_and_keeps_typed_text() {
 async fn task_can_be_returned_or_refused_with_a_reason() {
     let gateway = start(&ManualClock::new()).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let nothing = browser.step(&task, "give-back", &[]).await;
     assert!(nothing.status == 409 && nothing.body.contains("this task is not assigned to you"), "{}", nothing.body);
     browser.step(&task, "take", &[]).await;
@@ -135,8 +135,8 @@ async fn steps_on_the_console_are_recorded_with_the_operators_key() {
     ada.step(&task, "give-back", &[]).await;
     ada.step(&task, "take", &[]).await;
     let key = gateway.engine().access().keys().await.unwrap().remove(0).id;
-    let records = gateway.happened().await;
-    let steps: Vec<_> = records.iter().map(|record| (record.action.as_deref().unwrap(), record.happened)).collect();
+    let records = gateway.audit_events().await;
+    let steps: Vec<_> = records.iter().map(|record| (record.action.as_deref().unwrap(), record.event)).collect();
     assert_eq!(
         steps,
         [
@@ -156,7 +156,7 @@ async fn overdue_task_cannot_be_changed_on_the_console() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     let token = browser.token(&place(&task)).await;
     clock.pass(clock.now().until(task.due)).await;
     turn.await.unwrap();
@@ -170,8 +170,8 @@ async fn overdue_task_cannot_be_changed_on_the_console() {
 #[tokio::test]
 async fn inbox_page_can_poll_for_changes() {
     let gateway = start(&ManualClock::new()).await;
-    let mut browser = Browser::of(&gateway);
-    let version = async |browser: &mut Browser<'_>, path: &str| browser.get(path).await.json()["version"].clone();
+    let mut browser = InboxBrowser::of(&gateway);
+    let version = async |browser: &mut InboxBrowser<'_>, path: &str| browser.get(path).await.json()["version"].clone();
     let empty = version(&mut browser, "/console/state").await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let open = version(&mut browser, "/console/state").await;
@@ -190,7 +190,7 @@ async fn inbox_page_can_poll_for_changes() {
 async fn chosen_chinese_stays_across_console_pages() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
-    let mut browser = Browser::of(&gateway);
+    let mut browser = InboxBrowser::of(&gateway);
     browser.says.push(("Accept-Language", "zh-CN,zh;q=0.9".to_owned()));
     let inbox = browser.get("/console/tasks").await.body;
     assert!(inbox.contains("lang=\"zh-CN\"") && inbox.contains("等待认领") && inbox.contains("10 分钟后"), "{inbox}");

@@ -1,9 +1,10 @@
-//! The documents we publish, and where the keys behind them are.
+//! The published DID documents, and the files of their keys.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
 use nuncio_identity::{Did, DocumentBinding};
 use nuncio_testkit::Gateway;

@@ -4,63 +4,65 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use nuncio_auth::did::{DidCheckResult, DidResolver, LocalhostDids};
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::{AuthError, Did, NewDocument, SigningKey};
-use nuncio_server::auth::did::{DidCheck, LocalPeers, Resolver};
-use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_testkit::Gateway;
 use serde_json::json;
 
 use super::dids;
-use super::inbound::{Signing, let_in, refused, world};
-use super::peer::{Peer, Reply, Someone};
+use super::inbound::{SigningParameters, let_in, refused, world};
+use super::peer::{DidHost, DidHostReply, ForeignDid};
 use crate::agents::{DESK, desk};
 
-async fn outcome(gateway: &Gateway, someone: &Someone, nonce: &str) -> DidCheck {
-    Signing::for_gateway(gateway, someone, nonce).by(someone).check(gateway).await
+async fn outcome(gateway: &Gateway, someone: &ForeignDid, nonce: &str) -> DidCheckResult {
+    SigningParameters::for_gateway(gateway, someone, nonce).by(someone).check(gateway).await
 }
 
 fn json_header() -> (&'static str, String) {
     ("content-type", "application/json".to_owned())
 }
 
-type Case = (&'static str, Box<dyn Fn(&Someone) -> Reply>, &'static str);
+type HostileDidCase = (&'static str, Box<dyn Fn(&ForeignDid) -> DidHostReply>, &'static str);
 
 #[tokio::test]
 async fn unusable_did_document_is_refused() {
     let (gateway, clock, peer) = world().await;
     let now = clock.now();
     let mallory = peer.someone("mallory", now);
-    let good = move |someone: &Someone| someone.document(now);
+    let good = move |someone: &ForeignDid| someone.document(now);
     let elsewhere = ("location", format!("http://localhost:{}{}", peer.port, mallory.did.resolution_url_at("")));
     let bent = |change: fn(&mut serde_json::Value)| {
-        move |someone: &Someone| {
+        move |someone: &ForeignDid| {
             let mut document = someone.document(now);
             change(&mut document);
-            Reply::Document(document)
+            DidHostReply::Document(document)
         }
     };
-    let cases: Vec<Case> = vec![
-        ("missing", Box::new(|_| Reply::Other(404, json_header(), "{}".to_owned())), "answered 404"),
-        ("redirecting", Box::new(move |_| Reply::Other(302, elsewhere.clone(), String::new())), "answered 302"),
-        ("huge", Box::new(|_| Reply::Other(200, json_header(), " ".repeat(65 * 1024))), "too large"),
-        ("endless", Box::new(|_| Reply::Endless), "too large"),
-        ("silent", Box::new(|_| Reply::Silence), "did not answer in time"),
-        ("deep", Box::new(|_| Reply::Other(200, json_header(), "[".repeat(60_000))), "cannot be had"),
-        ("no JSON", Box::new(|_| Reply::Other(200, json_header(), "hello".to_owned())), "cannot be had"),
+    let cases: Vec<HostileDidCase> = vec![
+        ("missing", Box::new(|_| DidHostReply::Other(404, json_header(), "{}".to_owned())), "answered 404"),
+        ("redirecting", Box::new(move |_| DidHostReply::Other(302, elsewhere.clone(), String::new())), "answered 302"),
+        ("huge", Box::new(|_| DidHostReply::Other(200, json_header(), " ".repeat(65 * 1024))), "too large"),
+        ("endless", Box::new(|_| DidHostReply::Endless), "too large"),
+        ("silent", Box::new(|_| DidHostReply::Silence), "did not answer in time"),
+        ("deep", Box::new(|_| DidHostReply::Other(200, json_header(), "[".repeat(60_000))), "cannot be had"),
+        ("no JSON", Box::new(|_| DidHostReply::Other(200, json_header(), "hello".to_owned())), "cannot be had"),
         (
             "not sent as JSON",
-            Box::new(move |it| Reply::Other(200, ("content-type", "text/html".to_owned()), good(it).to_string())),
+            Box::new(move |it| {
+                DidHostReply::Other(200, ("content-type", "text/html".to_owned()), good(it).to_string())
+            }),
             "as JSON",
         ),
-        ("of another DID", Box::new(move |_| Reply::Document(good(&mallory))), "the document is of"),
+        ("of another DID", Box::new(move |_| DidHostReply::Document(good(&mallory))), "the document is of"),
         ("changed", Box::new(bent(|it| it["service"] = json!([]))), "proof"),
         ("without a proof", Box::new(bent(|it| drop(it.as_object_mut().unwrap().remove("proof")))), "needs a proof"),
         (
             "with another key",
             Box::new(move |it| {
                 // Signed by a key that is not the one in the DID.
-                Reply::Document(NewDocument::new(&it.did, now).sign(&SigningKey::from_seed(&[7; 32])))
+                DidHostReply::Document(NewDocument::new(&it.did, now).sign(&SigningKey::from_seed(&[7; 32])))
             }),
             "fingerprint",
         ),
@@ -83,14 +85,14 @@ async fn failed_did_resolution_is_retried_after_a_pause() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.stranger("ada");
     assert_eq!(refused(outcome(&gateway, &ada, "n1").await).error_code(), "invalid_did");
-    peer.publish(&ada.did, Reply::Document(ada.document(clock.now())));
+    peer.publish(&ada.did, DidHostReply::Document(ada.document(clock.now())));
     clock.advance(Duration::from_secs(29));
     assert_eq!(refused(outcome(&gateway, &ada, "n2").await).error_code(), "invalid_did");
     clock.advance(Duration::from_secs(1));
     let_in(&outcome(&gateway, &ada, "n2").await, &ada);
 
-    // And what was had is looked at again after five minutes.
-    peer.publish(&ada.did, Reply::Other(404, json_header(), "{}".to_owned()));
+    // A cached document is fetched again after five minutes.
+    peer.publish(&ada.did, DidHostReply::Other(404, json_header(), "{}".to_owned()));
     clock.advance(Duration::from_secs(299));
     let_in(&outcome(&gateway, &ada, "n3").await, &ada);
     clock.advance(Duration::from_secs(1));
@@ -115,7 +117,7 @@ async fn slow_host_does_not_use_all_resolver_slots() {
     let resolver = gateway.server().did_auth().resolver().clone();
     let silent: Vec<Did> = (0..8).map(|number| slow.stranger(&format!("s{number}")).did).collect();
     for did in &silent {
-        slow.publish(did, Reply::Silence);
+        slow.publish(did, DidHostReply::Silence);
     }
     let waiting = silent.iter().map(|did| {
         let (resolver, did) = (resolver.clone(), did.clone());
@@ -126,8 +128,8 @@ async fn slow_host_does_not_use_all_resolver_slots() {
     let one_more = slow.stranger("one-more").did;
     assert_eq!(resolver.resolve(&one_more).await.unwrap_err(), AuthError::Busy);
     assert_eq!(AuthError::Busy.status(), 503);
-    // Whoever is at another host does not notice.
-    let other = Peer::start().await;
+    // Callers of other hosts are not affected.
+    let other = DidHost::start().await;
     let ada = other.someone("ada", clock.now());
     let_in(&outcome(&gateway, &ada, "n1").await, &ada);
     for one in waiting {
@@ -137,9 +139,9 @@ async fn slow_host_does_not_use_all_resolver_slots() {
 
 #[tokio::test]
 async fn did_resolution_never_reaches_private_addresses() {
-    // Not for developing: then a name of this machine is no name for a caller.
+    // Without development mode, `localhost` DIDs are refused.
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
-    let peer = Peer::start().await;
+    let peer = DidHost::start().await;
     let ada = peer.someone("ada", gateway.engine().now());
     let fault = refused(outcome(&gateway, &ada, "n1").await);
     assert_eq!(fault.error_code(), "invalid_did");
@@ -150,7 +152,7 @@ async fn did_resolution_never_reaches_private_addresses() {
         let fault = resolver.resolve(&did).await.unwrap_err().to_string();
         assert!(fault.contains("may not be reached"), "{fault}");
     }
-    // A name of ours that is nobody's is not looked for over the network, where it would come back to us.
+    // An unassigned DID of this host is not looked up over the network, which would lead back to this server.
     let own = dids(&gateway).service().unwrap();
     let nobody = Did::new("localhost", own.did().port(), &["agents", "nobody"]).unwrap();
     assert!(resolver.resolve(&nobody).await.unwrap_err().to_string().contains("here"));
@@ -160,18 +162,18 @@ async fn did_resolution_never_reaches_private_addresses() {
 #[tokio::test]
 async fn loopback_did_over_https_needs_an_extra_ca() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
-    let peer = Peer::start().await;
+    let peer = DidHost::start().await;
     let ada = peer.someone("ada", gateway.engine().now());
-    let fetch = Arc::new(GuardedFetch::new(Allow::none(), false, None).unwrap());
+    let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap());
     let clock = Arc::clone(gateway.engine().clock());
-    let resolver = Resolver::new(dids(&gateway).clone(), fetch, clock, LocalPeers::Https);
-    // It speaks no TLS, so it is tried and found wanting: never over plain http.
+    let resolver = DidResolver::new(Arc::new(dids(&gateway).clone()), fetch, clock, LocalhostDids::Https);
+    // The host has no TLS, so the lookup fails; plain http is never tried.
     let fault = resolver.resolve(&ada.did).await.unwrap_err().to_string();
     assert!(fault.contains("cannot be reached"), "{fault}");
     assert_eq!(peer.asked(), 0);
-    // For developing, both ways are tried.
-    let fetch = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
+    // In development mode, https and http are tried.
+    let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap());
     let clock = Arc::clone(gateway.engine().clock());
-    let resolver = Resolver::new(dids(&gateway).clone(), fetch, clock, LocalPeers::Either);
+    let resolver = DidResolver::new(Arc::new(dids(&gateway).clone()), fetch, clock, LocalhostDids::HttpsOrHttp);
     assert_eq!(*resolver.resolve(&ada.did).await.unwrap().did(), ada.did);
 }

@@ -1,34 +1,35 @@
-//! Callers who sign: who gets in, and what each mistake is called.
+//! Callers identified by a DID signature, and the error of each faulty signature.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use nuncio_auth::did::HostDids as _;
+use nuncio_auth::{DidCheckResult, RequestHead};
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::Credential;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::fetch::{FetchRequest, Trust};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_identity::http_signature::{SignatureParameters, sign_covering};
 use nuncio_identity::legacy::{LegacyClaim, LegacyVersion};
 use nuncio_identity::{AuthError, DidUrl, NewDocument, SignedRequest};
 use nuncio_server::admin::AdminCommand;
-use nuncio_server::auth::did::{DidCheck, RequestHead};
 use nuncio_server::dids::DidSubject;
 use nuncio_testkit::{Gateway, ManualClock};
 use serde_json::{Value, json};
 
-use super::peer::{Peer, Reply, Someone};
+use super::peer::{DidHost, DidHostReply, ForeignDid};
 use super::{desk_did, desk_name, dids, rpc_status};
 use crate::agents::{DESK, count, desk, runs, scope};
 
 const ALL: &[&str] = &["@method", "@target-uri", "@authority", "content-digest"];
 
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
+pub(crate) struct SignedTestRequest {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
@@ -41,13 +42,13 @@ pub(crate) fn outgoing(url: &str, body: Option<&'static str>) -> FetchRequest {
         url: url.parse().unwrap(),
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
         body: body.map(Bytes::from),
-        trust: Trust::Stranger,
+        trust: AddressTrust::Stranger,
         timeout: Duration::from_secs(10),
         max_bytes: 10_000,
     }
 }
 
-impl Sent {
+impl SignedTestRequest {
     pub(crate) fn of(outgoing: &FetchRequest) -> Self {
         let mut headers = HeaderMap::new();
         for (name, value) in &outgoing.headers {
@@ -62,7 +63,7 @@ impl Sent {
         }
     }
 
-    pub(crate) async fn check(&self, gateway: &Gateway) -> DidCheck {
+    pub(crate) async fn check(&self, gateway: &Gateway) -> DidCheckResult {
         let head = RequestHead { method: &self.method, uri: &self.uri, headers: &self.headers };
         gateway.server().did_auth().check(head, &self.body).await
     }
@@ -73,7 +74,7 @@ impl Sent {
 }
 
 #[derive(Clone)]
-pub(crate) struct Signing {
+pub(crate) struct SigningParameters {
     pub(crate) target: String,
     pub(crate) key_id: String,
     pub(crate) created: Timestamp,
@@ -83,8 +84,8 @@ pub(crate) struct Signing {
     pub(crate) body: &'static [u8],
 }
 
-impl Signing {
-    pub(crate) fn for_gateway(gateway: &Gateway, someone: &Someone, nonce: &str) -> Self {
+impl SigningParameters {
+    pub(crate) fn for_gateway(gateway: &Gateway, someone: &ForeignDid, nonce: &str) -> Self {
         let now = gateway.engine().now();
         Self {
             target: format!("{}/probe?a=1", gateway.server().url()),
@@ -97,7 +98,7 @@ impl Signing {
         }
     }
 
-    pub(crate) fn by(&self, someone: &Someone) -> Sent {
+    pub(crate) fn by(&self, someone: &ForeignDid) -> SignedTestRequest {
         let Self { target, key_id, created, expires, nonce, components, body } = self;
         let none: [(&str, &str); 0] = [];
         let request = SignedRequest { method: "POST", target_uri: target, headers: &none, body };
@@ -108,21 +109,26 @@ impl Signing {
             headers.insert(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
         }
         let path = target.splitn(4, '/').nth(3).unwrap();
-        Sent { method: Method::POST, uri: format!("/{path}").parse().unwrap(), headers, body: body.to_vec() }
+        SignedTestRequest {
+            method: Method::POST,
+            uri: format!("/{path}").parse().unwrap(),
+            headers,
+            body: body.to_vec(),
+        }
     }
 }
 
 /// The gateway that callers come to, its clock, and a host of DIDs on the same machine.
-pub(crate) async fn world() -> (Gateway, ManualClock, Peer) {
+pub(crate) async fn world() -> (Gateway, ManualClock, DidHost) {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
-    (gateway, clock, Peer::start().await)
+    (gateway, clock, DidHost::start().await)
 }
 
 #[track_caller]
-pub(crate) fn let_in(outcome: &DidCheck, someone: &Someone) -> AccessGrant {
+pub(crate) fn let_in(outcome: &DidCheckResult, someone: &ForeignDid) -> AccessGrant {
     match outcome {
-        DidCheck::Known(caller, Some(grant)) => {
+        DidCheckResult::Known(caller, Some(grant)) => {
             assert_eq!(caller.principal, Principal::Did(someone.did.to_string()));
             assert_eq!(caller.credential, Credential::Did);
             grant.clone()
@@ -132,9 +138,9 @@ pub(crate) fn let_in(outcome: &DidCheck, someone: &Someone) -> AccessGrant {
 }
 
 #[track_caller]
-pub(crate) fn refused(outcome: DidCheck) -> AuthError {
+pub(crate) fn refused(outcome: DidCheckResult) -> AuthError {
     match outcome {
-        DidCheck::Refused(fault) => fault,
+        DidCheckResult::Refused(fault) => fault,
         other => panic!("{other:?}"),
     }
 }
@@ -143,36 +149,36 @@ pub(crate) fn refused(outcome: DidCheck) -> AuthError {
 async fn did_signature_identifies_the_caller_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
-    let sent = Signing::for_gateway(&gateway, &ada, "n1").by(&ada);
+    let sent = SigningParameters::for_gateway(&gateway, &ada, "n1").by(&ada);
     let grant = let_in(&sent.check(&gateway).await, &ada);
     assert_eq!(grant.expires_in, Some(3600));
     assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_nonce", "it was used up");
-    let_in(&Signing::for_gateway(&gateway, &ada, "n2").by(&ada).check(&gateway).await, &ada);
+    let_in(&SigningParameters::for_gateway(&gateway, &ada, "n2").by(&ada).check(&gateway).await, &ada);
     assert_eq!(peer.asked(), 1, "the document is fetched once");
 }
 
 #[tokio::test]
 async fn request_without_did_credentials_is_not_an_error() {
     let (gateway, ..) = world().await;
-    let mut sent = Sent::of(&outgoing("http://localhost/probe", Some("{}")));
-    assert!(matches!(sent.check(&gateway).await, DidCheck::Absent));
+    let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", Some("{}")));
+    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent));
     sent.set("authorization", "Basic YTpi");
-    assert!(matches!(sent.check(&gateway).await, DidCheck::Absent), "another scheme is nothing to us");
+    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent), "another scheme is nothing to us");
     sent.set("authorization", "Bearer nk_something");
     let fault = refused(sent.check(&gateway).await);
     assert_eq!((fault.status(), fault.error_code()), (401, "invalid_access_token"));
 }
 
-type Mistake = (&'static str, fn(&mut Signing), fn(&mut Sent), u16, &'static str);
+type SignatureMistake = (&'static str, fn(&mut SigningParameters), fn(&mut SignedTestRequest), u16, &'static str);
 
 #[tokio::test]
 async fn every_did_signature_fault_has_its_own_error() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     clock.advance(Duration::from_secs(1000));
-    let same: fn(&mut Signing) = |_| {};
-    let sent: fn(&mut Sent) = |_| {};
-    let mistakes: Vec<Mistake> = vec![
+    let same: fn(&mut SigningParameters) = |_| {};
+    let sent: fn(&mut SignedTestRequest) = |_| {};
+    let mistakes: Vec<SignatureMistake> = vec![
         ("no method", |it| it.components = &["@target-uri", "content-digest"], sent, 401, "invalid_request"),
         ("no target", |it| it.components = &["@method", "content-digest"], sent, 401, "invalid_request"),
         ("no body", |it| it.components = &["@method", "@target-uri"], sent, 401, "invalid_content_digest"),
@@ -229,14 +235,14 @@ async fn every_did_signature_fault_has_its_own_error() {
         ),
     ];
     for (number, (name, before, after, status, word)) in mistakes.into_iter().enumerate() {
-        let mut signing = Signing::for_gateway(&gateway, &ada, &format!("n{number}"));
+        let mut signing = SigningParameters::for_gateway(&gateway, &ada, &format!("n{number}"));
         before(&mut signing);
         let mut sent = signing.by(&ada);
         after(&mut sent);
         let fault = refused(sent.check(&gateway).await);
         assert_eq!((fault.status(), fault.error_code()), (status, word), "{name}: {fault}");
-        // The answer tells how to do it right.
-        let answer = gateway.server().did_auth().answer(&fault);
+        // The response says how to sign correctly.
+        let answer = gateway.server().did_auth().challenge(&fault);
         assert_eq!(answer.status().as_u16(), status, "{name}");
         let challenge = answer.headers()["www-authenticate"].to_str().unwrap();
         assert!(challenge.starts_with("DIDWba realm=\"localhost\""), "{challenge}");
@@ -244,11 +250,11 @@ async fn every_did_signature_fault_has_its_own_error() {
         assert_eq!(answer.headers()["accept-signature"], nuncio_identity::challenge::ACCEPT_SIGNATURE);
         assert_eq!(answer.headers()["cache-control"], "no-store");
     }
-    // None of them used up the nonce of another.
-    let_in(&Signing::for_gateway(&gateway, &ada, "n3").by(&ada).check(&gateway).await, &ada);
-    // At the edges of the window it still counts.
+    // None of the refused requests consumed the nonce.
+    let_in(&SigningParameters::for_gateway(&gateway, &ada, "n3").by(&ada).check(&gateway).await, &ada);
+    // A signature at the edge of the time window is accepted.
     for (nonce, span) in [("e1", -300_000), ("e2", 60_000)] {
-        let mut signing = Signing::for_gateway(&gateway, &ada, nonce);
+        let mut signing = SigningParameters::for_gateway(&gateway, &ada, nonce);
         signing.created = Timestamp::from_millis(signing.created.as_millis() + span);
         signing.expires = None;
         let_in(&signing.by(&ada).check(&gateway).await, &ada);
@@ -259,14 +265,14 @@ async fn every_did_signature_fault_has_its_own_error() {
 async fn only_authentication_keys_of_the_document_are_accepted() {
     let (gateway, clock, peer) = world().await;
     let (ada, eve) = (peer.someone("ada", clock.now()), peer.stranger("eve"));
-    let signing = Signing::for_gateway(&gateway, &ada, "n1");
+    let signing = SigningParameters::for_gateway(&gateway, &ada, "n1");
     assert_eq!(
         refused(signing.by(&eve).check(&gateway).await).error_code(),
         "invalid_signature",
         "somebody else's key"
     );
 
-    // A key that is there, but not for authentication.
+    // A key of the document that is not for authentication.
     let bob = peer.stranger("bob");
     let mut document = bob.document(clock.now());
     let spare = json!({
@@ -275,18 +281,18 @@ async fn only_authentication_keys_of_the_document_are_accepted() {
     });
     document["verificationMethod"].as_array_mut().unwrap().push(spare);
     let document = signed_again(document, &bob, clock.now());
-    peer.publish(&bob.did, Reply::Document(document));
-    let mut signing = Signing::for_gateway(&gateway, &bob, "n1");
+    peer.publish(&bob.did, DidHostReply::Document(document));
+    let mut signing = SigningParameters::for_gateway(&gateway, &bob, "n1");
     signing.key_id = bob.did.url("key-2");
     let fault = refused(signing.by(&eve).check(&gateway).await);
     assert_eq!((fault.status(), fault.error_code()), (403, "invalid_verification_method"), "{fault}");
-    let answer = gateway.server().did_auth().answer(&fault);
+    let answer = gateway.server().did_auth().challenge(&fault);
     assert_eq!(answer.status(), 403);
     assert!(!answer.headers().contains_key("www-authenticate"));
-    let_in(&Signing::for_gateway(&gateway, &bob, "n2").by(&bob).check(&gateway).await, &bob);
+    let_in(&SigningParameters::for_gateway(&gateway, &bob, "n2").by(&bob).check(&gateway).await, &bob);
 }
 
-fn signed_again(document: Value, owner: &Someone, now: Timestamp) -> Value {
+fn signed_again(document: Value, owner: &ForeignDid, now: Timestamp) -> Value {
     use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
     let Value::Object(mut document) = document else { panic!("no object") };
     let key_id = owner.key_id();
@@ -301,16 +307,16 @@ async fn superseded_did_is_refused_with_its_successor() {
     let (old, new) = (peer.stranger("old"), peer.stranger("new"));
     let mut document = NewDocument::new(&old.did, clock.now());
     document.successor = Some(&new.did);
-    peer.publish(&old.did, Reply::Document(document.sign(&old.key)));
-    let fault = refused(Signing::for_gateway(&gateway, &old, "n1").by(&old).check(&gateway).await);
+    peer.publish(&old.did, DidHostReply::Document(document.sign(&old.key)));
+    let fault = refused(SigningParameters::for_gateway(&gateway, &old, "n1").by(&old).check(&gateway).await);
     assert_eq!(fault, AuthError::Superseded { requested: old.did, current: new.did });
     assert_eq!(fault.status(), 409);
 
     let gone = peer.stranger("gone");
     let mut document = gone.document(clock.now());
     document["deactivated"] = json!(true);
-    peer.publish(&gone.did, Reply::Document(signed_again(document, &gone, clock.now())));
-    let fault = refused(Signing::for_gateway(&gateway, &gone, "n1").by(&gone).check(&gateway).await);
+    peer.publish(&gone.did, DidHostReply::Document(signed_again(document, &gone, clock.now())));
+    let fault = refused(SigningParameters::for_gateway(&gateway, &gone, "n1").by(&gone).check(&gateway).await);
     assert_eq!((fault.status(), fault.error_code()), (401, "invalid_did"), "{fault}");
 }
 
@@ -322,7 +328,7 @@ async fn legacy_didwba_header_is_accepted() {
     let key_id = DidUrl::parse(&ada.key_id()).unwrap();
     let sent = |host: &str, nonce: &str, when: Timestamp, version: LegacyVersion| {
         let header = LegacyClaim::make(&key_id, &ada.key, host, nonce, when, version).to_header();
-        let mut sent = Sent::of(&outgoing("http://localhost/probe", Some("{}")));
+        let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", Some("{}")));
         sent.set("authorization", &header);
         sent
     };
@@ -349,7 +355,7 @@ async fn legacy_didwba_header_is_accepted() {
 async fn request_signed_before_the_start_is_accepted_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
-    let mut signing = Signing::for_gateway(&gateway, &ada, "n1");
+    let mut signing = SigningParameters::for_gateway(&gateway, &ada, "n1");
     signing.created = Timestamp::from_millis(signing.created.as_millis() - 1000);
     let_in(&signing.by(&ada).check(&gateway).await, &ada);
     assert_eq!(refused(signing.by(&ada).check(&gateway).await).error_code(), "invalid_nonce");
@@ -361,9 +367,10 @@ async fn did_token_has_exactly_the_grants_of_the_did() {
     let agent = desk(&[scope("notes:write", "low"), count("scope = \"notes:write\"")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).dev().start().await;
     gateway.key(&[]).await;
-    let peer = Peer::start().await;
+    let peer = DidHost::start().await;
     let ada = peer.someone("ada", clock.now());
-    let token = let_in(&Signing::for_gateway(&gateway, &ada, "n1").by(&ada).check(&gateway).await, &ada).access_token;
+    let token =
+        let_in(&SigningParameters::for_gateway(&gateway, &ada, "n1").by(&ada).check(&gateway).await, &ada).access_token;
 
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {}}).to_string();
     let call = async || crate::anp::post(&gateway, crate::anp::RPC, &crate::anp::bearer(&token), &body).await.status;
@@ -386,17 +393,17 @@ async fn did_token_has_exactly_the_grants_of_the_did() {
     let records = gateway.audit().await;
     assert_eq!(records.last().unwrap().caller, Principal::Did(ada.did.to_string()));
 
-    // The token of another server is nobody's here, and one that ran out is nobody's any more.
+    // Tokens of other servers and expired tokens are refused.
     let other = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
     let foreign = dids(&other).tokens().unwrap().issue(&ada.did, clock.now()).access_token;
     assert_eq!(rpc_status(&gateway, &foreign).await, 401);
     assert_eq!(rpc_status(&gateway, &token[..token.len() - 4]).await, 401);
     assert_eq!(rpc_status(&gateway, &token).await, 200);
-    let mut sent = Sent::of(&outgoing("http://localhost/probe", None));
+    let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", None));
     sent.set("authorization", &format!("Bearer {foreign}"));
     assert_eq!(refused(sent.check(&gateway).await).error_code(), "invalid_access_token");
     sent.set("authorization", &format!("bearer {token}"));
-    assert!(matches!(sent.check(&gateway).await, DidCheck::Known(_, None)));
+    assert!(matches!(sent.check(&gateway).await, DidCheckResult::Known(_, None)));
     clock.advance(Duration::from_secs(3600));
     assert_eq!(rpc_status(&gateway, &token).await, 401);
 }
@@ -409,43 +416,47 @@ async fn two_gateways_identify_each_other_by_did() {
     let did = desk_did(&a);
     let mut request = outgoing(&format!("{}/agents/desk/rpc?x=%20y", b.server().url()), Some("{\"a\":1}"));
     dids(&a).sign(&desk_name(), &mut request).unwrap();
-    match Sent::of(&request).check(&b).await {
-        DidCheck::Known(caller, Some(_)) => assert_eq!(caller.principal, Principal::Did(did.to_string())),
+    match SignedTestRequest::of(&request).check(&b).await {
+        DidCheckResult::Known(caller, Some(_)) => assert_eq!(caller.principal, Principal::Did(did.to_string())),
         other => panic!("{other:?}"),
     }
-    assert_eq!(refused(Sent::of(&request).check(&a).await).error_code(), "invalid_signature", "it is for b alone");
+    assert_eq!(
+        refused(SignedTestRequest::of(&request).check(&a).await).error_code(),
+        "invalid_signature",
+        "it is for b alone"
+    );
 
-    // Signed again it counts again, with a nonce of the server's choice.
+    // The request can be signed again, with a nonce from the server.
     dids(&a).signer(&DidSubject::Agent(desk_name())).unwrap().sign(&mut request, Some("the-servers-nonce")).unwrap();
-    let sent = Sent::of(&request);
+    let sent = SignedTestRequest::of(&request);
     assert!(sent.headers["signature-input"].to_str().unwrap().contains("nonce=\"the-servers-nonce\""));
-    assert!(matches!(sent.check(&b).await, DidCheck::Known(..)));
-    // The service signs for itself, also without a body.
+    assert!(matches!(sent.check(&b).await, DidCheckResult::Known(..)));
+    // The service signs requests with its own DID, also without a body.
     let mut request = outgoing(&format!("{}/anp", b.server().url()), None);
     dids(&a).signer(&DidSubject::Service).unwrap().sign(&mut request, None).unwrap();
     let service = dids(&a).service().unwrap().did().to_string();
-    match Sent::of(&request).check(&b).await {
-        DidCheck::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
+    match SignedTestRequest::of(&request).check(&b).await {
+        DidCheckResult::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
         other => panic!("{other:?}"),
     }
 
-    // A new key: the old DID counts no more once its document has been looked at again.
+    // After a key rotation the old DID is refused once its document was fetched again.
     let old = dids(&a).signer(&DidSubject::Agent(desk_name())).unwrap();
     a.order(AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) }).await.unwrap();
     clock.advance(Duration::from_secs(300));
     let mut request = outgoing(&format!("{}/anp", b.server().url()), Some("{}"));
     old.sign(&mut request, None).unwrap();
-    let fault = refused(Sent::of(&request).check(&b).await);
+    let fault = refused(SignedTestRequest::of(&request).check(&b).await);
     assert_eq!(fault, AuthError::Superseded { requested: did, current: desk_did(&a) });
     dids(&a).sign(&desk_name(), &mut request).unwrap();
-    assert!(matches!(Sent::of(&request).check(&b).await, DidCheck::Known(..)));
+    assert!(matches!(SignedTestRequest::of(&request).check(&b).await, DidCheckResult::Known(..)));
 }
 
 #[tokio::test]
 async fn own_dids_are_resolved_without_network() {
-    // Nobody listens at that address.
+    // No server listens at that address.
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).public_url("https://agents.example.com").start().await;
     let mut request = outgoing("https://agents.example.com/anp", Some("{}"));
     dids(&gateway).sign(&desk_name(), &mut request).unwrap();
-    assert!(matches!(Sent::of(&request).check(&gateway).await, DidCheck::Known(..)));
+    assert!(matches!(SignedTestRequest::of(&request).check(&gateway).await, DidCheckResult::Known(..)));
 }

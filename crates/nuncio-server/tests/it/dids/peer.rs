@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 
 #[derive(Clone)]
-pub(crate) enum Reply {
+pub(crate) enum DidHostReply {
     Document(Value),
     /// Responds with this status, header and body.
     Other(u16, (&'static str, String), String),
@@ -25,19 +25,19 @@ pub(crate) enum Reply {
 }
 
 #[derive(Clone)]
-pub(crate) struct Peer {
+pub(crate) struct DidHost {
     pub(crate) port: u16,
-    replies: Arc<Mutex<HashMap<String, Reply>>>,
+    replies: Arc<Mutex<HashMap<String, DidHostReply>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 #[derive(Clone)]
-pub(crate) struct Someone {
+pub(crate) struct ForeignDid {
     pub(crate) did: Did,
     pub(crate) key: SigningKey,
 }
 
-impl Peer {
+impl DidHost {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -47,24 +47,24 @@ impl Peer {
         peer
     }
 
-    pub(crate) fn someone(&self, name: &str, now: Timestamp) -> Someone {
+    pub(crate) fn someone(&self, name: &str, now: Timestamp) -> ForeignDid {
         let someone = self.stranger(name);
-        self.publish(&someone.did, Reply::Document(someone.document(now)));
+        self.publish(&someone.did, DidHostReply::Document(someone.document(now)));
         someone
     }
 
-    pub(crate) fn stranger(&self, name: &str) -> Someone {
+    pub(crate) fn stranger(&self, name: &str) -> ForeignDid {
         let seed = nuncio_core::digest::Digest::of_bytes(format!("{name}{}", self.port).as_bytes());
         let key = SigningKey::from_seed(seed.as_bytes());
         let did = Did::for_key("localhost", Some(self.port), &["user", name], &key).unwrap();
-        Someone { did, key }
+        ForeignDid { did, key }
     }
 
-    pub(crate) fn publish(&self, did: &Did, reply: Reply) {
+    pub(crate) fn publish(&self, did: &Did, reply: DidHostReply) {
         self.replies.lock().unwrap().insert(did.resolution_url_at(""), reply);
     }
 
-    pub(crate) fn publish_at(&self, path: &str, reply: Reply) {
+    pub(crate) fn publish_at(&self, path: &str, reply: DidHostReply) {
         self.replies.lock().unwrap().insert(path.to_owned(), reply);
     }
 
@@ -74,7 +74,7 @@ impl Peer {
     }
 }
 
-async fn answer(State(peer): State<Peer>, uri: Uri) -> Response {
+async fn answer(State(peer): State<DidHost>, uri: Uri) -> Response {
     peer.asked.lock().unwrap().push(uri.path().to_owned());
     let reply = peer.replies.lock().unwrap().get(uri.path()).cloned();
     let with = |status: u16, (name, value): (&str, &str), body: Body| {
@@ -83,17 +83,17 @@ async fn answer(State(peer): State<Peer>, uri: Uri) -> Response {
     let json = ("content-type", "application/json");
     match reply {
         None => with(404, json, Body::from("{}")),
-        Some(Reply::Document(document)) => with(200, json, Body::from(document.to_string())),
-        Some(Reply::Other(status, (name, value), body)) => with(status, (name, &value), Body::from(body)),
-        Some(Reply::Silence) => std::future::pending().await,
-        Some(Reply::Endless) => {
+        Some(DidHostReply::Document(document)) => with(200, json, Body::from(document.to_string())),
+        Some(DidHostReply::Other(status, (name, value), body)) => with(status, (name, &value), Body::from(body)),
+        Some(DidHostReply::Silence) => std::future::pending().await,
+        Some(DidHostReply::Endless) => {
             let spaces = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 4096])));
             with(200, json, Body::from_stream(spaces))
         }
     }
 }
 
-impl Someone {
+impl ForeignDid {
     pub(crate) fn document(&self, now: Timestamp) -> Value {
         NewDocument::new(&self.did, now).sign(&self.key)
     }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use nuncio_auth::DidCheckResult;
+use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_identity::{AuthError, Did};
 use nuncio_server::admin::{self, AdminCommand};
-use nuncio_server::auth::did::DidCheck;
 use nuncio_server::dids::DidSubject;
 use nuncio_server::{SystemClock, open_engine};
 use nuncio_testkit::{Gateway, GatewayBuilder};
 use tempfile::TempDir;
 
-use super::inbound::{Sent, outgoing};
+use super::inbound::{SignedTestRequest, outgoing};
 use super::{desk_did, desk_name, dids, document, get, path_of, rpc_status};
 use crate::agents::{DESK, desk};
 
@@ -24,7 +25,7 @@ fn directory() -> Arc<TempDir> {
     Arc::new(tempfile::tempdir().unwrap())
 }
 
-/// Has an order carried out while no server runs.
+/// Runs an admin command while no server runs.
 async fn offline(data: &TempDir, order: AdminCommand) -> Result<serde_json::Value, nuncio_server::StartError> {
     open_engine(data.path(), Arc::new(SystemClock)).await?.carry_out(order, &admin::this_account()).await
 }
@@ -51,7 +52,7 @@ async fn rotated_agent_key_makes_a_new_did_named_by_the_old_document() {
     assert_eq!(by_name.json()["id"], second.as_str());
     gateway.stop().await;
 
-    // Again, without a server; then a server that knows all three.
+    // Another rotation without a server; then a server that knows all three DIDs.
     let answer = offline(&data, order).await.unwrap();
     let third = Did::parse(answer["rotated"][0]["did"].as_str().unwrap()).unwrap();
     let gateway = at("https://agents.example.com", &data).start().await;
@@ -59,12 +60,12 @@ async fn rotated_agent_key_makes_a_new_did_named_by_the_old_document() {
     assert_eq!(document(&gateway, &first).await.document().successor(), Some(&second));
     assert_eq!(document(&gateway, &second).await.document().successor(), Some(&third));
 
-    // What the first one signs is turned away with the name of the last.
+    // A request signed by the first DID is refused with the name of the current DID.
     let mut request: FetchRequest = outgoing("https://agents.example.com/probe", Some("{}"));
     signer.sign(&mut request, None).unwrap();
-    match Sent::of(&request).check(&gateway).await {
-        DidCheck::Refused(fault @ AuthError::Superseded { .. }) => {
-            let response = gateway.server().did_auth().answer(&fault);
+    match SignedTestRequest::of(&request).check(&gateway).await {
+        DidCheckResult::Refused(fault @ AuthError::Superseded { .. }) => {
+            let response = gateway.server().did_auth().challenge(&fault);
             assert_eq!(response.status(), 409);
             assert_eq!(response.headers()["cache-control"], "no-store");
             let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
@@ -135,7 +136,7 @@ async fn changed_public_url_is_refused_until_dids_are_moved() {
     let data = directory();
     let gateway = at("https://old.example.com", &data).start().await;
     let (first, service) = (desk_did(&gateway), dids(&gateway).service().unwrap().did().clone());
-    // Not while it runs: it would go on under the old address.
+    // DIDs cannot be moved while a server runs, since it would continue with the old URL.
     let to = "https://new.example.com:8443/".to_owned();
     let error = gateway.order(AdminCommand::DidMove { to: to.clone() }).await.unwrap_err();
     assert!(error.message.contains("stop it"), "{error}");
@@ -167,9 +168,9 @@ async fn changed_public_url_is_refused_until_dids_are_moved() {
     let moved = desk_did(&gateway);
     assert!(moved.as_str().starts_with("did:wba:new.example.com%3A8443:agents:"), "{moved}");
     assert_eq!(document(&gateway, &first).await.document().successor(), Some(&moved));
-    // With keys it answers to any name.
+    // A server with keys accepts any `Host`.
     gateway.key(&[]).await;
-    // The bare domain has one place for both: whoever asks the old host is told of the new one.
+    // Both service DIDs have the same path; the old host gets the deactivated document of the old DID.
     let old = get(&gateway, "/.well-known/did.json", "old.example.com", "").await.json();
     assert_eq!((old["id"].as_str(), old["deactivated"].as_bool()), (Some(service.as_str()), Some(true)));
     assert_eq!(old["successorDid"], "did:wba:new.example.com%3A8443");
@@ -185,7 +186,7 @@ async fn interrupted_did_move_is_detected_and_can_be_finished() {
     let before = std::fs::read(&home).unwrap();
     let to = "https://new.example.com".to_owned();
     let moved = offline(&data, AdminCommand::DidMove { to: to.clone() }).await.unwrap();
-    // As if it had died before its last step.
+    // The state after a crash before the last step.
     std::fs::write(&home, before).unwrap();
     for url in ["https://old.example.com", "https://new.example.com"] {
         assert_eq!(at(url, &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged, "{url}");
@@ -206,7 +207,7 @@ async fn loopback_dids_follow_a_changed_port() {
     assert_eq!(first.segments().last(), second.segments().last(), "the key is the same");
     document(&gateway, &second).await;
     let data = gateway.stop().await;
-    // A name for others is a decision, and so is giving one up.
+    // Setting or removing a public URL is a decision of the operator.
     assert_eq!(at("https://agents.example.com", &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged);
     assert_eq!(path_of(&first), path_of(&second));
 }

@@ -7,24 +7,24 @@ use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::json;
 
-use super::{By, Foreign, PATH, entries, refusal, register, send};
+use super::{ForeignAgent, PATH, RequestSender, entries, refusal, register, send};
 use crate::agents::{DESK, desk, echo};
 use crate::anp::agent;
 use crate::dids::desk_did;
-use crate::dids::peer::{Peer, Someone};
+use crate::dids::peer::{DidHost, ForeignDid};
 
-struct World {
+struct DirectoryTestServer {
     gateway: Gateway,
-    peer: Peer,
+    peer: DidHost,
     clock: ManualClock,
     key: String,
 }
 
-async fn world(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> World {
+async fn world(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> DirectoryTestServer {
     let clock = ManualClock::new();
     let gateway = change(Gateway::builder().agent(DESK, &agent()).clock(&clock).dev()).start().await;
     let key = gateway.key(&[]).await.secret;
-    World { gateway, peer: Peer::start().await, clock, key }
+    DirectoryTestServer { gateway, peer: DidHost::start().await, clock, key }
 }
 
 fn accepting(accept: RegistrationPolicy) -> impl FnOnce(GatewayBuilder) -> GatewayBuilder {
@@ -33,46 +33,46 @@ fn accepting(accept: RegistrationPolicy) -> impl FnOnce(GatewayBuilder) -> Gatew
 
 #[tokio::test]
 async fn did_can_register_only_itself() {
-    let World { gateway, peer, clock, .. } = world(|it| it).await;
-    let sea = Foreign::at(&peer, "sea", clock.now());
+    let DirectoryTestServer { gateway, peer, clock, .. } = world(|it| it).await;
+    let sea = ForeignAgent::at(&peer, "sea", clock.now());
     let neighbour = peer.someone("neighbour", clock.now());
-    let elsewhere = Peer::start().await.someone("stranger", clock.now());
+    let elsewhere = DidHost::start().await.someone("stranger", clock.now());
 
-    let answer = register(&gateway, &By::Nobody, &sea.url).await;
+    let answer = register(&gateway, &RequestSender::Nobody, &sea.url).await;
     assert_eq!(answer.status, 401);
     assert!(answer.header("www-authenticate").unwrap().starts_with("DIDWba "), "{answer:?}");
-    // Whoever is of another host is turned away before anything is read there.
+    // A caller of another host is refused before its host is read.
     let before = peer.asked();
-    let answer = register(&gateway, &By::Did(&elsewhere), &sea.url).await;
+    let answer = register(&gateway, &RequestSender::Did(&elsewhere), &sea.url).await;
     assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
     assert_eq!(peer.asked(), before);
-    let answer = register(&gateway, &By::Did(&neighbour), &sea.url).await;
+    let answer = register(&gateway, &RequestSender::Did(&neighbour), &sea.url).await;
     assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
     assert!(entries(&gateway).await.is_empty());
 
-    let answer = register(&gateway, &By::Did(&sea.someone), &sea.url).await;
+    let answer = register(&gateway, &RequestSender::Did(&sea.someone), &sea.url).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     let id = answer.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(answer.header("location"), Some(format!("{}{PATH}/{id}", gateway.server().url()).as_str()));
-    // Once more, by its address or by its DID, is the same.
-    let again = register(&gateway, &By::Did(&sea.someone), &format!("{}#x", sea.url)).await;
+    // A repeated registration by URL or DID changes nothing.
+    let again = register(&gateway, &RequestSender::Did(&sea.someone), &format!("{}#x", sea.url)).await;
     assert_eq!((again.status, &again.json()["id"]), (200, &json!(id)));
     let body = json!({"did": sea.someone.did.as_str()}).to_string();
-    let by_did = send(&gateway, &By::Did(&sea.someone), "POST", PATH, &body).await;
+    let by_did = send(&gateway, &RequestSender::Did(&sea.someone), "POST", PATH, &body).await;
     assert_eq!((by_did.status, &by_did.json()["id"]), (200, &json!(id)));
     assert_eq!(entries(&gateway).await.len(), 1);
 
-    // Taken out by itself alone, once.
+    // Only the agent can remove itself, once.
     let path = format!("{PATH}/{id}");
-    assert_eq!(send(&gateway, &By::Nobody, "DELETE", &path, "").await.status, 401);
+    assert_eq!(send(&gateway, &RequestSender::Nobody, "DELETE", &path, "").await.status, 401);
     for other in [&neighbour, &elsewhere] {
-        let answer = send(&gateway, &By::Did(other), "DELETE", &path, "").await;
+        let answer = send(&gateway, &RequestSender::Did(other), "DELETE", &path, "").await;
         assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
     }
     assert_eq!(entries(&gateway).await.len(), 1);
-    assert_eq!(send(&gateway, &By::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
+    assert_eq!(send(&gateway, &RequestSender::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
     for gone in [path.as_str(), "/registry/agents/reg_0", "/registry/agents/..%2Fx"] {
-        let answer = send(&gateway, &By::Did(&sea.someone), "DELETE", gone, "").await;
+        let answer = send(&gateway, &RequestSender::Did(&sea.someone), "DELETE", gone, "").await;
         assert_eq!(refusal(&answer), (404, "not_registered".to_owned()), "{gone}");
     }
     assert!(entries(&gateway).await.is_empty());
@@ -80,44 +80,49 @@ async fn did_can_register_only_itself() {
 
 #[tokio::test]
 async fn host_did_can_register_its_agents() {
-    let World { gateway, peer, clock, .. } = world(|it| it).await;
-    let sea = Foreign::at(&peer, "sea", clock.now());
+    let DirectoryTestServer { gateway, peer, clock, .. } = world(|it| it).await;
+    let sea = ForeignAgent::at(&peer, "sea", clock.now());
     let host = host_of(&peer, clock.now());
-    let answer = register(&gateway, &By::Did(&host), &sea.url).await;
+    let answer = register(&gateway, &RequestSender::Did(&host), &sea.url).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     assert_eq!(entries(&gateway).await[0]["by"], json!(host.did.as_str()));
-    // The agent itself may go.
+    // The agent may remove itself.
     let path = format!("{PATH}/{}", answer.json()["id"].as_str().unwrap());
-    assert_eq!(send(&gateway, &By::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
+    assert_eq!(send(&gateway, &RequestSender::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
 }
 
-fn host_of(peer: &Peer, now: nuncio_core::time::Timestamp) -> Someone {
+fn host_of(peer: &DidHost, now: nuncio_core::time::Timestamp) -> ForeignDid {
     let key = peer.stranger("host").key;
     let did = nuncio_identity::Did::new("localhost", Some(peer.port), &[]).unwrap();
-    let someone = Someone { did, key };
-    peer.publish(&someone.did, crate::dids::peer::Reply::Document(someone.document(now)));
+    let someone = ForeignDid { did, key };
+    peer.publish(&someone.did, crate::dids::peer::DidHostReply::Document(someone.document(now)));
     someone
 }
 
 #[tokio::test]
 async fn server_keys_register_any_agent_and_remove_only_their_own() {
-    let World { gateway, peer, clock, key } = world(|it| it).await;
-    let (sea, hill) = (Foreign::at(&peer, "sea", clock.now()), Foreign::at(&peer, "hill", clock.now()));
+    let DirectoryTestServer { gateway, peer, clock, key } = world(|it| it).await;
+    let (sea, hill) = (ForeignAgent::at(&peer, "sea", clock.now()), ForeignAgent::at(&peer, "hill", clock.now()));
     let other = gateway.key(&[]).await.secret;
-    let answer = register(&gateway, &By::Key(&key), &sea.url).await;
+    let answer = register(&gateway, &RequestSender::Key(&key), &sea.url).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     let path = format!("{PATH}/{}", answer.json()["id"].as_str().unwrap());
-    let answer = send(&gateway, &By::Key(&other), "DELETE", &path, "").await;
+    let answer = send(&gateway, &RequestSender::Key(&other), "DELETE", &path, "").await;
     assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
-    assert_eq!(send(&gateway, &By::Key("nk_wrong"), "DELETE", &path, "").await.status, 401);
-    assert_eq!(send(&gateway, &By::Key(&key), "DELETE", &path, "").await.status, 204);
+    assert_eq!(send(&gateway, &RequestSender::Key("nk_wrong"), "DELETE", &path, "").await.status, 401);
+    assert_eq!(send(&gateway, &RequestSender::Key(&key), "DELETE", &path, "").await.status, 204);
 
-    // The operator adds and removes whomever.
+    // The operator can add and remove any agent.
     let added = gateway.order(AdminCommand::RegistryAdd { target: hill.url.clone() }).await.unwrap();
     assert_eq!((&added["new"], &added["agent"]["by"]), (&json!(true), &json!(Principal::Operator)));
-    let answer =
-        send(&gateway, &By::Key(&key), "DELETE", &format!("{PATH}/{}", added["agent"]["id"].as_str().unwrap()), "")
-            .await;
+    let answer = send(
+        &gateway,
+        &RequestSender::Key(&key),
+        "DELETE",
+        &format!("{PATH}/{}", added["agent"]["id"].as_str().unwrap()),
+        "",
+    )
+    .await;
     assert_eq!(answer.status, 403);
     gateway.order(AdminCommand::RegistryRemove { which: hill.someone.did.to_string() }).await.unwrap();
     let gone = gateway.order(AdminCommand::RegistryRemove { which: hill.url }).await.unwrap_err();
@@ -128,33 +133,33 @@ async fn server_keys_register_any_agent_and_remove_only_their_own() {
 #[tokio::test]
 async fn operator_settings_decide_who_may_register() {
     let nobody = world(accepting(RegistrationPolicy::Nobody)).await;
-    let sea = Foreign::at(&nobody.peer, "sea", nobody.clock.now());
-    for by in [By::Key(&nobody.key), By::Did(&sea.someone)] {
+    let sea = ForeignAgent::at(&nobody.peer, "sea", nobody.clock.now());
+    for by in [RequestSender::Key(&nobody.key), RequestSender::Did(&sea.someone)] {
         let answer = register(&nobody.gateway, &by, &sea.url).await;
         assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
     }
     assert!(entries(&nobody.gateway).await.is_empty());
 
     let anyone = world(accepting(RegistrationPolicy::Anyone)).await;
-    let sea = Foreign::at(&anyone.peer, "sea", anyone.clock.now());
-    let answer = register(&anyone.gateway, &By::Nobody, &sea.url).await;
+    let sea = ForeignAgent::at(&anyone.peer, "sea", anyone.clock.now());
+    let answer = register(&anyone.gateway, &RequestSender::Nobody, &sea.url).await;
     assert_eq!(answer.status, 201, "{answer:?}");
     assert_eq!(entries(&anyone.gateway).await[0]["by"], "anonymous");
     let path = format!("{PATH}/{}", answer.json()["id"].as_str().unwrap());
-    assert_eq!(send(&anyone.gateway, &By::Nobody, "DELETE", &path, "").await.status, 401);
-    // Its own word counts more than nobody's.
-    assert_eq!(register(&anyone.gateway, &By::Did(&sea.someone), &sea.url).await.status, 200);
+    assert_eq!(send(&anyone.gateway, &RequestSender::Nobody, "DELETE", &path, "").await.status, 401);
+    // A registration by the agent itself replaces an anonymous one.
+    assert_eq!(register(&anyone.gateway, &RequestSender::Did(&sea.someone), &sea.url).await.status, 200);
     assert_eq!(entries(&anyone.gateway).await[0]["by"], json!(sea.someone.did.as_str()));
 }
 
 #[tokio::test]
 async fn directory_limits_agents_per_host_and_in_total() {
-    let World { gateway, peer, clock, key } = world(|it| {
+    let DirectoryTestServer { gateway, peer, clock, key } = world(|it| {
         it.settings(|settings| (settings.registry.max_agents, settings.registry.max_agents_per_host) = (3, 2))
     })
     .await;
-    let by = By::Key(&key);
-    let agents = ["a", "b", "c"].map(|name| Foreign::at(&peer, name, clock.now()));
+    let by = RequestSender::Key(&key);
+    let agents = ["a", "b", "c"].map(|name| ForeignAgent::at(&peer, name, clock.now()));
     assert_eq!(register(&gateway, &by, &agents[0].url).await.status, 201);
     assert_eq!(register(&gateway, &by, &agents[1].url).await.status, 201);
     let answer = register(&gateway, &by, &agents[2].url).await;
@@ -165,12 +170,13 @@ async fn directory_limits_agents_per_host_and_in_total() {
 
 #[tokio::test]
 async fn own_agents_and_invalid_registrations_are_refused_with_the_reason() {
-    let World { gateway, key, .. } = world(|it| it.agent("second", &desk(&[echo()]).replace(DESK, "second"))).await;
+    let DirectoryTestServer { gateway, key, .. } =
+        world(|it| it.agent("second", &desk(&[echo()]).replace(DESK, "second"))).await;
     let own = format!("{}/agents/{DESK}/ad.json", gateway.server().url());
-    let answer = register(&gateway, &By::Key(&key), &own).await;
+    let answer = register(&gateway, &RequestSender::Key(&key), &own).await;
     assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
     let did = json!({"did": desk_did(&gateway).as_str()}).to_string();
-    assert_eq!(send(&gateway, &By::Key(&key), "POST", PATH, &did).await.status, 403);
+    assert_eq!(send(&gateway, &RequestSender::Key(&key), "POST", PATH, &did).await.status, 403);
     for (body, code) in [
         ("", "bad_json"),
         ("{", "bad_json"),
@@ -184,12 +190,17 @@ async fn own_agents_and_invalid_registrations_are_refused_with_the_reason() {
         (r#"{"did": "did:web:a.example"}"#, "bad_request"),
         (r#"{"url": "https://a.example/", "url": "https://b.example/"}"#, "bad_request"),
     ] {
-        let answer = send(&gateway, &By::Key(&key), "POST", PATH, body).await;
+        let answer = send(&gateway, &RequestSender::Key(&key), "POST", PATH, body).await;
         assert_eq!(refusal(&answer), (400, code.to_owned()), "{body}: {}", answer.body);
     }
-    let answer =
-        send(&gateway, &By::Key(&key), "POST", PATH, &format!("{{\"url\": \"https://{}/\"}}", "x".repeat(20_000)))
-            .await;
+    let answer = send(
+        &gateway,
+        &RequestSender::Key(&key),
+        "POST",
+        PATH,
+        &format!("{{\"url\": \"https://{}/\"}}", "x".repeat(20_000)),
+    )
+    .await;
     assert_eq!(answer.status, 400);
     assert!(entries(&gateway).await.is_empty());
 }

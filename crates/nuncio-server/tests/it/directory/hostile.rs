@@ -5,25 +5,25 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::{Gateway, ManualClock};
 use serde_json::{Value, json};
 
-use super::{By, Foreign, entries, found, refusal, register, signed};
+use super::{ForeignAgent, RequestSender, entries, found, refusal, register, signed};
 use crate::agents::DESK;
 use crate::anp::agent;
-use crate::dids::peer::{Peer, Reply};
+use crate::dids::peer::{DidHost, DidHostReply};
 
-type Case = (&'static str, fn(&Peer, &Foreign, Timestamp), u16, &'static str, &'static str);
+type HostileListingCase = (&'static str, fn(&DidHost, &ForeignAgent, Timestamp), u16, &'static str, &'static str);
 
-fn changed(foreign: &Foreign, now: Timestamp, change: impl FnOnce(&mut Value)) -> Value {
+fn changed(foreign: &ForeignAgent, now: Timestamp, change: impl FnOnce(&mut Value)) -> Value {
     let mut description = foreign.description.clone();
     change(&mut description);
     let domain = foreign.url.split('/').nth(2).unwrap().to_owned();
     signed(&description, &foreign.someone.key, &foreign.someone.did, &domain, now)
 }
 
-fn domain(foreign: &Foreign) -> String {
+fn domain(foreign: &ForeignAgent) -> String {
     foreign.url.split('/').nth(2).unwrap().to_owned()
 }
 
-const CASES: &[Case] = &[
+const CASES: &[HostileListingCase] = &[
     ("no proof", |peer, it, _| it.publish(peer, &it.description), 422, "peer_untrusted", "proof could not be verified"),
     (
         "changed after it was signed",
@@ -86,7 +86,7 @@ const CASES: &[Case] = &[
         "a DID document that is another's",
         |peer, it, now| {
             let eve = peer.stranger("eve");
-            peer.publish(&it.someone.did, Reply::Document(eve.document(now)));
+            peer.publish(&it.someone.did, DidHostReply::Document(eve.document(now)));
         },
         422,
         "peer_untrusted",
@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
     ),
     (
         "no DID document",
-        |peer, it, _| peer.publish(&it.someone.did, Reply::Other(404, ("x-a", "b".to_owned()), String::new())),
+        |peer, it, _| peer.publish(&it.someone.did, DidHostReply::Other(404, ("x-a", "b".to_owned()), String::new())),
         422,
         "peer_untrusted",
         "did could not be verified",
@@ -133,19 +133,25 @@ const CASES: &[Case] = &[
         "no JSON",
         |peer, it, _| {
             let html = ("content-type", "text/html".to_owned());
-            peer.publish_at(&it.path, Reply::Other(200, html, "<html>".to_owned()));
+            peer.publish_at(&it.path, DidHostReply::Other(200, html, "<html>".to_owned()));
         },
         422,
         "validation_error",
         "text/html",
     ),
-    ("without end", |peer, it, _| peer.publish_at(&it.path, Reply::Endless), 422, "validation_error", "more than"),
+    (
+        "without end",
+        |peer, it, _| peer.publish_at(&it.path, DidHostReply::Endless),
+        422,
+        "validation_error",
+        "more than",
+    ),
     (
         "deep",
         |peer, it, _| {
             let json = ("content-type", "application/json".to_owned());
             let deep = format!("{{\"a\":{}{}}}", "[".repeat(5000), "]".repeat(5000));
-            peer.publish_at(&it.path, Reply::Other(200, json, deep));
+            peer.publish_at(&it.path, DidHostReply::Other(200, json, deep));
         },
         422,
         "validation_error",
@@ -155,7 +161,7 @@ const CASES: &[Case] = &[
         "a redirect to a private address",
         |peer, it, _| {
             let to = ("location", "http://169.254.169.254/latest/meta-data".to_owned());
-            peer.publish_at(&it.path, Reply::Other(302, to, String::new()));
+            peer.publish_at(&it.path, DidHostReply::Other(302, to, String::new()));
         },
         502,
         "endpoint_unreachable",
@@ -163,14 +169,14 @@ const CASES: &[Case] = &[
     ),
     (
         "not there",
-        |peer, it, _| peer.publish_at(&it.path, Reply::Other(404, ("x-a", "b".to_owned()), String::new())),
+        |peer, it, _| peer.publish_at(&it.path, DidHostReply::Other(404, ("x-a", "b".to_owned()), String::new())),
         502,
         "endpoint_unreachable",
         "answered 404",
     ),
     (
         "behind a login",
-        |peer, it, _| peer.publish_at(&it.path, Reply::Other(401, ("x-a", "b".to_owned()), String::new())),
+        |peer, it, _| peer.publish_at(&it.path, DidHostReply::Other(401, ("x-a", "b".to_owned()), String::new())),
         422,
         "auth_required",
         "wants to know who asks",
@@ -182,22 +188,22 @@ async fn unverifiable_agent_is_not_listed_and_the_reason_is_given() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev().start().await;
     let key = gateway.key(&[]).await.secret;
-    let peer = Peer::start().await;
-    let good = Foreign::at(&peer, "good", clock.now());
-    assert_eq!(register(&gateway, &By::Key(&key), &good.url).await.status, 201);
+    let peer = DidHost::start().await;
+    let good = ForeignAgent::at(&peer, "good", clock.now());
+    assert_eq!(register(&gateway, &RequestSender::Key(&key), &good.url).await.status, 201);
     let before = (entries(&gateway).await, found(&gateway, "").await);
     for (name, spoil, status, code, said) in CASES {
-        let foreign = Foreign::at(&peer, "bad", clock.now());
+        let foreign = ForeignAgent::at(&peer, "bad", clock.now());
         spoil(&peer, &foreign, clock.now());
-        let answer = register(&gateway, &By::Key(&key), &foreign.url).await;
+        let answer = register(&gateway, &RequestSender::Key(&key), &foreign.url).await;
         assert_eq!(refusal(&answer), (*status, (*code).to_owned()), "{name}: {}", answer.body);
         let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(said), "{name}: {message}");
         assert_eq!((entries(&gateway).await, found(&gateway, "").await), before, "{name}");
     }
-    // The agent that was spoiled each time is taken once it is in order.
-    let foreign = Foreign::at(&peer, "bad", clock.now());
-    assert_eq!(register(&gateway, &By::Key(&key), &foreign.url).await.status, 201);
+    // The agent is accepted once its description is valid.
+    let foreign = ForeignAgent::at(&peer, "bad", clock.now());
+    assert_eq!(register(&gateway, &RequestSender::Key(&key), &foreign.url).await.status, 201);
 }
 
 #[tokio::test]
@@ -205,23 +211,23 @@ async fn failed_re_registration_keeps_the_existing_listing() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev().start().await;
     let key = gateway.key(&[]).await.secret;
-    let peer = Peer::start().await;
-    let good = Foreign::at(&peer, "good", clock.now());
-    assert_eq!(register(&gateway, &By::Key(&key), &good.url).await.status, 201);
+    let peer = DidHost::start().await;
+    let good = ForeignAgent::at(&peer, "good", clock.now());
+    assert_eq!(register(&gateway, &RequestSender::Key(&key), &good.url).await.status, 201);
     let before = entries(&gateway).await;
     good.publish(&peer, &good.description);
-    assert_eq!(register(&gateway, &By::Key(&key), &good.url).await.status, 422);
+    assert_eq!(register(&gateway, &RequestSender::Key(&key), &good.url).await.status, 422);
     assert_eq!(entries(&gateway).await, before);
 }
 
 #[tokio::test]
 async fn only_operators_can_register_private_addresses() {
-    // Without --dev this machine is private, as any other is.
+    // Without development mode, this machine is a private address like any other.
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
     let key = gateway.key(&[]).await.secret;
-    let peer = Peer::start().await;
+    let peer = DidHost::start().await;
     let now = gateway.engine().now();
-    let foreign = Foreign::at(&peer, "sea", now);
+    let foreign = ForeignAgent::at(&peer, "sea", now);
     for url in [
         foreign.url.as_str(),
         "https://127.0.0.1/ad.json",
@@ -231,7 +237,7 @@ async fn only_operators_can_register_private_addresses() {
         "http://example.com/ad.json",
         "https://user:secret@example.com/ad.json",
     ] {
-        let answer = register(&gateway, &By::Key(&key), url).await;
+        let answer = register(&gateway, &RequestSender::Key(&key), url).await;
         assert_eq!(refusal(&answer), (422, "outbound_refused".to_owned()), "{url}: {}", answer.body);
     }
     assert_eq!(peer.asked(), 0);

@@ -6,37 +6,37 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 
-use super::{By, Foreign, entries, found, item, register};
+use super::{ForeignAgent, RequestSender, entries, found, item, register};
 use crate::agents::DESK;
 use crate::anp::agent;
-use crate::dids::peer::{Peer, Reply};
+use crate::dids::peer::{DidHost, DidHostReply};
 
 const INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-type Spoil = (&'static str, fn(&World));
+type DescriptionFault = (&'static str, fn(&DirectoryTestServer));
 
-struct World {
+struct DirectoryTestServer {
     gateway: Gateway,
     clock: ManualClock,
-    peer: Peer,
-    sea: Foreign,
+    peer: DidHost,
+    sea: ForeignAgent,
 }
 
-async fn world() -> World {
+async fn world() -> DirectoryTestServer {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev().start().await;
     let key = gateway.key(&[]).await.secret;
-    let peer = Peer::start().await;
-    let sea = Foreign::at(&peer, "sea", clock.now());
-    assert_eq!(register(&gateway, &By::Key(&key), &sea.url).await.status, 201);
-    World { gateway, clock, peer, sea }
+    let peer = DidHost::start().await;
+    let sea = ForeignAgent::at(&peer, "sea", clock.now());
+    assert_eq!(register(&gateway, &RequestSender::Key(&key), &sea.url).await.status, 201);
+    DirectoryTestServer { gateway, clock, peer, sea }
 }
 
-impl World {
+impl DirectoryTestServer {
     fn silence(&self) {
-        self.peer.publish_at(&self.sea.path, Reply::Other(500, ("x-a", "b".to_owned()), String::new()));
+        self.peer.publish_at(&self.sea.path, DidHostReply::Other(500, ("x-a", "b".to_owned()), String::new()));
     }
 
     async fn entry(&self) -> Value {
@@ -56,13 +56,13 @@ async fn unreachable_agent_becomes_stale_and_recovers() {
     assert!(stale["problem"].as_str().unwrap().contains("answered 500"), "{stale}");
     assert_eq!(item(&world.gateway, "sea").await["verified"]["at"], first["verified"], "it is still found");
 
-    // It comes back with something new to say.
+    // The agent is reachable again, with a changed description.
     let mut description = world.sea.description.clone();
     description["description"] = json!("Rooms in the mountains.");
-    let back = Foreign {
+    let back = ForeignAgent {
         description,
         someone: world.sea.someone.clone(),
-        ..Foreign::at(&world.peer, "sea", world.clock.now())
+        ..ForeignAgent::at(&world.peer, "sea", world.clock.now())
     };
     back.publish(&world.peer, &back.signed(world.clock.now()));
     world.clock.pass(FIRST_PAUSE).await;
@@ -99,8 +99,10 @@ async fn agent_unreachable_for_a_week_is_removed() {
 
 #[tokio::test]
 async fn agent_that_is_gone_or_fails_verification_is_removed_at_once() {
-    let spoils: [Spoil; 4] = [
-        ("gone", |it| it.peer.publish_at(&it.sea.path, Reply::Other(410, ("x-a", "b".to_owned()), String::new()))),
+    let spoils: [DescriptionFault; 4] = [
+        ("gone", |it| {
+            it.peer.publish_at(&it.sea.path, DidHostReply::Other(410, ("x-a", "b".to_owned()), String::new()));
+        }),
         ("changed by its host", |it| {
             let mut description = it.sea.signed(it.clock.now());
             description["name"] = json!("seal");
@@ -109,7 +111,7 @@ async fn agent_that_is_gone_or_fails_verification_is_removed_at_once() {
         ("described elsewhere", |it| it.sea.publish_did(&it.peer, "https://a.example/ad.json", it.clock.now())),
         ("another's document", |it| {
             let eve = it.peer.stranger("eve");
-            it.peer.publish(&it.sea.someone.did, Reply::Document(eve.document(it.clock.now())));
+            it.peer.publish(&it.sea.someone.did, DidHostReply::Document(eve.document(it.clock.now())));
         }),
     ];
     for (name, spoil) in spoils {

@@ -7,7 +7,7 @@ use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use super::{By, PATH, entries, found, get, item, names, register};
+use super::{PATH, RequestSender, entries, found, get, item, names, register};
 use crate::agents::{DESK, desk, tool};
 use crate::dids::dids;
 
@@ -47,7 +47,7 @@ async fn told(gateway: &Gateway) -> Vec<Value> {
 async fn two_servers_register_their_agents_at_a_third() {
     let directory =
         Gateway::builder().agent("guide", &agent("guide", "Knows all.", "\"city.guide\"")).dev().start().await;
-    // A key is there, so that nobody gets in for being on this machine.
+    // A key exists, so that local callers need a credential.
     directory.key(&[]).await;
     let inn = registering(&directory, "inn", &agent("inn", "Rooms in town.", "\"hotel.booking.create\"")).await;
     let villa =
@@ -79,7 +79,7 @@ async fn two_servers_register_their_agents_at_a_third() {
     }
     assert_eq!(found(&inn, "").await, ["inn"], "a server lists its own that are for everyone");
 
-    // What is found leads to the agent, and says what was verified.
+    // A search result links to the agent and lists the verified facts.
     let shown = item(&directory, "inn").await;
     let inn_did = dids(&inn).agent(&AgentName::parse("inn").unwrap()).unwrap().did().to_string();
     assert_eq!(shown["@id"], json!(format!("{}/agents/inn/ad.json", inn.server().url())));
@@ -92,7 +92,7 @@ async fn two_servers_register_their_agents_at_a_third() {
     assert_eq!((&entry["by"], &entry["id"]), (&json!(inn_did), &shown["id"]), "it registered itself");
     assert_eq!(shown.get("by"), None, "who registered is the operator's to know");
 
-    // The other side knows too, and of its hidden agent nobody was told.
+    // The registering server knows its status; its hidden agent was not registered.
     let told = eventually("it knows", async || {
         let told = told(&inn).await;
         (told.len() == 1 && told[0]["registered"].is_string()).then_some(told)
@@ -145,15 +145,19 @@ async fn directory_listing_survives_a_restart() {
     let directory = Gateway::builder().dev().agent("guide", &agent("guide", "Knows.", "\"x\"")).start().await;
     let inn = Gateway::builder().agent("inn", &agent("inn", "Rooms.", "\"hotel\"")).dev().start().await;
     let url = format!("{}/agents/inn/ad.json", inn.server().url());
-    assert_eq!(register(&directory, &By::Nobody, &url).await.status, 201, "on an open machine, whoever is local may");
+    assert_eq!(
+        register(&directory, &RequestSender::Nobody, &url).await.status,
+        201,
+        "on an open machine, whoever is local may"
+    );
     let before = item(&directory, "inn").await;
-    // Nobody answers there any more.
+    // The server of the agent is down.
     inn.stop().await;
     let (port, data) = (directory.address().port(), directory.stop().await);
     let again =
         Gateway::builder().dev().agent("guide", &agent("guide", "Knows.", "\"x\"")).data(data).port(port).start().await;
     assert_eq!(item(&again, "inn").await, before, "with what was verified, and when");
-    // Taken out and started once more, it stays out.
+    // A removed agent stays removed after a restart.
     again.order(AdminCommand::RegistryRemove { which: url }).await.unwrap();
     let data = again.stop().await;
     let third =
@@ -165,7 +169,7 @@ async fn directory_listing_survives_a_restart() {
 async fn unreachable_directory_gets_registrations_later() {
     let clock = ManualClock::new();
     let (look, pause) = (Duration::from_secs(5), Duration::from_secs(30));
-    // A free port that nobody serves yet.
+    // A free port without a server.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let inn = Gateway::builder()
         .agent("inn", &agent("inn", "Rooms in town.", "\"hotel\""))
@@ -189,16 +193,16 @@ async fn unreachable_directory_gets_registrations_later() {
     clock.advance(pause);
     eventually("it is listed", async || (found(&directory, "").await.len() == 2).then_some(())).await;
 
-    // What it says of itself changes, and so does what is found.
+    // A changed description changes the search result.
     inn.rewrite_agent("inn", &agent("inn", "Rooms on the hill.", "\"hill\""));
     eventually("the change is found", async || {
-        // Files are looked at, and directories told, by the clock.
+        // Polling of agent files and registration follow the clock.
         clock.advance(Duration::from_secs(1));
         (found(&directory, "q=hill").await == ["inn"]).then_some(())
     })
     .await;
     assert_eq!(entries(&directory).await.len(), 1);
-    // A new key is a new DID, and the directory lists that.
+    // A rotated key makes a new DID, which the directory lists.
     let rotated = inn.order(AdminCommand::DidRotate {
         subject: nuncio_server::dids::DidSubject::Agent(AgentName::parse("inn").unwrap()),
     });

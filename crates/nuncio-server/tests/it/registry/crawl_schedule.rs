@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk};
 
-use super::stub::{Asked, INDEX, Reply, Stub, descriptor_path, index};
+use super::stub::{INDEX, ReceivedRequest, StubRegistryHost, StubReply, descriptor_path, index};
 use super::{domain, follow, found, problem, state};
 
 const INTERVAL: Duration = Duration::from_secs(15 * 60);
@@ -20,7 +20,7 @@ fn gateway(clock: &ManualClock) -> GatewayBuilder {
     Gateway::builder().agent(DESK, &desk(&[])).clock(clock)
 }
 
-async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &Stub, span: Duration) -> Value {
+async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &StubRegistryHost, span: Duration) -> Value {
     let before = state(gateway, &stub.url()).await["next_visit"].clone();
     clock.pass(span).await;
     eventually("the host was visited", async || {
@@ -32,7 +32,7 @@ async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &Stub, span: Durati
 
 #[tokio::test]
 async fn unchanged_documents_are_not_fetched_again() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a", "b"]);
     let here = gateway(&clock).start().await;
     let first = follow(&here, &stub.url()).await;
@@ -45,7 +45,7 @@ async fn unchanged_documents_are_not_fetched_again() {
     assert_ne!(first["last_seen"], second["last_seen"], "it was seen all the same");
     assert_eq!(found(&here, "").await, ["a", "b"]);
 
-    // One entry changes: its descriptor alone is read again.
+    // One entry changed, so only its descriptor is fetched again.
     let mut changed = stub.entry("b");
     changed["version"] = json!("1.1.0");
     stub.index(&[stub.entry("a"), changed]);
@@ -59,8 +59,8 @@ async fn unchanged_documents_are_not_fetched_again() {
 }
 
 #[tokio::test]
-async fn descriptor_is_cached_for_a_day() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+async fn crawled_descriptor_is_cached_for_a_day() {
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
     follow(&here, &stub.url()).await;
@@ -76,7 +76,7 @@ async fn descriptor_is_cached_for_a_day() {
 
 #[tokio::test]
 async fn crawl_failures_double_the_pause_up_to_a_day() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
     let seen = follow(&here, &stub.url()).await["last_seen"].clone();
@@ -99,7 +99,7 @@ async fn crawl_failures_double_the_pause_up_to_a_day() {
 
 #[tokio::test]
 async fn host_unseen_for_a_week_is_removed() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
     follow(&here, &stub.url()).await;
@@ -110,13 +110,13 @@ async fn host_unseen_for_a_week_is_removed() {
 }
 
 #[tokio::test]
-async fn retry_after_is_honoured() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+async fn crawler_waits_for_the_retry_after_of_a_host() {
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.status(INDEX, 503, "Retry-After: 18000\r\n");
     let here = gateway(&clock).start().await;
     follow(&here, &stub.url()).await;
     visit(&here, &clock, &stub, HOUR * 5).await;
-    // Also where it is a descriptor that is asked for too often: the others are left alone.
+    // A `Retry-After` on one descriptor stops the fetches of the others too.
     stub.offer(&["a", "b", "c"]);
     stub.status(&descriptor_path("b"), 429, "Retry-After: 7200\r\n");
     stub.targets();
@@ -132,13 +132,13 @@ async fn retry_after_is_honoured() {
 
 #[tokio::test]
 async fn crawl_requests_are_spread_over_time() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     let names: Vec<String> = (0..22).map(|number| format!("s{number:02}")).collect();
     stub.offer(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let settings = vec![domain(&stub.url())];
     let here = gateway(&clock).settings(|all| all.registry.follow = settings).start().await;
     let pause = Duration::from_millis(100);
-    // A minute goes by in the first pause: what was found so far is listed.
+    // A minute passes in the first pause; the skills found so far are listed.
     for (asked, listed, span) in [(20, 0, Duration::from_secs(60)), (21, 20, pause), (22, 20, pause)] {
         clock.someone_waits_for(pause).await;
         assert_eq!(stub.asked_so_far(), asked, "the index and descriptors");
@@ -150,9 +150,9 @@ async fn crawl_requests_are_spread_over_time() {
 
 #[tokio::test]
 async fn one_host_is_crawled_once_at_a_time_across_ports() {
-    let (clock, one, other) = (ManualClock::new(), Stub::start().await, Stub::start().await);
+    let (clock, one, other) = (ManualClock::new(), StubRegistryHost::start().await, StubRegistryHost::start().await);
     for stub in [&one, &other] {
-        stub.reply(INDEX, Reply::Silence);
+        stub.reply(INDEX, StubReply::Silence);
     }
     let follow = vec![domain(&one.url()), domain(&other.url())];
     let here = gateway(&clock).settings(|all| all.registry.follow = follow).start().await;
@@ -173,7 +173,7 @@ async fn one_host_is_crawled_once_at_a_time_across_ports() {
 
 #[tokio::test]
 async fn registry_listing_survives_a_restart_without_a_visit() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
     follow(&here, &stub.url()).await;
@@ -183,12 +183,15 @@ async fn registry_listing_survives_a_restart_without_a_visit() {
     assert_eq!(found(&here, "").await, ["a"]);
     visit(&here, &clock, &stub, INTERVAL).await;
     let asked = stub.asked();
-    assert!(matches!(&asked[..], [Asked { has: Some(_), .. }]), "one visit, when its time has come: {asked:?}");
+    assert!(
+        matches!(&asked[..], [ReceivedRequest { has: Some(_), .. }]),
+        "one visit, when its time has come: {asked:?}"
+    );
 }
 
 #[tokio::test]
 async fn domain_followed_by_settings_cannot_be_unfollowed_by_command() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a"]);
     let named = domain(&stub.url());
     let here = gateway(&clock).settings(|all| all.registry.follow = vec![named.clone()]).start().await;
@@ -204,10 +207,10 @@ async fn domain_followed_by_settings_cannot_be_unfollowed_by_command() {
 
 #[tokio::test]
 async fn each_index_page_is_revalidated_by_its_own_etag() {
-    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a", "b", "c"]);
     let more = format!("{INDEX}?cursor=2");
-    let page = |entries: Vec<Value>, etag: &str, headers: &str| Reply::Json {
+    let page = |entries: Vec<Value>, etag: &str, headers: &str| StubReply::Json {
         status: 200,
         etag: Some(etag.to_owned()),
         headers: headers.to_owned(),
@@ -219,13 +222,13 @@ async fn each_index_page_is_revalidated_by_its_own_etag() {
     follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "").await, ["a", "b"]);
     stub.asked();
-    // The first page is the same, the second is not.
+    // The first page is unchanged, the second is not.
     stub.reply(&more, page(vec![stub.entry("c")], "\"3\"", ""));
     visit(&here, &clock, &stub, INTERVAL).await;
     assert_eq!(found(&here, "").await, ["a", "c"]);
     let has = |tag: &str| Some(tag.to_owned());
     let asked = stub.asked();
-    assert_eq!(asked[0], Asked { target: INDEX.to_owned(), has: has("\"1\"") });
-    assert_eq!(asked[1], Asked { target: more, has: has("\"2\"") });
+    assert_eq!(asked[0], ReceivedRequest { target: INDEX.to_owned(), has: has("\"1\"") });
+    assert_eq!(asked[1], ReceivedRequest { target: more, has: has("\"2\"") });
     assert_eq!(asked[2..].iter().map(|asked| asked.target.as_str()).collect::<Vec<_>>(), ["/d/c.json"]);
 }

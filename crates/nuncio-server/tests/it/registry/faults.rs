@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk};
 
-use super::stub::{INDEX, Reply, Stub, descriptor_path, index};
+use super::stub::{INDEX, StubRegistryHost, StubReply, descriptor_path, index};
 use super::{follow, found, problem};
 
 async fn gateway() -> Gateway {
@@ -13,8 +13,8 @@ async fn gateway() -> Gateway {
 }
 
 /// A gateway, and a host that offers `good` beside the skills of the test.
-async fn start() -> (Gateway, Stub) {
-    let stub = Stub::start().await;
+async fn start() -> (Gateway, StubRegistryHost) {
+    let stub = StubRegistryHost::start().await;
     stub.offer(&["good"]);
     (gateway().await, stub)
 }
@@ -27,12 +27,12 @@ fn why<'a>(state: &'a Value, id: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn private_skills_are_neither_listed_nor_fetched() {
+async fn private_skills_are_not_listed_and_those_private_in_the_index_are_not_fetched() {
     let (here, stub) = start().await;
     stub.document(&descriptor_path("hidden"), &stub.descriptor("hidden"));
     let mut hidden = stub.entry("hidden");
     hidden["access"] = json!("private");
-    // This one says so only in its descriptor.
+    // This skill is marked private only in its descriptor.
     let mut secret = stub.descriptor("secret");
     secret["access"] = json!("private");
     stub.document(&descriptor_path("secret"), &secret);
@@ -74,7 +74,7 @@ async fn skill_with_a_contradicting_descriptor_is_not_listed() {
 }
 
 #[tokio::test]
-async fn descriptor_wins_over_the_index_entry() {
+async fn listing_takes_fields_from_the_descriptor_not_the_index_entry() {
     let (here, stub) = start().await;
     let mut descriptor = stub.descriptor("good");
     descriptor["version"] = json!("2.3.4");
@@ -90,14 +90,14 @@ async fn descriptor_wins_over_the_index_entry() {
 async fn index_links_to_other_hosts_are_ignored() {
     let (here, stub, victim) = {
         let (here, stub) = start().await;
-        (here, stub, Stub::start().await)
+        (here, stub, StubRegistryHost::start().await)
     };
     victim.offer(&["far"]);
     stub.index(&[stub.entry("good"), victim.entry("far")]);
     let state = follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "").await, ["good"]);
     assert!(why(&state, "far").contains(&format!("is neither on {} nor below it", stub.url())), "{state}");
-    // Nor by a redirect, nor by a page.
+    // Redirects and page links to other hosts are not followed either.
     stub.status(&descriptor_path("good"), 302, &format!("Location: {}/d/far.json\r\n", victim.url()));
     let mut changed = stub.entry("good");
     changed["version"] = json!("1.0.1");
@@ -108,7 +108,7 @@ async fn index_links_to_other_hosts_are_ignored() {
     assert!(problem(&follow(&here, &stub.url()).await).contains("redirects are not followed"));
     let headers = format!("Link: <{}{INDEX}>; rel=\"next\"\r\n", victim.url());
     let body = index(&[stub.entry("good")]).to_string();
-    stub.reply(INDEX, Reply::Json { status: 200, etag: None, headers, body });
+    stub.reply(INDEX, StubReply::Json { status: 200, etag: None, headers, body });
     assert!(problem(&follow(&here, &stub.url()).await).contains("another host"));
     assert_eq!(victim.asked_so_far(), 0);
 }
@@ -141,7 +141,7 @@ async fn invalid_index_keeps_the_previous_listing() {
 #[tokio::test]
 async fn index_with_repeated_ids_or_endless_pages_is_bounded() {
     let (here, stub) = start().await;
-    let page = |next: &str| Reply::Json {
+    let page = |next: &str| StubReply::Json {
         status: 200,
         etag: None,
         headers: format!("Link: <{next}>; rel=\"next\"\r\n"),
@@ -158,10 +158,10 @@ async fn index_with_repeated_ids_or_endless_pages_is_bounded() {
 #[tokio::test]
 async fn endless_index_response_is_cut_off() {
     let (here, stub) = start().await;
-    stub.reply(&descriptor_path("good"), Reply::Endless);
+    stub.reply(&descriptor_path("good"), StubReply::Endless);
     let state = follow(&here, &stub.url()).await;
     assert!(why(&state, "good").contains("more than 1048576 bytes"), "{state}");
-    stub.reply(INDEX, Reply::Endless);
+    stub.reply(INDEX, StubReply::Endless);
     assert!(problem(&follow(&here, &stub.url()).await).contains("more than 8388608 bytes"));
 }
 
@@ -191,10 +191,10 @@ async fn host_without_an_index_is_removed() {
     let state = follow(&here, &stub.url()).await;
     assert!(problem(&state).contains("answered 404"), "{state}");
     assert!(found(&here, "").await.is_empty());
-    // Nobody there at all: nothing is dropped on that account.
+    // An unreachable host keeps its listing.
     stub.offer(&["good"]);
     follow(&here, &stub.url()).await;
-    stub.reply(INDEX, Reply::Endless);
+    stub.reply(INDEX, StubReply::Endless);
     follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "").await, ["good"]);
 }
@@ -217,7 +217,7 @@ async fn unavailable_descriptor_is_fetched_at_the_next_visit() {
 }
 
 #[tokio::test]
-async fn registry_host_address_must_be_public() {
+async fn followed_host_must_be_public_and_use_https() {
     let here = gateway().await;
     for (domain, says) in [
         ("https://10.0.0.1", "may not be reached"),

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) const INDEX: &str = "/.well-known/skill-sharing";
 
 #[derive(Clone)]
-pub(crate) enum Reply {
+pub(crate) enum StubReply {
     /// Responds with this status and document, an `ETag` and more headers.
     Json {
         status: u16,
@@ -24,19 +24,19 @@ pub(crate) enum Reply {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) target: String,
     pub(crate) has: Option<String>,
 }
 
 #[derive(Clone)]
-pub(crate) struct Stub {
+pub(crate) struct StubRegistryHost {
     address: SocketAddr,
-    replies: Arc<Mutex<HashMap<String, Reply>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    replies: Arc<Mutex<HashMap<String, StubReply>>>,
+    asked: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
-impl Stub {
+impl StubRegistryHost {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stub = Self { address: listener.local_addr().unwrap(), replies: Arc::default(), asked: Arc::default() };
@@ -54,7 +54,7 @@ impl Stub {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 
@@ -66,19 +66,19 @@ impl Stub {
         self.asked.lock().unwrap().len()
     }
 
-    pub(crate) fn reply(&self, target: &str, reply: Reply) {
+    pub(crate) fn reply(&self, target: &str, reply: StubReply) {
         self.replies.lock().unwrap().insert(target.to_owned(), reply);
     }
 
     pub(crate) fn document(&self, target: &str, document: &Value) {
         let body = document.to_string();
         let etag = Some(format!("\"{}\"", nuncio_core::digest::Digest::of_bytes(body.as_bytes())));
-        self.reply(target, Reply::Json { status: 200, etag, headers: String::new(), body });
+        self.reply(target, StubReply::Json { status: 200, etag, headers: String::new(), body });
     }
 
     pub(crate) fn status(&self, target: &str, status: u16, headers: &str) {
         let headers = headers.to_owned();
-        self.reply(target, Reply::Json { status, etag: None, headers, body: "{}".to_owned() });
+        self.reply(target, StubReply::Json { status, etag: None, headers, body: "{}".to_owned() });
     }
 
     pub(crate) fn index(&self, entries: &[Value]) {
@@ -123,15 +123,15 @@ impl Stub {
         let target = head.split(' ').nth(1).unwrap().to_owned();
         let has = head.lines().find_map(|line| line.strip_prefix("if-none-match: ")).map(str::to_owned);
         let reply = self.replies.lock().unwrap().get(&target).cloned();
-        self.asked.lock().unwrap().push(Asked { target, has: has.clone() });
+        self.asked.lock().unwrap().push(ReceivedRequest { target, has: has.clone() });
         let (status, etag, headers, body) = match reply {
             None => (404, None, String::new(), "{}".to_owned()),
-            Some(Reply::Json { etag, headers, .. }) if has.is_some() && has == etag => {
+            Some(StubReply::Json { etag, headers, .. }) if has.is_some() && has == etag => {
                 (304, etag, headers, String::new())
             }
-            Some(Reply::Json { status, etag, headers, body }) => (status, etag, headers, body),
-            Some(Reply::Silence) => return std::future::pending().await,
-            Some(Reply::Endless) => {
+            Some(StubReply::Json { status, etag, headers, body }) => (status, etag, headers, body),
+            Some(StubReply::Silence) => return std::future::pending().await,
+            Some(StubReply::Endless) => {
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n[";
                 let _ = stream.write_all(head.as_bytes()).await;
                 while stream.write_all(&[b' '; 65_536]).await.is_ok() {}

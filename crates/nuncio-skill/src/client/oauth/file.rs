@@ -29,11 +29,11 @@ impl FileTokens {
 
     fn read(&self) -> Result<BTreeMap<String, OAuthTokens>, String> {
         let path_text = self.path.display();
-        let wrong = |error: std::io::Error| format!("{path_text} cannot be read: {error}");
+        let io_error = |error: std::io::Error| format!("{path_text} cannot be read: {error}");
         let found = match fs::metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            Err(error) => return Err(wrong(error)),
+            Err(error) => return Err(io_error(error)),
         };
         if found.permissions().mode() & 0o077 != 0 {
             return Err(format!("{path_text} can be read by others; run `chmod 600` on it, or remove it"));
@@ -41,24 +41,25 @@ impl FileTokens {
         if found.len() > MAX_BYTES {
             return Err(format!("{path_text} is larger than {MAX_BYTES} bytes"));
         }
-        let text = fs::read(&self.path).map_err(wrong)?;
+        let text = fs::read(&self.path).map_err(io_error)?;
         serde_json::from_slice(&text)
             .map_err(|_| format!("{path_text} is not ours to read; remove it and log in again"))
     }
 
     fn write(&self, all: &BTreeMap<String, OAuthTokens>) -> Result<(), String> {
         let path_text = self.path.display();
-        let wrong = |error: std::io::Error| format!("{path_text} cannot be written: {error}");
+        let io_error = |error: std::io::Error| format!("{path_text} cannot be written: {error}");
         if let Some(folder) = self.path.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrong)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(io_error)?;
         }
         // The file is replaced by a rename, and it is created with mode 0600, so that no other user can ever read it.
-        let beside = self.path.with_extension(format!("{}.new", std::process::id()));
-        let _ = fs::remove_file(&beside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(wrong)?;
+        let temporary = self.path.with_extension(format!("{}.new", std::process::id()));
+        let _ = fs::remove_file(&temporary);
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(io_error)?;
         let text = serde_json::to_vec_pretty(all).map_err(|error| error.to_string())?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(wrong)?;
-        fs::rename(&beside, &self.path).map_err(wrong)
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(io_error)?;
+        fs::rename(&temporary, &self.path).map_err(io_error)
     }
 }
 

@@ -10,11 +10,11 @@ use super::{TokenSource, absolute, config, scope};
 use crate::client::credential::Secret;
 use crate::client::describe::ResolvedSkill;
 use crate::client::error::{ConsumerError, Reason, plain};
-use crate::client::{Consumer, Progress};
+use crate::client::{Consumer, InvocationProgress};
 
 /// Parameters of an OAuth login in a browser.
 #[derive(Debug, Clone, Default)]
-pub struct Login {
+pub struct LoginOptions {
     /// Client id registered with the provider.
     pub client_id: String,
     /// Client secret of a confidential OAuth client.
@@ -24,12 +24,12 @@ pub struct Login {
 }
 
 impl Consumer {
-    /// Reports the authorization URL ([`Progress::Authorize`]), waits for the browser's redirect to a loopback port,
+    /// Reports the authorization URL ([`InvocationProgress::Authorize`]), waits for the browser's redirect to a loopback port,
     /// and stores the tokens.
-    pub async fn login(&self, described: &ResolvedSkill, login: &Login) -> Result<(), ConsumerError> {
-        super::super::credential::may_go(described, None)?;
+    pub async fn login(&self, described: &ResolvedSkill, login: &LoginOptions) -> Result<(), ConsumerError> {
+        super::super::credential::check_recipient(described, None)?;
         let config = config(described)?;
-        let source = TokenSource::new(described, scope(config, &login.scopes))?.of_a_person();
+        let source = TokenSource::new(described, scope(config, &login.scopes))?.for_login();
         let port = RedirectListener::open().await?;
         let verifier = self.random_token();
         let state = self.random_token();
@@ -38,8 +38,8 @@ impl Consumer {
             let message = format!("{} is not an address for a browser", plain(url.as_str()));
             return Err(ConsumerError::new(Reason::InvalidDocument, message));
         }
-        ask(&mut url, &source, login, &port.redirect_uri(), &state, &challenge(&verifier));
-        self.watcher.tell(&Progress::Authorize { url: url.to_string() });
+        add_login_parameters(&mut url, &source, login, &port.redirect_uri(), &state, &challenge(&verifier));
+        self.progress.report(&InvocationProgress::Authorize { url: url.to_string() });
         let code = port.code(&state, self.clock.as_ref()).await?;
         let grant = vec![
             ("grant_type", "authorization_code".to_owned()),
@@ -49,7 +49,7 @@ impl Consumer {
         ];
         let mut tokens = self.grant(&source, &login.client_id, login.client_secret.as_ref(), grant).await?;
         tokens.client_secret.clone_from(&login.client_secret);
-        self.keep(&source, &tokens);
+        self.store_tokens(&source, &tokens);
         Ok(())
     }
 
@@ -61,7 +61,14 @@ impl Consumer {
     }
 }
 
-fn ask(url: &mut Url, source: &TokenSource, login: &Login, redirect: &str, state: &str, challenge: &str) {
+fn add_login_parameters(
+    url: &mut Url,
+    source: &TokenSource,
+    login: &LoginOptions,
+    redirect: &str,
+    state: &str,
+    challenge: &str,
+) {
     let mut query = url.query_pairs_mut();
     query
         .append_pair("response_type", "code")

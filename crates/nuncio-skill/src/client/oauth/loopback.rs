@@ -10,17 +10,17 @@ use url::Url;
 use crate::client::error::{ConsumerError, Reason, plain};
 
 /// Time limit for the user's login in the browser.
-const PATIENCE: Duration = Duration::from_secs(600);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time limit for reading one request.
-const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 /// Limit on accepted requests; browsers also ask for icons, and other programs may connect.
 const MAX_REQUESTS: usize = 50;
 
-const DONE: &str =
+const SUCCESS_PAGE: &str =
     "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>You are logged in. This page can be closed.";
-const FAILED: &str =
+const FAILURE_PAGE: &str =
     "<!doctype html><meta charset=utf-8><title>Nuncio</title><p>The login did not come about. The terminal says why.";
 
 /// Listener that accepts one OAuth redirect.
@@ -48,7 +48,7 @@ impl RedirectListener {
     /// Waits for the redirect that carries `state` and returns the redirect's authorization code.
     pub(super) async fn code(&self, state: &str, clock: &dyn Clock) -> Result<String, ConsumerError> {
         let refused = |why: String| ConsumerError::new(Reason::TokenRefused, why);
-        let too_late = clock.sleep_until(clock.now().after(PATIENCE));
+        let too_late = clock.sleep_until(clock.now().after(LOGIN_TIMEOUT));
         tokio::pin!(too_late);
         for _ in 0..MAX_REQUESTS {
             let mut stream = tokio::select! {
@@ -58,15 +58,17 @@ impl RedirectListener {
                 },
                 () = &mut too_late => return Err(refused("the browser did not return from the login in time".to_owned())),
             };
-            let Some(back) = tokio::time::timeout(REQUEST, read(&mut stream)).await.ok().flatten() else { continue };
+            let Some(back) = tokio::time::timeout(REQUEST_TIMEOUT, read(&mut stream)).await.ok().flatten() else {
+                continue;
+            };
             match outcome(&back, state) {
                 None => answer(&mut stream, "404 Not Found", "").await,
                 Some(Ok(code)) => {
-                    answer(&mut stream, "200 OK", DONE).await;
+                    answer(&mut stream, "200 OK", SUCCESS_PAGE).await;
                     return Ok(code);
                 }
                 Some(Err(why)) => {
-                    answer(&mut stream, "400 Bad Request", FAILED).await;
+                    answer(&mut stream, "400 Bad Request", FAILURE_PAGE).await;
                     return Err(refused(format!("the login was refused: {why}")));
                 }
             }

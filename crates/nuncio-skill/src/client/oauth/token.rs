@@ -18,7 +18,7 @@ use crate::client::exchange::OutgoingRequest;
 /// Size limit of a token response, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 /// A token that expires within this time counts as expired.
-const LEEWAY: Duration = Duration::from_secs(30);
+const EXPIRY_LEEWAY: Duration = Duration::from_secs(30);
 
 /// Successful response of a token endpoint.
 #[derive(Deserialize)]
@@ -39,24 +39,24 @@ struct TokenErrorResponse {
 impl Consumer {
     /// Returns a valid access token: the stored one, or a new one.
     pub(in crate::client) async fn token(&self, source: &TokenSource) -> Result<Secret, ConsumerError> {
-        let kept = self.tokens.load(&source.key);
+        let stored = self.tokens.load(&source.key);
         let now = self.clock.now();
-        let is_good = |tokens: &OAuthTokens| tokens.expires_at.is_none_or(|end| now.after(LEEWAY) < end);
-        if let Some(tokens) = kept.as_ref().filter(|tokens| is_good(tokens)) {
+        let is_valid = |tokens: &OAuthTokens| tokens.expires_at.is_none_or(|end| now.after(EXPIRY_LEEWAY) < end);
+        if let Some(tokens) = stored.as_ref().filter(|tokens| is_valid(tokens)) {
             return Ok(tokens.access.clone());
         }
-        self.renew(source, kept).await
+        self.renew(source, stored).await
     }
 
     /// Replaces an access token that the provider refused.
-    pub(in crate::client) async fn token_anew(&self, source: &TokenSource) -> Result<(), ConsumerError> {
-        let kept = self.tokens.load(&source.key);
-        self.renew(source, kept).await.map(drop)
+    pub(in crate::client) async fn replace_token(&self, source: &TokenSource) -> Result<(), ConsumerError> {
+        let stored = self.tokens.load(&source.key);
+        self.renew(source, stored).await.map(drop)
     }
 
-    async fn renew(&self, source: &TokenSource, kept: Option<OAuthTokens>) -> Result<Secret, ConsumerError> {
-        let refresh = kept.as_ref().and_then(|tokens| tokens.refresh.clone());
-        let (client, grant) = match (&source.client, kept, refresh) {
+    async fn renew(&self, source: &TokenSource, stored: Option<OAuthTokens>) -> Result<Secret, ConsumerError> {
+        let refresh = stored.as_ref().and_then(|tokens| tokens.refresh.clone());
+        let (client, grant) = match (&source.client, stored, refresh) {
             (Some((id, secret)), ..) => {
                 let grant = vec![("grant_type", "client_credentials".to_owned()), ("scope", source.scope.clone())];
                 ((id.clone(), Some(secret.clone())), grant)
@@ -77,13 +77,13 @@ impl Consumer {
             tokens.refresh = tokens.refresh.or(before.and_then(|tokens| tokens.refresh));
             tokens.client_secret = client.1;
         }
-        self.keep(source, &tokens);
+        self.store_tokens(source, &tokens);
         Ok(tokens.access)
     }
 
-    pub(super) fn keep(&self, source: &TokenSource, tokens: &OAuthTokens) {
+    pub(super) fn store_tokens(&self, source: &TokenSource, tokens: &OAuthTokens) {
         if let Err(why) = self.tokens.save(&source.key, Some(tokens)) {
-            self.watcher.note(format!("the token is not kept: {why}"));
+            self.progress.note(format!("the token is not kept: {why}"));
         }
     }
 
@@ -126,16 +126,16 @@ impl Consumer {
             None => fields.push(("client_id", client.to_owned())),
         }
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let ask = OutgoingRequest {
+        let request = OutgoingRequest {
             method: "POST",
             url: &source.token_url,
-            named: &source.named,
+            named_host: &source.named_host,
             headers,
             body: Some(Bytes::from(body)),
             max_bytes: MAX_BYTES,
             timeout: self.options.exchange,
         };
-        let answer = self.ask(ask).await?;
+        let answer = self.send_request(request).await?;
         if answer.status != 200 {
             return Err(denied(&source.token_url, answer.status, &answer.body));
         }
@@ -160,19 +160,19 @@ impl Consumer {
 }
 
 fn denied(url: &Url, status: u16, body: &[u8]) -> ConsumerError {
-    let place = display_url(url);
-    let said: Option<TokenErrorResponse> = serde_json::from_slice(body).ok();
-    let Some(said) = said else {
-        return ConsumerError::new(Reason::TokenRefused, format!("{place} gave no token: it answered {status}"));
+    let address = display_url(url);
+    let response: Option<TokenErrorResponse> = serde_json::from_slice(body).ok();
+    let Some(response) = response else {
+        return ConsumerError::new(Reason::TokenRefused, format!("{address} gave no token: it answered {status}"));
     };
-    let error = plain(&said.error);
-    let why = said.error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
-    let failure = ConsumerError::new(Reason::TokenRefused, format!("{place} gave no token ({error}{why})"));
+    let error = plain(&response.error);
+    let why = response.error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
+    let failure = ConsumerError::new(Reason::TokenRefused, format!("{address} gave no token ({error}{why})"));
     let advice = match error.as_str() {
         "invalid_client" => "check the client's id and secret",
         "invalid_scope" => "ask for fewer scopes with --scope",
         "invalid_grant" => "log in again with --login",
         _ => "ask the operator of that server",
     };
-    failure.details(json!({"error": error, "url": place})).advice(advice)
+    failure.details(json!({"error": error, "url": address})).advice(advice)
 }

@@ -6,29 +6,26 @@ use jsonschema::{ValidationError, draft4, draft6, draft7, draft201909, draft2020
 use nuncio_core::schema::Schema;
 use serde_json::Value;
 
-use super::{Lint, MAX_FAULTS};
-use crate::validate::actual_value::type_name;
+use super::{DocumentLint, MAX_FAULTS};
+use crate::validate::actual_value::{SCHEMA_TYPES, is_of_type};
 
-/// Type names of JSON Schema.
-const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
-
-impl Lint<'_> {
+impl DocumentLint<'_> {
     /// Checks every parameter of a list.
     pub(super) fn parameters(&mut self, path: &str) {
         let mut names = HashSet::new();
-        for (place, parameter) in self.list(path).iter().enumerate() {
+        for (index, parameter) in self.list(path).iter().enumerate() {
             if self.errors.len() > MAX_FAULTS {
                 return;
             }
-            let here = format!("{path}/{place}");
+            let here = format!("{path}/{index}");
             if let Some(name) = parameter.get("name").and_then(Value::as_str)
                 && !names.insert(name)
             {
                 self.warning(&format!("{here}/name"), "is the name of an earlier parameter too", "a name of its own");
             }
             let kind = parameter.get("type").and_then(Value::as_str);
-            if kind.is_some_and(|kind| !TYPES.contains(&kind)) {
-                self.warning(&format!("{here}/type"), "is not a type of JSON Schema", TYPES.to_vec());
+            if kind.is_some_and(|kind| !SCHEMA_TYPES.contains(&kind)) {
+                self.warning(&format!("{here}/type"), "is not a type of JSON Schema", SCHEMA_TYPES.to_vec());
             }
             let schema = self.schema(&format!("{here}/schema"));
             let fits_type = |value| kind.is_none_or(|kind| is_of_type(value, kind));
@@ -46,8 +43,8 @@ impl Lint<'_> {
         let source = self.at(path).filter(|source| source.is_object())?;
         if let Err(error) = meta(source) {
             let inside = error.instance_path().to_string();
-            let place = if inside.is_empty() { String::new() } else { format!("at {inside}, ") };
-            self.error(path, format!("must be a JSON Schema: {place}{}", error.masked()), "JSON Schema");
+            let index = if inside.is_empty() { String::new() } else { format!("at {inside}, ") };
+            self.error(path, format!("must be a JSON Schema: {index}{}", error.masked()), "JSON Schema");
             return None;
         }
         match Schema::compile(source.clone()) {
@@ -69,13 +66,5 @@ fn meta(source: &Value) -> Result<(), ValidationError<'_>> {
         Some("http://json-schema.org/draft-06/schema") => draft6::meta::validate(source),
         Some("http://json-schema.org/draft-04/schema") => draft4::meta::validate(source),
         Some(_) => Ok(()),
-    }
-}
-
-/// Whether a value has a JSON Schema type. Unknown types match, because they are reported elsewhere.
-fn is_of_type(value: &Value, kind: &str) -> bool {
-    match kind {
-        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        _ => !TYPES.contains(&kind) || type_name(value) == kind,
     }
 }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_accepts_iso_8601_only() {
+    fn time_check_accepts_iso_8601_only() {
         for moment in ["2025-01-15T08:00:00Z", "2025-01-15T08:00:00.123+02:00", "2025-01-15T08:00:00-05:00"] {
             assert!(matches!(time(moment), Some(Iso8601Time::Moment(_))), "{moment}");
         }

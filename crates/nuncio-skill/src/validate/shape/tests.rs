@@ -12,7 +12,7 @@ fn value_of(shape: &Shape) -> BoxedStrategy<Value> {
         ResolvedShape::Scalar("string") => "[a-z]{0,3}".prop_map(Value::from).boxed(),
         ResolvedShape::Scalar("number") => prop_oneof![any::<i32>().prop_map(Value::from), Just(json!(0.5))].boxed(),
         ResolvedShape::Scalar(_) => any::<bool>().prop_map(Value::from).boxed(),
-        ResolvedShape::Enum(words) => proptest::sample::select(words.all()).prop_map(Value::from).boxed(),
+        ResolvedShape::Enum(allowed) => proptest::sample::select(allowed.to_vec()).prop_map(Value::from).boxed(),
         ResolvedShape::List(item) => vec(value_of(item), 0..3).prop_map(Value::from).boxed(),
         ResolvedShape::Record(item) => {
             let members = btree_map("[a-z/~]{0,3}", value_of(item), 0..3);
@@ -24,7 +24,7 @@ fn value_of(shape: &Shape) -> BoxedStrategy<Value> {
     prop_oneof![60 => right, 1 => wrong()].boxed()
 }
 
-fn object(definition: &Definition) -> BoxedStrategy<Value> {
+fn object(definition: &ObjectDefinition) -> BoxedStrategy<Value> {
     let mut members: BoxedStrategy<Map<String, Value>> = Just(Map::new()).boxed();
     for field in &definition.fields {
         let name = field.name;
@@ -52,11 +52,11 @@ fn wrong() -> impl Strategy<Value = Value> {
     proptest::sample::select(vec![json!(null), json!(true), json!(7), json!("x"), json!([]), json!([{}]), json!({})])
 }
 
-fn any_document() -> impl Strategy<Value = (Kind, Value)> {
-    proptest::sample::select(Kind::ALL.to_vec()).prop_flat_map(|kind| {
+fn any_document() -> impl Strategy<Value = (SkillDocumentType, Value)> {
+    proptest::sample::select(SkillDocumentType::ALL.to_vec()).prop_flat_map(|kind| {
         let shape = match kind {
-            Kind::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
-            _ => Shape::Reference(kind.name()),
+            SkillDocumentType::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
+            _ => Shape::Reference(kind.as_str()),
         };
         (Just(kind), value_of(&shape))
     })

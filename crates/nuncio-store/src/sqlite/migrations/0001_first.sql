@@ -1,4 +1,4 @@
--- Times are milliseconds since 1970 in UTC; digests are hex; what the core can write as JSON is
+-- Times are milliseconds since 1970 in UTC; digests are hex; values with a JSON form in the core are stored as
 -- JSON. The widest column comes last, so that the others are read without it.
 
 CREATE TABLE sessions (

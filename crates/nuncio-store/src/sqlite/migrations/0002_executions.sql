@@ -5,14 +5,14 @@ CREATE TABLE executions (
     state       TEXT    NOT NULL,
     attempt     INTEGER NOT NULL,
     updated_at  INTEGER NOT NULL,
-    -- Who runs it while it is not over, and until when nobody else may.
+    -- The process that runs an unfinished execution, and the end of its lease.
     owner       TEXT,
     lease_until INTEGER,
-    -- Until when it is kept once it is over.
+    -- End of the retention of a finished execution.
     kept_until  INTEGER,
-    -- What it came to, as JSON, once it is over.
+    -- Final state of a finished execution, as JSON.
     outcome     TEXT,
-    -- What was asked for, as JSON.
+    -- The accepted invocation, as JSON.
     content     TEXT    NOT NULL,
     CHECK ((owner IS NULL) = (outcome IS NOT NULL) AND (kept_until IS NULL) = (outcome IS NULL))
 ) STRICT;

@@ -1,4 +1,4 @@
--- Executions that are over and whose callers want to be told.
+-- Callbacks that are due for finished executions.
 CREATE TABLE callbacks (
     execution TEXT    NOT NULL PRIMARY KEY REFERENCES executions (id) ON DELETE CASCADE,
     due       INTEGER NOT NULL,

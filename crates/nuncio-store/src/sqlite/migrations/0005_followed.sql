@@ -1,4 +1,4 @@
--- Domains that are followed. What they offer is long and changes less often than the rest, so it is apart.
+-- Followed domains. Their offers are long and change less often than the other columns, so they have their own table.
 CREATE TABLE followed (
     domain     TEXT    NOT NULL PRIMARY KEY,
     followed_by TEXT    NOT NULL,

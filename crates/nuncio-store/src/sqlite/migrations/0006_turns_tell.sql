@@ -1,5 +1,5 @@
--- How many turns a session has had, whether one is running and where its next message goes follow
--- from its turns and messages, so that a turn writes nothing into its session.
+-- The number of turns, whether one is running, and the number of the next message are computed from the turns and
+-- messages of a session, so that a turn does not write to the row of its session.
 ALTER TABLE sessions DROP COLUMN turns;
 ALTER TABLE sessions DROP COLUMN running;
 ALTER TABLE sessions DROP COLUMN next_message;

@@ -1,4 +1,4 @@
--- People, their devices, the agents they deal with, and what they allow them.
+-- People, their devices, agent accounts, and the permissions that people give to agents.
 
 CREATE TABLE people (
     name       TEXT    NOT NULL PRIMARY KEY,
@@ -26,7 +26,7 @@ CREATE TABLE devices (
 
 CREATE INDEX devices_by_person ON devices (person, enrolled_at, id);
 
--- What was signed once and must not count twice.
+-- Nonces of signed requests, each of which is accepted once.
 CREATE TABLE nonces (
     digest     TEXT    NOT NULL PRIMARY KEY,
     kept_until INTEGER NOT NULL
@@ -34,7 +34,7 @@ CREATE TABLE nonces (
 
 CREATE INDEX nonces_kept ON nonces (kept_until);
 
--- The columns beside the JSON of an account are copies for the index, and what changes by itself.
+-- The columns beside the JSON of an account are copies for indexes, or values that change separately.
 CREATE TABLE accounts (
     id               TEXT    NOT NULL PRIMARY KEY,
     owner            TEXT    NOT NULL,
@@ -44,7 +44,7 @@ CREATE TABLE accounts (
     manifest_version INTEGER NOT NULL,
     manifest_hash    TEXT,
     revision         INTEGER NOT NULL,
-    -- What is searched: the names and the manifest's words, in lower case.
+    -- Search words: the names and the texts of the manifest, in lower case.
     words            TEXT    NOT NULL,
     content          TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -57,7 +57,7 @@ CREATE TABLE manifests (
     agent    TEXT    NOT NULL REFERENCES accounts (id),
     version  INTEGER NOT NULL,
     hash     TEXT,
-    -- Everything but the manifest, as JSON.
+    -- The manifest version without the manifest, as JSON.
     content  TEXT    NOT NULL,
     manifest TEXT,
     PRIMARY KEY (agent, version),
@@ -69,7 +69,7 @@ CREATE TABLE lineages (
     content TEXT NOT NULL
 ) STRICT;
 
--- The grants of a relation are rows of their own, so that one for a single call can be used up alone.
+-- Each grant of a relation has its own row, so that a one-time grant can be used up alone.
 CREATE TABLE relations (
     id         TEXT    NOT NULL PRIMARY KEY,
     person     TEXT    NOT NULL REFERENCES people (name),
@@ -99,7 +99,7 @@ CREATE TABLE ledger (
     PRIMARY KEY (relation, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Where each recipient's numbers have got to; it stays when old events are forgotten.
+-- The last notification number of each recipient; it stays when old notifications are deleted.
 CREATE TABLE mailboxes (
     recipient TEXT    NOT NULL PRIMARY KEY,
     seq       INTEGER NOT NULL

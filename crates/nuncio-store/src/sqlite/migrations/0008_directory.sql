@@ -1,4 +1,4 @@
--- Agents of other hosts that are listed here, with what is kept of their descriptions.
+-- Directory of agents on other hosts, with their stored descriptions.
 CREATE TABLE directory (
     id          TEXT    NOT NULL PRIMARY KEY,
     url         TEXT    NOT NULL,

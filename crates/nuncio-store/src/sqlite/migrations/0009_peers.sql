@@ -1,6 +1,6 @@
--- Dealings with other agents.
+-- Drafted protocols, direct messages, and links between principals and people.
 
--- Protocols that were made up; the columns beside the JSON are copies for the index.
+-- Drafted protocols; the columns beside the JSON are copies for the index.
 CREATE TABLE protocol_drafts (
     id          TEXT    NOT NULL PRIMARY KEY,
     counterpart TEXT    NOT NULL,
@@ -17,7 +17,7 @@ CREATE INDEX protocol_drafts_open ON protocol_drafts (created_at, id)
     WHERE state IN ('draft', 'accepted_by_us', 'accepted_by_them');
 CREATE INDEX protocol_drafts_by_end ON protocol_drafts (expires_at) WHERE state <> 'accepted';
 
--- Answers that are still to be taken to whoever asked.
+-- Pending replies to direct messages.
 CREATE TABLE owed_answers (
     id      TEXT    NOT NULL PRIMARY KEY,
     session TEXT    NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
@@ -28,7 +28,7 @@ CREATE TABLE owed_answers (
 CREATE INDEX owed_answers_by_due ON owed_answers (due, id);
 CREATE INDEX owed_answers_by_session ON owed_answers (session);
 
--- Messages of ours, and what came back.
+-- Sent direct messages and their replies.
 CREATE TABLE letters (
     agent       TEXT    NOT NULL,
     id          TEXT    NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE letters (
 
 CREATE INDEX letters_by_time ON letters (sent_at);
 
--- Who belongs to a person.
+-- Principals that belong to a person.
 CREATE TABLE links (
     principal TEXT    NOT NULL PRIMARY KEY,
     person    TEXT    NOT NULL,

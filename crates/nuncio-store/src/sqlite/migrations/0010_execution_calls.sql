@@ -1,2 +1,2 @@
--- The call an execution runs is noted in the execution itself until it is over.
+-- The authorization of the running call of an execution, stored until the call ends.
 ALTER TABLE executions ADD COLUMN call TEXT;

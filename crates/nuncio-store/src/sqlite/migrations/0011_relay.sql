@@ -1,11 +1,11 @@
--- Conversations whose words nobody here can read, the keys they are sealed with, and who is called when
--- something happens. Whoever takes part, owns or is called is written as 'person:NAME' or 'agent:ID'.
+-- Conversations with encrypted messages, public key bundles, and webhooks. Members, owners and recipients are written
+-- as 'person:NAME' or 'agent:ID'.
 
--- The columns beside the JSON of a conversation are copies for the index, and where its numbers have got to.
+-- The columns beside the JSON of a conversation are copies for the index, and its last message number.
 CREATE TABLE relay_conversations (
     number   INTEGER NOT NULL PRIMARY KEY,
     id       TEXT    NOT NULL UNIQUE,
-    -- The two who have it, if it is one of two.
+    -- Unique key of a conversation of two; NULL for a group.
     pair     TEXT,
     revision INTEGER NOT NULL,
     last_seq INTEGER NOT NULL,
@@ -21,10 +21,10 @@ CREATE TABLE relay_members (
     PRIMARY KEY (member, conversation)
 ) STRICT, WITHOUT ROWID;
 
--- In the order in which they came: the oldest are the first, without an index of times.
+-- `place` is the order of arrival, so that the oldest messages are found without an index of times.
 CREATE TABLE relay_messages (
     place        INTEGER NOT NULL PRIMARY KEY,
-    -- Its conversation's number.
+    -- `number` of the conversation.
     conversation INTEGER NOT NULL,
     seq          INTEGER NOT NULL,
     sender       TEXT    NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE relay_messages (
     UNIQUE (conversation, sender, client_id)
 ) STRICT;
 
--- Beside the messages, so that a claim does not write a message anew.
+-- Claims of tool calls, apart from the messages, so that a claim does not rewrite a message.
 CREATE TABLE relay_claims (
     conversation INTEGER NOT NULL,
     seq          INTEGER NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE key_bundles (
 
 CREATE INDEX key_bundles_by_owner ON key_bundles (owner, device);
 
--- In the order in which they came.
+-- `place` is the order of arrival.
 CREATE TABLE one_time_keys (
     place    INTEGER NOT NULL PRIMARY KEY,
     device   TEXT    NOT NULL REFERENCES key_bundles (device) ON DELETE CASCADE,
@@ -81,7 +81,7 @@ CREATE TABLE webhooks (
     secret        TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What a webhook is still to be called with. In a lane nothing overtakes: only its first is looked at.
+-- Waiting deliveries of webhooks. Deliveries of a lane keep their order: only the first of a lane can be due.
 CREATE TABLE deliveries (
     recipient TEXT    NOT NULL REFERENCES webhooks (recipient) ON DELETE CASCADE,
     seq       INTEGER NOT NULL,
@@ -96,7 +96,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_by_lane ON deliveries (recipient, lane, seq);
 CREATE INDEX deliveries_due ON deliveries (due, recipient, seq) WHERE is_first = 1;
 
--- However the first of a lane went, the next is the first.
+-- When the first delivery of a lane is deleted, the next one becomes the first.
 CREATE TRIGGER deliveries_next AFTER DELETE ON deliveries WHEN old.is_first = 1
 BEGIN
     UPDATE deliveries SET is_first = 1

@@ -1,2 +1,2 @@
--- The protocol a turn was begun by. Turns begun before it was recorded count as AAP's.
+-- The protocol of the request that began a turn. Turns from before this column count as AAP.
 ALTER TABLE turns ADD COLUMN protocol TEXT NOT NULL DEFAULT 'aap';

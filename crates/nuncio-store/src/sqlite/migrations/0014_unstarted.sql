@@ -1,2 +1,2 @@
--- How many attempts of an execution were interrupted before their program started.
+-- The number of attempts of an execution that were interrupted before their program started.
 ALTER TABLE executions ADD COLUMN unstarted INTEGER NOT NULL DEFAULT 0;

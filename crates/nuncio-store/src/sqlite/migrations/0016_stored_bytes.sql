@@ -1,6 +1,6 @@
--- How many bytes each caller has stored: conversations, executions, sealed messages, manifests. Triggers keep it, so
--- that no way of writing or deleting forgets it. A row counts 100 bytes beside its content, for its indexes. What
--- `local` and the operator store is not counted.
+-- The number of bytes that each caller has stored: conversations, executions, sealed messages, manifests. Triggers
+-- update it, so that no statement can forget it. A row counts 100 bytes beside its content, for its indexes. Rows of
+-- `local` and the operator are not counted.
 CREATE TABLE stored_bytes (
     owner TEXT    NOT NULL PRIMARY KEY,
     bytes INTEGER NOT NULL
@@ -37,7 +37,7 @@ BEGIN
     WHERE owner = new.owner;
 END;
 
--- Before the session goes, since its messages and turns go with it.
+-- Runs before the session is deleted, because its messages and turns are deleted with it.
 CREATE TRIGGER discount_session BEFORE DELETE ON sessions WHEN old.owner NOT IN ('local', 'operator')
 BEGIN
     UPDATE stored_bytes SET bytes = max(0, bytes - octet_length(old.settings) - 100

@@ -1,7 +1,7 @@
--- The signature over a record from which a person was taken out; its hash is still that of the record as it was.
+-- The signature over a redacted record; the stored hash is that of the original record.
 ALTER TABLE audit_links ADD COLUMN redaction TEXT;
 
--- The ledgers of people who were forgotten: each entry without the person, with its hash as it was, and a signature.
+-- The redacted ledgers of erased people: each entry with the hash of the original entry and a signature.
 CREATE TABLE erased_ledger (
     relation  TEXT    NOT NULL,
     seq       INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- Keys that expire, and keys whose secret was replaced. The secret before counts until `previous_until`.
+-- Expiry of keys, and rotation of their secrets. The previous secret is accepted until `previous_until`.
 ALTER TABLE api_keys ADD COLUMN rotated_at INTEGER;
 ALTER TABLE api_keys ADD COLUMN expires_at INTEGER;
 ALTER TABLE api_keys ADD COLUMN lifetime_seconds INTEGER;

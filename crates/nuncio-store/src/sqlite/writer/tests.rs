@@ -9,7 +9,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::KeyId;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind};
+use nuncio_engine::ports::store::{AccessChange, ApiKey, Conflict, KeyKind};
 use tempfile::TempDir;
 
 use super::super::{connection, keys, migrations};
@@ -24,7 +24,7 @@ fn store() -> (TempDir, PathBuf, Connection) {
 }
 
 fn create(id: &str, name_bytes: usize) -> Vec<Change> {
-    vec![Change::CreateKey(ApiKey {
+    vec![Change::from(AccessChange::CreateKey(ApiKey {
         role: nuncio_engine::ports::store::KeyRole::App,
         id: KeyId::parse(id).unwrap(),
         kind: KeyKind::Bearer,
@@ -38,7 +38,7 @@ fn create(id: &str, name_bytes: usize) -> Vec<Change> {
         lifetime_seconds: None,
         previous: None,
         revoked_at: None,
-    })]
+    }))]
 }
 
 fn ids(connection: &Connection) -> Vec<String> {

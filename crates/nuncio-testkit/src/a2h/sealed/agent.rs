@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use nuncio_a2h::client::{AgentToken, HttpRelay, RelayAddress};
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SendError, ToolError, UnopenedMessage};
 use nuncio_core::bundle::SealMode;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
 use nuncio_server::SystemEntropy;
 use serde_json::Value;
@@ -39,36 +39,37 @@ pub struct SealedAgent {
 }
 
 impl SealedAgent {
-    /// Starts the agent with its keys in `keep`.
+    /// Starts the agent with its keys in `key_store`.
     pub async fn start(
-        way: &PeerNetwork,
+        network: &PeerNetwork,
         url: &str,
         (id, token): (&str, &str),
-        keep: Arc<dyn KeyStore>,
+        key_store: Arc<dyn KeyStore>,
         reached: AgentTransport,
     ) -> Self {
-        let PeerNetwork { fetch, dial, clock } = way.clone();
+        let PeerNetwork { fetch, dial, clock } = network.clone();
         let id = AgentId::parse(id).unwrap();
-        let party = match SealIdentity::load(Arc::clone(&keep)).unwrap() {
-            Some(party) => party,
+        let seal_identity = match SealIdentity::load(Arc::clone(&key_store)).unwrap() {
+            Some(seal_identity) => seal_identity,
             None => {
                 let device = DeviceId::parse(&random_name(&SystemEntropy, "dev_")).unwrap();
                 let mode = if reached == AgentTransport::Hooks { SealMode::Stateless } else { SealMode::Stateful };
                 let named = Some((Recipient::Agent(id.clone()), device));
-                SealIdentity::create(Arc::clone(&keep), &NewSealIdentity { named, mode, now: clock.now() }).unwrap()
+                SealIdentity::create(Arc::clone(&key_store), &NewSealIdentity { named, mode, now: clock.now() })
+                    .unwrap()
             }
         };
-        let address = RelayAddress { url: Url::parse(url).unwrap(), trust: Trust::Configured };
+        let address = RelayAddress { url: Url::parse(url).unwrap(), trust: AddressTrust::Configured };
         let token = Arc::new(AgentToken::new(id, token.to_owned()));
         let relay = match reached {
             AgentTransport::Socket => HttpRelay::by_socket(address, token, fetch, dial),
             AgentTransport::Polling | AgentTransport::Hooks => HttpRelay::by_polling(address, token, fetch),
         };
         let (heard, refused) = <(Arc<Mutex<Vec<InboundMessage>>>, Arc<Mutex<Vec<UnopenedMessage>>>)>::default();
-        let ears = RecordingHandler { heard: Arc::clone(&heard), refused: Arc::clone(&refused) };
-        let (relay, entropy, handler) = (Arc::new(relay), Arc::new(SystemEntropy), Arc::new(ears));
-        let peer = Peer::new(PeerConfig { relay, keep, party, clock, entropy, handler });
-        peer.publish_keys().await.unwrap();
+        let handler = RecordingHandler { heard: Arc::clone(&heard), refused: Arc::clone(&refused) };
+        let (relay, entropy, handler) = (Arc::new(relay), Arc::new(SystemEntropy), Arc::new(handler));
+        let peer = Peer::new(PeerConfig { relay, key_store, seal_identity, clock, entropy, handler });
+        peer.keys().publish_keys().await.unwrap();
         let stop = CancellationToken::new();
         match reached {
             AgentTransport::Hooks => tokio::spawn(peer.clone().run_with_webhook(stop.clone())),
@@ -80,13 +81,13 @@ impl SealedAgent {
     /// Calls a tool on a person's device.
     pub async fn call(&self, person: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
         let conversation = self.peer.conversation_with(&of(person)).await.map_err(ToolError::from)?;
-        self.peer.call_tool(&conversation.id, tool, arguments).await
+        self.peer.calls().call_tool(&conversation.id, tool, arguments).await
     }
 
     /// Sends a text message to a person.
     pub async fn say(&self, person: &str, payload: Value) -> Result<u64, SendError> {
         let conversation = self.peer.conversation_with(&of(person)).await?;
-        self.peer.send(&conversation.id, nuncio_core::conversation::ContentType::Text, payload).await
+        self.peer.outbox().send(&conversation.id, nuncio_core::conversation::ContentType::Text, payload).await
     }
 }
 

@@ -49,11 +49,11 @@ pub fn content_key_in(bytes: &[u8], envelope: &[u8]) -> Option<[u8; 32]> {
 
 fn from_base64(text: &[u8]) -> Vec<u8> {
     let (mut bits, mut count, mut bytes) = (0_u32, 0, Vec::with_capacity(text.len() * 3 / 4));
-    for letter in text {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
+    for character in text {
+        let value = match character {
+            b'A'..=b'Z' => character - b'A',
+            b'a'..=b'z' => character - b'a' + 26,
+            b'0'..=b'9' => character - b'0' + 52,
             b'+' | b'-' => 62,
             _ => 63,
         };
@@ -68,7 +68,7 @@ fn from_base64(text: &[u8]) -> Vec<u8> {
 }
 
 fn from_hex(text: &[u8]) -> Vec<u8> {
-    let digit = |letter: u8| char::from(letter).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digit = |character: u8| char::from(character).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     text.chunks_exact(2).map_while(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
@@ -83,8 +83,8 @@ mod tests {
         let mut text = String::new();
         for piece in bytes.chunks(3) {
             let bits = piece.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - piece.len()));
-            for place in 0..=piece.len() {
-                text.push(char::from(alphabet[usize::try_from(bits >> (18 - 6 * place) & 63).unwrap()]));
+            for index in 0..=piece.len() {
+                text.push(char::from(alphabet[usize::try_from(bits >> (18 - 6 * index) & 63).unwrap()]));
             }
         }
         text
@@ -94,7 +94,7 @@ mod tests {
     fn content_key_is_found_raw_in_base64_and_in_hex() {
         const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        let key: [u8; 32] = std::array::from_fn(|place| u8::try_from(place * 7 + 3).unwrap());
+        let key: [u8; 32] = std::array::from_fn(|index| u8::try_from(index * 7 + 3).unwrap());
         let header = r#"{"v":"a2h-envelope-v1"}"#;
         let aad = [b"a2h/body/v1".as_slice(), digest(&SHA256, header.as_bytes()).as_ref()].concat();
         let mut ct = vec![1; 256];
@@ -103,9 +103,9 @@ mod tests {
         let (nonce, ct) = (base64(&[5; 12], URL), base64(&ct, URL));
         let envelope = format!(r#"{{"body":{{"ct":"{ct}","nonce":"{nonce}"}},"hdr":{header},"sig":"","to":[]}}"#);
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let beside = [b"some bytes before".as_slice(), &key, b" and after"].concat();
+        let surrounded = [b"some bytes before".as_slice(), &key, b" and after"].concat();
         let written = [base64(&key, URL), base64(&key, STANDARD), format!("xx{}", base64(&key, URL)), hex];
-        for bytes in written.iter().map(|text| format!("key={text}, ").into_bytes()).chain([beside]) {
+        for bytes in written.iter().map(|text| format!("key={text}, ").into_bytes()).chain([surrounded]) {
             assert_eq!(content_key_in(&bytes, envelope.as_bytes()), Some(key));
         }
         assert_eq!(content_key_in(&[envelope.as_bytes(), &key[1..]].concat(), envelope.as_bytes()), None);

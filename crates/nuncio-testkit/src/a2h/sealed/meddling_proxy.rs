@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use nuncio_engine::ports::dial::{Dial, DialRequest, SocketFrame, TextSocket};
 use nuncio_engine::ports::fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
-use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use serde_json::Value;
 
 /// Rewrites what the relay sends. The path is that of the request; `None` for a frame of a connection.
@@ -25,7 +25,7 @@ impl MeddlingProxy {
     /// A proxy that forwards everything unchanged.
     #[must_use]
     pub fn new() -> Self {
-        let real = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
+        let real = Arc::new(GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap());
         Self { real, rewrite: Arc::default(), sent: Arc::default() }
     }
 
@@ -37,9 +37,9 @@ impl MeddlingProxy {
 
     /// Rewrites message events only.
     pub fn rewrite_messages(&self, mut rewrite: impl FnMut(Value) -> Vec<Value> + Send + 'static) {
-        self.rewrite(move |path, told| match path.is_none() && told["type"] == "message.new" {
-            true => rewrite(told),
-            false => vec![told],
+        self.rewrite(move |path, frame| match path.is_none() && frame["type"] == "message.new" {
+            true => rewrite(frame),
+            false => vec![frame],
         });
     }
 
@@ -48,17 +48,17 @@ impl MeddlingProxy {
         *self.rewrite.lock().unwrap() = None;
     }
 
-    /// Bodies sent to paths with that ending.
+    /// Bodies of the requests to paths that end with `path`.
     #[must_use]
     pub fn sent_to(&self, path: &str) -> Vec<Value> {
         let sent = self.sent.lock().unwrap();
         sent.iter().filter(|(to, _)| to.ends_with(path)).map(|(_, body)| body.clone()).collect()
     }
 
-    fn made_of(&self, path: Option<&str>, told: Value) -> Vec<Value> {
+    fn made_of(&self, path: Option<&str>, frame: Value) -> Vec<Value> {
         match &mut *self.rewrite.lock().unwrap() {
-            Some(rewrite) => rewrite(path, told),
-            None => vec![told],
+            Some(rewrite) => rewrite(path, frame),
+            None => vec![frame],
         }
     }
 }
@@ -82,10 +82,10 @@ impl Fetch for MeddlingProxy {
         let body = request.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
         self.sent.lock().unwrap().push((path.clone(), body));
         let mut answer = self.real.fetch(request).await?;
-        if let Ok(said) = serde_json::from_slice(&answer.body) {
-            let said = self.made_of(Some(&path), said).pop();
-            let said = said.ok_or(FetchError::Unreachable { url, why: "nothing came back".to_owned() })?;
-            answer.body = said.to_string().into();
+        if let Ok(body) = serde_json::from_slice(&answer.body) {
+            let body = self.made_of(Some(&path), body).pop();
+            let body = body.ok_or(FetchError::Unreachable { url, why: "nothing came back".to_owned() })?;
+            answer.body = body.to_string().into();
         }
         Ok(answer)
     }
@@ -118,7 +118,7 @@ impl TextSocket for ProxiedSocket {
             }
             match self.wire.next().await {
                 SocketFrame::Text(text) => match serde_json::from_str(&text) {
-                    Ok(told) => self.waiting.extend(self.between.made_of(None, told)),
+                    Ok(frame) => self.waiting.extend(self.between.made_of(None, frame)),
                     Err(_) => return SocketFrame::Text(text),
                 },
                 closed @ SocketFrame::Closed(_) => return closed,

@@ -1,10 +1,11 @@
-//! A device's record, as `nuncio device audit --json` or `--export` wrote it, held against an audit record.
+//! Compares the activity record of a device, written by `nuncio device audit --json` or `--export`, with an audit record.
 
 use std::path::Path;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_device::audit::ChainedEntry;
+use nuncio_engine::record::{Evidence, EvidenceState, ExplainedRecord};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,23 +43,24 @@ impl DeviceRecord {
             Some(entries) => serde_json::from_value(entries)?,
             None => text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?,
         };
-        let wrong = |at: usize| {
+        let find_fault = |at: usize| {
             let DeviceExport { hash, chained } = &exported[at];
-            let real = chained.hash();
+            let computed = chained.hash();
             let next = exported.get(at + 1).map(|next| &next.chained);
-            if real != *hash {
-                return Some(format!("its hash is {real}, but was {hash}"));
+            if computed != *hash {
+                return Some(format!("its hash is {computed}, but was {hash}"));
             }
-            next.filter(|next| next.prev_hash != real).map(|next| format!("entry {} does not follow from it", next.seq))
+            next.filter(|next| next.prev_hash != computed)
+                .map(|next| format!("entry {} does not follow from it", next.seq))
         };
-        let wrongs: Vec<_> = (0..exported.len()).map(wrong).collect();
-        let entries = exported.into_iter().map(|exported| exported.chained).zip(wrongs).collect();
+        let faults: Vec<_> = (0..exported.len()).map(find_fault).collect();
+        let entries = exported.into_iter().map(|exported| exported.chained).zip(faults).collect();
         Ok(Self { entries })
     }
 
     /// The device's entries about the call of an audit record.
-    pub(super) fn evidence(&self, explained: &Value) -> Vec<Value> {
-        let record = &explained["record"];
+    pub(super) fn evidence(&self, explained: &ExplainedRecord) -> Vec<Evidence> {
+        let record = &explained.record;
         let messages = items(&record["references"]["messages"]);
         let by_message = |chained: &ChainedEntry| {
             messages
@@ -67,27 +69,29 @@ impl DeviceRecord {
         };
         let mut found: Vec<_> = self.entries.iter().filter(|(chained, _)| by_message(chained)).collect();
         if found.is_empty() {
-            // An execution is one call on the device, whatever number of attempts the server made.
+            // Attempts of an execution have the execution's id and a suffix; on the device they are one call.
             let call = record["call"].as_str().unwrap_or_default();
-            let attempt = |id: &str| call.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-            found = self.entries.iter().filter(|(chained, _)| attempt(chained.entry.call_id.as_str())).collect();
+            let is_attempt_of =
+                |id: &str| call.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            found = self.entries.iter().filter(|(chained, _)| is_attempt_of(chained.entry.call_id.as_str())).collect();
         }
         if found.is_empty() && !messages.is_empty() {
-            return vec![evidence("entry", "missing", "no entry is of a message that carried the call")];
+            let says = "no entry is of a message that carried the call".to_owned();
+            return vec![evidence("entry".to_owned(), EvidenceState::Missing, says)];
         }
-        let one = |(chained, wrong): &&(ChainedEntry, Option<String>)| {
+        let compare = |(chained, fault): &&(ChainedEntry, Option<String>)| {
             let name = format!("entry {}", chained.seq);
-            match wrong.clone().or_else(|| disagreement(chained, explained, messages)) {
-                Some(why) => evidence(&name, "changed", &why),
-                None => evidence(&name, "holds", &describe_entry(chained)),
+            match fault.clone().or_else(|| disagreement(chained, explained, messages)) {
+                Some(why) => evidence(name, EvidenceState::Changed, why),
+                None => evidence(name, EvidenceState::Holds, describe_entry(chained)),
             }
         };
-        found.iter().map(one).collect()
+        found.iter().map(compare).collect()
     }
 }
 
-fn evidence(name: &str, state: &str, says: &str) -> Value {
-    json!({"kept_by": "device", "name": name, "state": state, "says": says})
+fn evidence(name: String, state: EvidenceState, says: String) -> Evidence {
+    Evidence { kept_by: "device".into(), name, state, says, hashes: Vec::new() }
 }
 
 fn describe_entry(chained: &ChainedEntry) -> String {
@@ -98,8 +102,8 @@ fn describe_entry(chained: &ChainedEntry) -> String {
 }
 
 /// The first difference between a device entry and an audit record.
-fn disagreement(chained: &ChainedEntry, explained: &Value, messages: &[Value]) -> Option<String> {
-    let (entry, record) = (&chained.entry, &explained["record"]);
+fn disagreement(chained: &ChainedEntry, explained: &ExplainedRecord, messages: &[Value]) -> Option<String> {
+    let (entry, record) = (&chained.entry, &explained.record);
     let differs = |what: &str, device: &str, server: &Value| {
         let same = server.is_null() || *server == device;
         (!same).then(|| format!("its {what} is {device}, but the audit record has {}", server.as_str().unwrap_or("?")))
@@ -120,18 +124,17 @@ fn disagreement(chained: &ChainedEntry, explained: &Value, messages: &[Value]) -
         .or_else(|| outcome_differs(&entry.status, record))
 }
 
-/// The device may have seen a later entry of the ledger than the server, or an earlier one; it is the same ledger if
-/// the server has that entry with that hash.
-fn ledger_differs(chained: &ChainedEntry, explained: &Value) -> Option<String> {
+/// Compares the ledger entry that the device names. The device may have seen a later or an earlier entry than the
+/// server; it is the same ledger if the server has that entry with that hash.
+fn ledger_differs(chained: &ChainedEntry, explained: &ExplainedRecord) -> Option<String> {
     let reference = chained.entry.ledger.as_ref()?;
-    let evidence = explained["evidence"].as_array()?.iter().find(|one| one["kept_by"] == "ledger")?;
-    let place = usize::try_from(reference.seq.checked_sub(1)?).ok()?;
-    let same = evidence["hashes"][place] == json!(reference.hash);
-    let named = &explained["record"]["references"]["rule"];
-    let same_name = named["seq"] != json!(reference.seq) || named["hash"] == json!(reference.hash);
-    // A changed ledger is named as such; the device's entry is wrong only if it differs from the audit record too.
-    let ledger_holds = evidence["state"] == "holds";
-    let wrong = !same_name || (ledger_holds && !same);
+    let ledger = explained.evidence.iter().find(|evidence| evidence.kept_by == "ledger")?;
+    let index = usize::try_from(reference.seq.checked_sub(1)?).ok()?;
+    let in_ledger = ledger.hashes.get(index) == Some(&reference.hash);
+    let rule = &explained.record["references"]["rule"];
+    let in_record = rule["seq"] != json!(reference.seq) || rule["hash"] == json!(reference.hash);
+    // A changed ledger is reported itself; the device's entry is wrong only if it differs from the audit record too.
+    let wrong = !in_record || (ledger.state == EvidenceState::Holds && !in_ledger);
     wrong.then(|| {
         format!(
             "it names entry {} of the ledger with hash {}, which that entry never had",
@@ -140,8 +143,8 @@ fn ledger_differs(chained: &ChainedEntry, explained: &Value) -> Option<String> {
     })
 }
 
-/// What the device answered is what the server recorded. A server may give up on an answer that came, so `ok` is at
-/// odds only with a refusal that the device gives.
+/// Compares the outcome on the device with the recorded one. A server may give up before the device's answer comes, so
+/// `ok` contradicts only a refusal that comes from the device.
 fn outcome_differs(status: &str, record: &Value) -> Option<String> {
     let outcome = &record["outcome"];
     let completed = outcome["result"] == "completed";
@@ -168,12 +171,13 @@ mod tests {
         .unwrap()
     }
 
-    fn explained(code: Option<&str>) -> Value {
+    fn explained(code: Option<&str>) -> ExplainedRecord {
         let outcome = match code {
             Some(code) => json!({"result": "failed", "code": code}),
             None => json!({"result": "completed"}),
         };
-        json!({
+        serde_json::from_value(json!({
+            "seq": 1,
             "record": {
                 "call": "c1", "agent": "hotel", "tool": "read_file", "scope": "filesystem:read", "outcome": outcome,
                 "references": {
@@ -181,14 +185,14 @@ mod tests {
                     "rule": {"by": "ledger", "hash": Digest::ZERO, "relation": "rel_1", "seq": 1},
                 },
             },
-            "evidence": [{"kept_by": "ledger", "state": "holds", "hashes": [Digest::ZERO]}],
-        })
+            "evidence": [{"kept_by": "ledger", "name": "rel_1", "state": "holds", "says": "", "hashes": [Digest::ZERO]}],
+        }))
+        .unwrap()
     }
 
-    fn states(text: &str, code: Option<&str>) -> Vec<(String, String)> {
+    fn states(text: &str, code: Option<&str>) -> Vec<(String, EvidenceState)> {
         let evidence = DeviceRecord::parse(text).unwrap().evidence(&explained(code));
-        let word = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
-        evidence.iter().map(|one| (word(one, "name"), word(one, "state"))).collect()
+        evidence.into_iter().map(|evidence| (evidence.name, evidence.state)).collect()
     }
 
     fn chain(status: &str) -> String {
@@ -198,15 +202,15 @@ mod tests {
         json!({"verified": 2, "entries": [first.with_hash(), second.with_hash()]}).to_string()
     }
 
-    fn named(name: &str, state: &str) -> Vec<(String, String)> {
-        vec![(name.to_owned(), state.to_owned())]
-    }
-
     #[test]
     fn device_entry_that_matches_the_server_record_is_valid() {
-        assert_eq!(states(&chain("ok"), None), named("entry 1", "holds"));
-        assert_eq!(states(&chain("denied"), Some("denied")), named("entry 1", "holds"));
-        assert_eq!(states(&chain("ok"), Some("tool_timeout")), named("entry 1", "holds"), "the answer came too late");
+        assert_eq!(states(&chain("ok"), None), [("entry 1".to_owned(), EvidenceState::Holds)]);
+        assert_eq!(states(&chain("denied"), Some("denied")), [("entry 1".to_owned(), EvidenceState::Holds)]);
+        assert_eq!(
+            states(&chain("ok"), Some("tool_timeout")),
+            [("entry 1".to_owned(), EvidenceState::Holds)],
+            "the answer came too late"
+        );
     }
 
     #[test]
@@ -218,25 +222,29 @@ mod tests {
             (r#""seq":1}"#, r#""seq":2}"#),
         ] {
             assert!(text.contains(from), "{from}");
-            assert_eq!(states(&text.replacen(from, to, 1), None), named("entry 1", "changed"), "{to}");
+            assert_eq!(
+                states(&text.replacen(from, to, 1), None),
+                [("entry 1".to_owned(), EvidenceState::Changed)],
+                "{to}"
+            );
         }
     }
 
     #[test]
     fn rehashed_device_entry_that_contradicts_the_server_record_is_reported() {
-        assert_eq!(states(&chain("ok"), Some("denied")), named("entry 1", "changed"));
-        assert_eq!(states(&chain("denied"), None), named("entry 1", "changed"));
+        assert_eq!(states(&chain("ok"), Some("denied")), [("entry 1".to_owned(), EvidenceState::Changed)]);
+        assert_eq!(states(&chain("denied"), None), [("entry 1".to_owned(), EvidenceState::Changed)]);
         let mut other = entry("ok", Digest::ZERO, 1);
         other.entry.envelope_digest = Some(Digest::of_bytes(b"other"));
         let text = json!({"entries": [other.with_hash()]}).to_string();
-        assert_eq!(states(&text, None), named("entry 1", "changed"));
+        assert_eq!(states(&text, None), [("entry 1".to_owned(), EvidenceState::Changed)]);
         other.entry.message_id = Some(nuncio_core::ids::MessageId::parse("msg_a-2").unwrap());
         let text = json!({"entries": [other.with_hash()]}).to_string();
-        assert_eq!(states(&text, None), named("entry 1", "changed"));
+        assert_eq!(states(&text, None), [("entry 1".to_owned(), EvidenceState::Changed)]);
     }
 
     #[test]
     fn missing_device_entry_is_reported() {
-        assert_eq!(states(r#"{"entries": []}"#, None), named("entry", "missing"));
+        assert_eq!(states(r#"{"entries": []}"#, None), [("entry".to_owned(), EvidenceState::Missing)]);
     }
 }

@@ -1,12 +1,11 @@
-//! Sanitises agent text for the terminal: nothing in it may move the cursor, hide a part or turn the
-//! direction of a line around.
+//! Sanitises text of agents for the terminal: it must not move the cursor, hide text or reverse the writing direction.
 
 use std::borrow::Cow;
 
 use nuncio_core::text::is_unprintable;
 use unicode_width::UnicodeWidthChar as _;
 
-/// The text without what a terminal would obey.
+/// Escapes control characters, except line breaks and tabs.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
@@ -22,7 +21,7 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out.replace("\\u{d}\n", "\n"))
 }
 
-/// How many columns a character takes. A control character counts as one.
+/// Number of terminal columns of a character. A control character counts as one.
 pub(in crate::commands) fn columns(c: char) -> usize {
     c.width().unwrap_or(1)
 }

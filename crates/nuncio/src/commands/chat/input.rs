@@ -5,7 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::screen::Screen;
+use super::screen::ChatScreen;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum InputEvent {
@@ -17,18 +17,17 @@ pub(super) enum InputEvent {
 }
 
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct ChatInput {
     lines: mpsc::Receiver<String>,
     interrupt: Signal,
     /// Whether input comes from a terminal, which needs a prompt.
     prompts: bool,
 }
 
-impl Input {
+impl ChatInput {
     pub(super) fn new(json: bool) -> std::io::Result<Self> {
         let (send, lines) = mpsc::channel(16);
-        // A thread of its own: a read from a terminal cannot be given up, and must not keep the
-        // program from ending.
+        // A read from a terminal cannot be cancelled; on its own thread it does not delay the end of the program.
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
                 let Ok(line) = line else { break };
@@ -42,7 +41,7 @@ impl Input {
     }
 
     /// Waits for a typed line.
-    pub(super) async fn ask(&mut self, screen: &mut Screen, prompt: &str) -> InputEvent {
+    pub(super) async fn ask(&mut self, screen: &mut ChatScreen, prompt: &str) -> InputEvent {
         if self.prompts {
             screen.prompt(prompt);
         }
@@ -50,7 +49,7 @@ impl Input {
     }
 
     /// Waits for the answer to a question, which is printed also without a terminal.
-    pub(super) async fn answer(&mut self, screen: &mut Screen, question: &str) -> InputEvent {
+    pub(super) async fn answer(&mut self, screen: &mut ChatScreen, question: &str) -> InputEvent {
         if self.prompts {
             screen.prompt(question);
         } else {
@@ -59,15 +58,15 @@ impl Input {
         self.next(screen).await
     }
 
-    async fn next(&mut self, screen: &mut Screen) -> InputEvent {
-        let heard = tokio::select! {
+    async fn next(&mut self, screen: &mut ChatScreen) -> InputEvent {
+        let event = tokio::select! {
             line = self.lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
             _ = self.interrupt.recv() => InputEvent::Interrupted,
         };
-        if self.prompts && !matches!(heard, InputEvent::Line(_)) {
+        if self.prompts && !matches!(event, InputEvent::Line(_)) {
             screen.line_break();
         }
-        heard
+        event
     }
 
     /// Waits for Ctrl-C.

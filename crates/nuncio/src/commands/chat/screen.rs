@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use anstream::{print, println};
-use nuncio_aap::client::{AapConversation, Received, TurnEnd, Update};
+use nuncio_aap::client::{AapConversation, TurnEnd, TurnReception, TurnUpdate};
 use nuncio_core::event::OutputKind;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::turn::StopReason;
@@ -12,47 +12,48 @@ use serde_json::{Value, json};
 
 use super::clean::clean;
 use super::texts::ChatTexts;
-use super::wrap::Wrap;
+use super::wrap::WordWrapper;
 use crate::output::shell_quote;
 
 /// Number of characters that are shown of a tool's result.
 const MAX_RESULT: usize = 1000;
 
 #[derive(Debug)]
-pub(super) struct Screen {
-    words: ChatTexts,
+pub(super) struct ChatScreen {
+    texts: ChatTexts,
     json: bool,
-    wrap: Wrap,
-    voice: Option<OutputKind>,
+    wrap: WordWrapper,
+    /// The kind of the text block that is being printed.
+    open_block: Option<OutputKind>,
 }
 
-impl Screen {
-    pub(super) fn new(words: ChatTexts, json: bool) -> Self {
-        Self { words, json, wrap: Wrap::new(width()), voice: None }
+impl ChatScreen {
+    pub(super) fn new(texts: ChatTexts, json: bool) -> Self {
+        Self { texts, json, wrap: WordWrapper::new(width()), open_block: None }
     }
 
     pub(super) fn texts(&self) -> ChatTexts {
-        self.words
+        self.texts
     }
 
-    pub(super) fn update(&mut self, update: &Update) {
+    pub(super) fn update(&mut self, update: &TurnUpdate) {
         if self.json {
             return println!("{}", event(update));
         }
         match update {
-            Update::Text(piece) => self.speak(OutputKind::Text, piece),
-            Update::Thinking(piece) => self.speak(OutputKind::Thinking, piece),
-            Update::Call(call) => self.call(call),
-            Update::Result { content, .. } => self.result(content),
-            Update::Interrupted => self.note(self.words.interrupted),
-            Update::Unknown { .. } => {}
-            Update::Ended(ended) => self.ended(ended),
+            TurnUpdate::Text(piece) => self.print_piece(OutputKind::Text, piece),
+            TurnUpdate::Thinking(piece) => self.print_piece(OutputKind::Thinking, piece),
+            TurnUpdate::Call(call) => self.call(call),
+            TurnUpdate::Result { content, .. } => self.result(content),
+            TurnUpdate::Interrupted => self.note(self.texts.interrupted),
+            TurnUpdate::Unknown { .. } => {}
+            TurnUpdate::Ended(ended) => self.ended(ended),
         }
     }
 
     pub(super) fn call(&mut self, call: &ToolCall) {
         if !self.json {
-            self.rest();
+            self.end_block();
             let arguments = Value::Object(call.input.clone()).to_string();
             self.styled(&format!("→ {} {arguments}", call.name), |text| text.cyan().to_string());
         }
@@ -60,7 +61,7 @@ impl Screen {
 
     pub(super) fn result(&mut self, content: &Content) {
         if !self.json {
-            self.rest();
+            self.end_block();
             let text = content.text();
             let shown: String = text.chars().take(MAX_RESULT).collect();
             let more = if shown.len() < text.len() { " …" } else { "" };
@@ -69,17 +70,17 @@ impl Screen {
     }
 
     fn ended(&mut self, ended: &TurnEnd) {
-        self.rest();
-        if ended.received == Received::Incomplete && ended.stop.error.is_none() {
-            self.note(self.words.incomplete);
+        self.end_block();
+        if ended.received == TurnReception::Incomplete && ended.stop.error.is_none() {
+            self.note(self.texts.incomplete);
         }
         match ended.stop.reason {
-            _ if ended.stop.cancelled => self.note(self.words.stopped),
-            StopReason::MaxTokens => self.note(self.words.max_tokens),
-            StopReason::Refusal => self.note(self.words.refusal),
+            _ if ended.stop.cancelled => self.note(self.texts.stopped),
+            StopReason::MaxTokens => self.note(self.texts.max_tokens),
+            StopReason::Refusal => self.note(self.texts.refusal),
             StopReason::Error => {
                 let why = ended.stop.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
-                self.failed(&format!("{} {why}", self.words.failed));
+                self.failed(&format!("{} {why}", self.texts.failed));
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
@@ -90,13 +91,13 @@ impl Screen {
         if self.json {
             return println!("{}", json!({"event": "error", "error": why}));
         }
-        self.rest();
+        self.end_block();
         self.styled(why, |text| text.red().to_string());
     }
 
     pub(super) fn note(&mut self, text: &str) {
         if !self.json {
-            self.rest();
+            self.end_block();
             self.styled(text, |text| text.dimmed().to_string());
         }
     }
@@ -108,25 +109,25 @@ impl Screen {
             return println!("{session}");
         }
         let title = clean(agent.title.as_deref().unwrap_or(&agent.name)).into_owned();
-        println!("{} {}", self.words.talking_to, title.bold());
+        println!("{} {}", self.texts.talking_to, title.bold());
         if let Some(description) = &agent.description {
             self.styled(description, |text| text.dimmed().to_string());
         }
-        self.note(self.words.help_hint);
+        self.note(self.texts.help_hint);
     }
 
     /// Prints how to resume; `again` is the command without the session id.
     pub(super) fn farewell(&mut self, again: &str, session: &str) {
         if !self.json {
-            self.rest();
-            let line = format!("{} {again} --session {}", self.words.go_on_with, shell_quote(session));
+            self.end_block();
+            let line = format!("{} {again} --session {}", self.texts.go_on_with, shell_quote(session));
             println!("{}", clean(&line).dimmed());
         }
     }
 
     pub(super) fn help(&mut self) {
         if !self.json {
-            println!("{}", self.words.help);
+            println!("{}", self.texts.help);
         }
     }
 
@@ -134,11 +135,11 @@ impl Screen {
         if self.json {
             return println!("{}", json!({"event": "session", "sessionId": session}));
         }
-        println!("{} {}", self.words.session, clean(session));
+        println!("{} {}", self.texts.session, clean(session));
     }
 
     pub(super) fn unknown_command(&mut self, command: &str) {
-        self.failed(&format!("{} {}", clean(command), self.words.unknown_command));
+        self.failed(&format!("{} {}", clean(command), self.texts.unknown_command));
     }
 
     pub(super) fn tools(&mut self, conversation: &AapConversation) {
@@ -152,17 +153,17 @@ impl Screen {
         };
         let (theirs, own) = (conversation.enabled_tools(), conversation.own_tools());
         if theirs.is_empty() && own.is_empty() {
-            return self.note(self.words.no_tools);
+            return self.note(self.texts.no_tools);
         }
         if !theirs.is_empty() {
-            println!("{}", self.words.their_tools.bold());
+            println!("{}", self.texts.their_tools.bold());
         }
         for tool in theirs {
-            let how = if tool.trust == Some(true) { self.words.trusted } else { self.words.asked };
+            let how = if tool.trust == Some(true) { self.texts.trusted } else { self.texts.asked };
             self.plain(&format!("  {} ({how}): {}", tool.name, described(tool.name.as_str())));
         }
         if !own.is_empty() {
-            println!("{}", self.words.your_tools.bold());
+            println!("{}", self.texts.your_tools.bold());
         }
         for tool in own {
             self.plain(&format!("  {}: {}", tool.name, tool.description));
@@ -174,17 +175,17 @@ impl Screen {
             return println!("{}", json!({"event": "history", "messages": messages}));
         }
         if messages.is_empty() {
-            return self.note(self.words.nothing_said);
+            return self.note(self.texts.nothing_said);
         }
         for message in messages {
             match message {
                 Message::System { content, .. } => self.note(content),
                 Message::User { .. } => {
-                    print!("{}", self.words.you.bold());
+                    print!("{}", self.texts.you.bold());
                     self.plain(&message.text());
                 }
                 Message::Assistant { content: Content::Text(text), .. } => {
-                    self.plain(&format!("{} {text}", self.words.agent));
+                    self.plain(&format!("{} {text}", self.texts.agent));
                 }
                 Message::Assistant { content: Content::Blocks(blocks), .. } => {
                     blocks.iter().for_each(|block| self.block(block));
@@ -192,12 +193,12 @@ impl Screen {
                 Message::Tool { content, .. } => self.result(content),
             }
         }
-        self.rest();
+        self.end_block();
     }
 
     fn block(&mut self, block: &Block) {
         match block {
-            Block::Text { text, .. } => self.plain(&format!("{} {text}", self.words.agent)),
+            Block::Text { text, .. } => self.plain(&format!("{} {text}", self.texts.agent)),
             Block::Thinking { thinking, .. } => self.note(thinking),
             Block::ToolUse { call, .. } => self.call(call),
             Block::Image { .. } => {}
@@ -206,7 +207,7 @@ impl Screen {
 
     /// Prints a prompt for a line.
     pub(super) fn prompt(&mut self, prompt: &str) {
-        self.rest();
+        self.end_block();
         print!("{}", prompt.bold());
         flush();
     }
@@ -215,28 +216,28 @@ impl Screen {
         println!();
     }
 
-    fn speak(&mut self, voice: OutputKind, piece: &str) {
-        if self.voice != Some(voice) {
-            self.rest();
-            self.voice = Some(voice);
+    fn print_piece(&mut self, kind: OutputKind, piece: &str) {
+        if self.open_block != Some(kind) {
+            self.end_block();
+            self.open_block = Some(kind);
         }
         let out = self.wrap.push(&clean(piece));
-        self.put(voice, &out);
+        self.put(kind, &out);
     }
 
     /// Ends the current text block.
-    fn rest(&mut self) {
-        if let Some(voice) = self.voice.take() {
+    fn end_block(&mut self) {
+        if let Some(kind) = self.open_block.take() {
             let out = self.wrap.end();
-            self.put(voice, &out);
+            self.put(kind, &out);
         }
     }
 
-    fn put(&self, voice: OutputKind, text: &str) {
+    fn put(&self, kind: OutputKind, text: &str) {
         if text.is_empty() {
             return;
         }
-        match voice {
+        match kind {
             OutputKind::Text => print!("{text}"),
             OutputKind::Thinking => print!("{}", text.dimmed()),
         }
@@ -248,7 +249,7 @@ impl Screen {
     }
 
     fn styled(&mut self, text: &str, style: impl Fn(&str) -> String) {
-        let mut wrap = Wrap::new(width());
+        let mut wrap = WordWrapper::new(width());
         let whole = wrap.push(&clean(text)) + &wrap.end();
         for line in whole.lines() {
             println!("{}", style(line));
@@ -257,22 +258,22 @@ impl Screen {
 }
 
 /// An update as one line of JSON, with the protocol's own names where there are any.
-fn event(update: &Update) -> Value {
+fn event(update: &TurnUpdate) -> Value {
     match update {
-        Update::Text(delta) => json!({"event": "text_delta", "delta": delta}),
-        Update::Thinking(delta) => json!({"event": "thinking_delta", "delta": delta}),
-        Update::Call(call) => {
+        TurnUpdate::Text(delta) => json!({"event": "text_delta", "delta": delta}),
+        TurnUpdate::Thinking(delta) => json!({"event": "thinking_delta", "delta": delta}),
+        TurnUpdate::Call(call) => {
             json!({"event": "tool_call", "toolCallId": call.id, "name": call.name, "input": call.input})
         }
-        Update::Result { call, content } => json!({"event": "tool_result", "toolCallId": call, "content": content}),
-        Update::Interrupted => json!({"event": "interrupted"}),
-        Update::Unknown { event, data } => json!({"event": "unknown", "name": event, "data": data}),
-        Update::Ended(TurnEnd { stop, received, .. }) => {
+        TurnUpdate::Result { call, content } => json!({"event": "tool_result", "toolCallId": call, "content": content}),
+        TurnUpdate::Interrupted => json!({"event": "interrupted"}),
+        TurnUpdate::Unknown { event, data } => json!({"event": "unknown", "name": event, "data": data}),
+        TurnUpdate::Ended(TurnEnd { stop, received, .. }) => {
             let received = match received {
-                Received::Whole => "whole",
-                Received::Continued => "continued",
-                Received::FromHistory => "from_history",
-                Received::Incomplete => "incomplete",
+                TurnReception::Whole => "whole",
+                TurnReception::Continued => "continued",
+                TurnReception::FromHistory => "from_history",
+                TurnReception::Incomplete => "incomplete",
             };
             let error = stop.error.as_ref().map(|error| json!({"code": error.code, "message": error.message}));
             let mut event = json!({"event": "turn_stop", "stopReason": stop.reason, "received": received});
@@ -291,15 +292,15 @@ fn event(update: &Update) -> Value {
 
 /// Width of the terminal, or `COLUMNS`; none if the output is not a terminal.
 fn width() -> Option<usize> {
-    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     if std::io::stdout().is_terminal() {
         let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-        return measured.or(said).or(Some(80));
+        return measured.or(columns).or(Some(80));
     }
-    said
+    columns
 }
 
 fn flush() {
-    // A terminal that is gone is noticed by the next line.
+    // A closed terminal is noticed when the next line is written.
     let _ = anstream::stdout().flush();
 }

@@ -20,21 +20,24 @@ pub(super) fn candidates(target: &str) -> Result<Vec<Url>, String> {
 mod tests {
     use super::*;
 
-    fn tried(target: &str) -> Vec<String> {
+    fn candidate_urls(target: &str) -> Vec<String> {
         candidates(target).unwrap().iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn chat_target_without_path_is_tried_at_aap_before_the_root() {
-        assert_eq!(tried("localhost:7400"), ["http://localhost:7400/aap", "http://localhost:7400/"]);
-        assert_eq!(tried("agents.example:8443"), ["https://agents.example:8443/aap", "https://agents.example:8443/"]);
-        assert_eq!(tried("https://localhost:1/"), ["https://localhost:1/aap", "https://localhost:1/"]);
+        assert_eq!(candidate_urls("localhost:7400"), ["http://localhost:7400/aap", "http://localhost:7400/"]);
+        assert_eq!(
+            candidate_urls("agents.example:8443"),
+            ["https://agents.example:8443/aap", "https://agents.example:8443/"]
+        );
+        assert_eq!(candidate_urls("https://localhost:1/"), ["https://localhost:1/aap", "https://localhost:1/"]);
     }
 
     #[test]
     fn address_with_a_path_is_used_unchanged() {
-        assert_eq!(tried("https://agents.example/v3/aap?x=1#y"), ["https://agents.example/v3/aap"]);
-        assert_eq!(tried("localhost:7400/aap"), ["http://localhost:7400/aap"]);
+        assert_eq!(candidate_urls("https://agents.example/v3/aap?x=1#y"), ["https://agents.example/v3/aap"]);
+        assert_eq!(candidate_urls("localhost:7400/aap"), ["http://localhost:7400/aap"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A tool of the user's own: a small file that names a program. The arguments come to it as JSON on
-//! its standard input, and what it prints is the result.
+//! Local tools of a chat, each declared in a small file that names a program. The program gets the arguments as JSON on
+//! its standard input, and its output is the result.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,10 +15,10 @@ use tokio::process::Command;
 
 use crate::output::WrongUsage;
 
-/// How much of what a program prints is passed on.
+/// Maximum number of bytes of a program's output that are passed on.
 const MAX_OUTPUT: u64 = 256 * 1024;
-/// Default time limit of a local tool.
-const PATIENCE: u64 = 60;
+/// Default time limit of a local tool, in seconds.
+const DEFAULT_TIMEOUT: u64 = 60;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,19 +27,19 @@ pub(super) struct LocalTool {
     #[serde(default)]
     title: Option<String>,
     description: String,
-    #[serde(default = "anything")]
+    #[serde(default = "any_object")]
     parameters: Value,
     command: Vec<String>,
-    #[serde(default = "patience")]
+    #[serde(default = "default_timeout")]
     timeout_seconds: u64,
 }
 
-fn anything() -> Value {
+fn any_object() -> Value {
     json!({"type": "object"})
 }
 
-fn patience() -> u64 {
-    PATIENCE
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT
 }
 
 impl LocalTool {
@@ -64,7 +64,7 @@ impl LocalTool {
         &self.name
     }
 
-    /// As the agent sees it.
+    /// The declaration of the tool that the agent gets.
     pub(super) fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name.to_string(),
@@ -75,7 +75,7 @@ impl LocalTool {
         }
     }
 
-    /// Runs it; what it printed, or what went wrong. It is killed when this is dropped.
+    /// Runs the program and returns its output, or an error text for the agent. Dropping the future kills the program.
     pub(super) async fn run(&self, arguments: &Map<String, Value>) -> String {
         match tokio::time::timeout(Duration::from_secs(self.timeout_seconds), self.output(arguments)).await {
             Ok(Ok(output)) => output,
@@ -95,12 +95,12 @@ impl LocalTool {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{program} cannot be started: {error}"))?;
-        let given = serde_json::to_vec(arguments).map_err(|error| error.to_string())?;
+        let input = serde_json::to_vec(arguments).map_err(|error| error.to_string())?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
             if let Some(mut stdin) = stdin {
-                // A program need not read what it is given.
-                let _ = stdin.write_all(&given).await;
+                // A program that does not read its input is not an error.
+                let _ = stdin.write_all(&input).await;
             }
         };
         let ((), out, err, status) = tokio::join!(write, read(stdout), read(stderr), child.wait());
@@ -109,17 +109,17 @@ impl LocalTool {
         if status.success() {
             return Ok(out);
         }
-        let words = String::from_utf8_lossy(&err).trim().to_owned();
-        Err(format!("{status}: {}", if words.is_empty() { out } else { words }))
+        let err = String::from_utf8_lossy(&err).trim().to_owned();
+        Err(format!("{status}: {}", if err.is_empty() { out } else { err }))
     }
 }
 
 async fn read(pipe: Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
-        // What could be read is better than nothing.
+        // After a read error the bytes read so far are used.
         let _ = (&mut pipe).take(MAX_OUTPUT).read_to_end(&mut bytes).await;
-        // The rest is thrown away, so that the program can end.
+        // The rest is discarded, so that the program does not block on a full pipe.
         let _ = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
     }
     bytes
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_gets_the_arguments_and_its_output_is_the_result() {
+    async fn program_gets_the_arguments_and_its_output_or_failure_is_the_result() {
         let arguments = json!({"a": 1}).as_object().unwrap().clone();
         assert_eq!(tool(r#"["cat"]"#).run(&arguments).await, r#"{"a":1}"#);
         assert_eq!(

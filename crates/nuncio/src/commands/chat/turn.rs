@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use nuncio_aap::client::{AapConversation, ClientError, Exchange, UnansweredCall, Update};
+use nuncio_aap::client::{AapConversation, ClientError, TurnExchange, TurnUpdate, UnansweredCall};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra};
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::CallAnswer;
 
-use super::input::{Input, InputEvent};
-use super::screen::Screen;
+use super::input::{ChatInput, InputEvent};
+use super::screen::ChatScreen;
 use super::tool::LocalTool;
 
 /// Shows a turn and returns whether it reached its end. Ctrl-C stops the turn, and a second Ctrl-C stops listening.
-pub(super) async fn watch(mut exchange: Exchange<'_>, screen: &mut Screen, user: &mut Input) -> bool {
+pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScreen, user: &mut ChatInput) -> bool {
     let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
     let mut stopping: Option<BoxFuture<'static, Result<(), ClientError>>> = None;
@@ -25,7 +25,7 @@ pub(super) async fn watch(mut exchange: Exchange<'_>, screen: &mut Screen, user:
             update = exchange.next() => match update {
                 Some(Ok(update)) => {
                     screen.update(&update);
-                    if let Update::Ended(ended) = &update {
+                    if let TurnUpdate::Ended(ended) = &update {
                         return !ended.stop.cancelled;
                     }
                 }
@@ -63,9 +63,9 @@ async fn wait(stopping: &mut Option<BoxFuture<'static, Result<(), ClientError>>>
     }
 }
 
-/// How pending calls are answered.
+/// Answers pending tool calls: allows or denies them, and runs local tools.
 #[derive(Debug)]
-pub(super) struct Answers {
+pub(super) struct CallAnswerer {
     tools: Vec<LocalTool>,
     /// Whether every call is allowed without asking (`--trust`).
     trust: bool,
@@ -80,7 +80,7 @@ enum CallDecision {
     No(Option<String>),
 }
 
-impl Answers {
+impl CallAnswerer {
     pub(super) fn new(tools: Vec<LocalTool>, trust: bool, alone: bool) -> Self {
         Self { tools, trust, alone, allowed: HashSet::new() }
     }
@@ -99,18 +99,18 @@ impl Answers {
     }
 
     /// Answers to all pending calls; `None` when the user leaves them unanswered.
-    pub(super) async fn give(
+    pub(super) async fn answer_pending(
         &mut self,
         conversation: &mut AapConversation,
-        screen: &mut Screen,
-        user: &mut Input,
+        screen: &mut ChatScreen,
+        user: &mut ChatInput,
         show: bool,
     ) -> Option<Vec<CallAnswer>> {
         let pending = conversation.pending().to_vec();
         let show = show || pending.len() > 1;
         let mut answers = Vec::new();
         for UnansweredCall { call, awaits } in pending {
-            let word = if self.trust || self.allowed.contains(&call.name) {
+            let decision = if self.trust || self.allowed.contains(&call.name) {
                 CallDecision::Yes
             } else if self.alone {
                 CallDecision::No(Some("there is no person to ask".to_owned()))
@@ -120,15 +120,15 @@ impl Answers {
                 }
                 self.ask(&call.name, conversation, screen, user).await?
             };
-            let answer = match (awaits, word) {
+            let answer = match (awaits, decision) {
                 (AwaitedAnswer::Permission, CallDecision::Yes) => {
                     CallAnswer::Permission { call: call.id, granted: true, reason: None }
                 }
                 (AwaitedAnswer::Permission, CallDecision::No(reason)) => {
                     CallAnswer::Permission { call: call.id, granted: false, reason }
                 }
-                (AwaitedAnswer::Result, word) => {
-                    let content = match word {
+                (AwaitedAnswer::Result, decision) => {
+                    let content = match decision {
                         CallDecision::No(None) => "Tool call denied".to_owned(),
                         CallDecision::No(Some(reason)) => format!("Tool call denied: {reason}"),
                         CallDecision::Yes => match self.tools.iter().find(|tool| *tool.name() == call.name) {
@@ -140,7 +140,7 @@ impl Answers {
                         },
                     };
                     let content = Content::Text(content);
-                    screen.update(&Update::Result { call: call.id.clone(), content: content.clone() });
+                    screen.update(&TurnUpdate::Result { call: call.id.clone(), content: content.clone() });
                     CallAnswer::Result { call: call.id, content, extra: Extra::new() }
                 }
             };
@@ -154,11 +154,11 @@ impl Answers {
         &mut self,
         tool: &ToolName,
         conversation: &mut AapConversation,
-        screen: &mut Screen,
-        user: &mut Input,
+        screen: &mut ChatScreen,
+        user: &mut ChatInput,
     ) -> Option<CallDecision> {
-        let words = screen.texts();
-        let question = format!("{} {}: ", words.allow.replace("{tool}", tool.as_str()), words.choices);
+        let texts = screen.texts();
+        let question = format!("{} {}: ", texts.allow.replace("{tool}", tool.as_str()), texts.choices);
         loop {
             let InputEvent::Line(line) = user.answer(screen, &question).await else { return None };
             let line = line.trim();
@@ -174,7 +174,7 @@ impl Answers {
                     let reason = reason.trim();
                     return Some(CallDecision::No((!reason.is_empty()).then(|| reason.to_owned())));
                 }
-                _ => screen.note(words.again),
+                _ => screen.note(texts.again),
             }
         }
     }

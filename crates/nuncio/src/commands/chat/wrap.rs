@@ -1,11 +1,11 @@
-//! Breaking lines while the text still comes.
+//! Line wrapping of streamed text.
 
 use super::clean::columns;
 
-/// Puts words on lines. A word is held back until it is known to fit.
+/// Wraps a stream of text at words. The last word is held back until its end is known.
 #[derive(Debug)]
-pub(crate) struct Wrap {
-    /// How many columns there are; none for any number.
+pub(crate) struct WordWrapper {
+    /// Number of columns; `None` means that lines are not wrapped.
     width: Option<usize>,
     column: usize,
     word: String,
@@ -14,12 +14,12 @@ pub(crate) struct Wrap {
     spaces: usize,
 }
 
-impl Wrap {
+impl WordWrapper {
     pub(crate) fn new(width: Option<usize>) -> Self {
         Self { width: width.map(|width| width.max(20)), column: 0, word: String::new(), word_columns: 0, spaces: 0 }
     }
 
-    /// Takes a piece of text; what can be printed now.
+    /// Adds a piece of text, and returns what can be printed now.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for c in piece.chars() {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn wrapped(width: usize, pieces: &[&str]) -> String {
-        let mut wrap = Wrap::new(Some(width));
+        let mut wrap = WordWrapper::new(Some(width));
         let mut out: String = pieces.iter().map(|piece| wrap.push(piece)).collect();
         out.push_str(&wrap.end());
         out
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn text_is_not_wrapped_without_a_width() {
-        let mut wrap = Wrap::new(None);
+        let mut wrap = WordWrapper::new(None);
         let long = "word ".repeat(100);
         assert_eq!(wrap.push(&long) + &wrap.end(), format!("{}\n", long.trim_end()));
     }

@@ -1,5 +1,5 @@
-//! Commands to a device: of the process that runs it, over a socket in its home, or of the device itself when
-//! none does. Both ways go through one function.
+//! Commands to a device. The process that runs the device executes them, sent over a socket in its home; while no such
+//! process runs, the command line executes them itself. Both use [`DeviceCommands::carry_out`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
+use nuncio_core::notification::Recipient;
 use nuncio_core::opaque_debug;
 use nuncio_device::audit::ChainedEntry;
-use nuncio_device::prompt::{DenyAll, Prompt};
+use nuncio_device::prompt::{DenyAllPrompts, Prompt};
 use nuncio_device::tools::Tools;
 use nuncio_device::{Device, DeviceConfig, GrantedScopes};
 use nuncio_engine::ports::Clock as _;
@@ -22,24 +22,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::home::{config, folder_of, opened};
-use super::pages::Opener;
+use super::pages::PageLinks;
 use super::{device_error, socket};
 use crate::cli::DeviceHome;
-use crate::output::{WrongUsage, fault};
+use crate::output::{WrongUsage, fault, show};
 
-/// How long a command waits for another one that has the home.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(50);
+/// How long a command waits for another process that has locked the home.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a waiting command tries to lock the home.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A command to the device: one JSON line on its socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum DeviceCommand {
     Ping,
-    /// List the agents it deals with.
+    /// List the agents that the device knows.
     Agents,
-    /// Show the scopes an agent asks for, and grant those named.
+    /// Show the scopes that an agent requests, and grant the given ones.
     Allow {
         agent: AgentId,
         scopes: Vec<ScopeId>,
@@ -49,13 +49,13 @@ pub(super) enum DeviceCommand {
     Revoke {
         agent: AgentId,
     },
-    /// Prove what happened, and list it.
+    /// Verify the activity record, and list its entries.
     Audit,
-    /// The number to compare with an agent's owner.
+    /// Show the safety number to compare with an agent's owner.
     Verify {
         agent: AgentId,
     },
-    /// An agent's keys that are not those it had.
+    /// Show the changed keys of an agent.
     Changed {
         agent: AgentId,
     },
@@ -66,9 +66,9 @@ pub(super) enum DeviceCommand {
     },
     /// List the person's devices.
     Devices,
-    /// Invite a further one.
+    /// Invite another device of the person.
     Invite,
-    /// Trust a device of the person, with the fingerprint they compared.
+    /// Trust a device of the person, with the fingerprint that the person compared.
     Trust {
         device: DeviceId,
         fingerprint: Option<Digest>,
@@ -76,11 +76,11 @@ pub(super) enum DeviceCommand {
     Remove {
         device: DeviceId,
     },
-    /// Back up its keys.
+    /// Back up the device's keys at the server.
     Backup {
         passphrase: Passphrase,
     },
-    /// Let a device that was backed up vouch for this one.
+    /// Confirm this device with the backup of another one.
     Recover {
         passphrase: Passphrase,
     },
@@ -96,33 +96,43 @@ pub(super) struct Passphrase(pub(super) String);
 opaque_debug!(Passphrase);
 
 /// Runs a command: in the process that runs the device, or here.
-pub(super) async fn carry_out(home: &DeviceHome, order: DeviceCommand) -> anyhow::Result<Value> {
-    let asked = async || socket::ask(&folder_of(home)?, &order).await;
-    if let Some(answer) = asked().await? {
-        return Ok(answer);
+pub(super) async fn carry_out(home: &DeviceHome, command: DeviceCommand) -> anyhow::Result<Value> {
+    let ask = async || socket::ask(&folder_of(home)?, &command).await;
+    if let Some(reply) = ask().await? {
+        return Ok(reply);
     }
-    let took =
-        take(home, Tools::default(), Arc::new(DenyAll), async || Ok(asked().await?.map(HomeLock::Answered))).await?;
-    match took {
-        HomeLock::Answered(answer) => Ok(answer),
-        HomeLock::Ours(config) => {
-            DeviceCommands { device: opened(home, *config)?, opener: None }.carry_out(order).await
+    match lock_home(home, Tools::default(), Arc::new(DenyAllPrompts), ask).await? {
+        LockResult::Replied(reply) => Ok(reply),
+        LockResult::Locked(config) => {
+            DeviceCommands { device: opened(home, *config)?, links: None }.carry_out(command).await
         }
     }
 }
 
-pub(super) enum HomeLock {
-    Ours(Box<DeviceConfig>),
-    Answered(Value),
+/// Runs a command and prints its reply.
+pub(super) async fn run_command(
+    home: &DeviceHome,
+    command: DeviceCommand,
+    json: bool,
+    print: impl FnOnce(&Value),
+) -> anyhow::Result<()> {
+    show(json, &carry_out(home, command).await?, print);
+    Ok(())
 }
 
-/// Takes a home, which another command may have for a moment. A process that keeps it is asked by `or` meanwhile.
-pub(super) async fn take<F: Future<Output = anyhow::Result<Option<HomeLock>>>>(
+enum LockResult {
+    Locked(Box<DeviceConfig>),
+    /// The process that has locked the home replied to the command.
+    Replied(Value),
+}
+
+/// Locks a home. While another process has locked it, `ask` sends the command to that process.
+async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     home: &DeviceHome,
     tools: Tools,
     prompt: Arc<dyn Prompt>,
-    or: impl Fn() -> F,
-) -> anyhow::Result<HomeLock> {
+    ask: impl Fn() -> F,
+) -> anyhow::Result<LockResult> {
     let began = Instant::now();
     loop {
         let in_use = |error: &anyhow::Error| {
@@ -130,95 +140,88 @@ pub(super) async fn take<F: Future<Output = anyhow::Result<Option<HomeLock>>>>(
         };
         match config(home, tools.clone(), Arc::clone(&prompt)).await {
             Err(error) if in_use(&error) => {
-                if let Some(taken) = or().await? {
-                    return Ok(taken);
+                if let Some(reply) = ask().await? {
+                    return Ok(LockResult::Replied(reply));
                 }
-                if began.elapsed() > PATIENCE {
+                if began.elapsed() > LOCK_TIMEOUT {
                     return Err(error);
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
-            other => return other.map(|config| HomeLock::Ours(Box::new(config))),
+            other => return other.map(|config| LockResult::Locked(Box::new(config))),
         }
     }
 }
 
-/// Takes a home for oneself, while no device runs there.
-pub(super) async fn take_alone(
+/// Locks a home; an error if a device runs there.
+pub(super) async fn lock_idle_home(
     home: &DeviceHome,
     tools: Tools,
     prompt: Arc<dyn Prompt>,
 ) -> anyhow::Result<DeviceConfig> {
     let folder = folder_of(home)?;
-    let busy = || {
-        let message = format!("{}: `nuncio device run` runs here already; stop it first", folder.display());
-        fault(Code::DataDirInUse, message)
-    };
-    let runs = async || match socket::ask(&folder, &DeviceCommand::Ping).await? {
-        Some(_) => Err(busy()),
-        None => Ok(None),
-    };
-    match take(home, tools, prompt, runs).await? {
-        HomeLock::Ours(config) => Ok(*config),
-        HomeLock::Answered(_) => Err(busy()),
+    match lock_home(home, tools, prompt, async || socket::ask(&folder, &DeviceCommand::Ping).await).await? {
+        LockResult::Locked(config) => Ok(*config),
+        LockResult::Replied(_) => {
+            let message = format!("{}: `nuncio device run` runs here already; stop it first", folder.display());
+            Err(fault(Code::DataDirInUse, message))
+        }
     }
 }
 
+/// Executes commands on an opened device.
 #[derive(Debug, Clone)]
 pub(super) struct DeviceCommands {
     pub(super) device: Device,
-    /// Opens its pages, where there are any.
-    pub(super) opener: Option<Opener>,
+    /// Makes links to the device pages; `None` if no pages are served.
+    pub(super) links: Option<PageLinks>,
 }
 
 impl DeviceCommands {
-    /// Carries out an order.
-    pub(super) async fn carry_out(&self, order: DeviceCommand) -> anyhow::Result<Value> {
+    pub(super) async fn carry_out(&self, command: DeviceCommand) -> anyhow::Result<Value> {
         let device = &self.device;
-        Ok(match order {
+        Ok(match command {
             DeviceCommand::Ping => json!({}),
             DeviceCommand::Agents => agents(device)?,
             DeviceCommand::Allow { agent, scopes, all_low, term } => {
                 allow(device, &agent, &scopes, all_low, term).await?
             }
             DeviceCommand::Revoke { agent } => {
-                device.revoke(&agent).await.map_err(device_error)?;
+                device.consents().revoke(&agent).await.map_err(device_error)?;
                 json!({"revoked": agent})
             }
             DeviceCommand::Audit => {
-                let count = device.verify_audit().map_err(|why| fault(Code::AuditBroken, why.to_string()))?;
-                let entries = device.audit().map_err(device_error)?;
+                let count = device.audit().verify().map_err(|why| fault(Code::AuditBroken, why.to_string()))?;
+                let entries = device.audit().entries().map_err(device_error)?;
                 json!({"verified": count, "entries": entries.iter().map(ChainedEntry::with_hash).collect::<Vec<_>>()})
             }
             DeviceCommand::Verify { agent } => verify(device, agent).await?,
             DeviceCommand::Changed { agent } => changed(device, agent).await?,
             DeviceCommand::Accept { agent, device: other, fingerprint } => {
                 let owner = Recipient::Agent(agent.clone());
-                let accepted = device.peer().accept_key(&owner, &other, &fingerprint).await;
+                let accepted = device.peer().keys().accept_key(&owner, &other, &fingerprint).await;
                 accepted.map_err(|error| device_error(error.into()))?;
                 verify(device, agent).await?
             }
-            DeviceCommand::Devices => json!({"devices": device.devices().await.map_err(device_error)?}),
-            DeviceCommand::Invite => json!(device.invite().await.map_err(device_error)?),
+            DeviceCommand::Devices => json!({"devices": device.own_devices().list().await.map_err(device_error)?}),
+            DeviceCommand::Invite => json!(device.own_devices().invite().await.map_err(device_error)?),
             DeviceCommand::Trust { device: other, fingerprint } => {
-                match fingerprint {
-                    Some(seen) => device.trust_key(&other, &seen).await,
-                    None => device.trust(&other).await,
-                }
-                .map_err(device_error)?;
+                device.own_devices().trust(&other, fingerprint.as_ref()).await.map_err(device_error)?;
                 json!({"trusted": other})
             }
             DeviceCommand::Remove { device: other } => {
-                device.remove(&other).await.map_err(device_error)?;
+                device.own_devices().remove(&other).await.map_err(device_error)?;
                 json!({"removed": other})
             }
-            DeviceCommand::Backup { passphrase } => json!(device.back_up(&passphrase.0).await.map_err(device_error)?),
+            DeviceCommand::Backup { passphrase } => {
+                json!(device.backups().create(&passphrase.0).await.map_err(device_error)?)
+            }
             DeviceCommand::Recover { passphrase } => {
-                json!({"recovered": device.recover(&passphrase.0).await.map_err(device_error)?})
+                json!({"recovered": device.backups().recover(&passphrase.0).await.map_err(device_error)?})
             }
             DeviceCommand::Status => status(device)?,
-            DeviceCommand::Open => match &self.opener {
-                Some(opener) => json!({"url": opener.link()}),
+            DeviceCommand::Open => match &self.links {
+                Some(links) => json!({"url": links.link()}),
                 None => {
                     let message = "no pages are served here: run `nuncio device run` without --no-pages";
                     return Err(fault(Code::NotFound, message));
@@ -230,7 +233,7 @@ impl DeviceCommands {
 
 fn agents(device: &Device) -> anyhow::Result<Value> {
     let (person, now) = (&device.identity().person, SystemClock.now());
-    let known = device.agents().map_err(device_error)?;
+    let known = device.consents().agents().map_err(device_error)?;
     let shown = known.iter().map(|known| {
         let standing = known.standing(person);
         let granted: Vec<_> = standing
@@ -250,25 +253,25 @@ async fn allow(
     all_low: bool,
     term: GrantTerm,
 ) -> anyhow::Result<Value> {
-    let ask = device.access_request(agent).await.map_err(device_error)?;
-    let mut given = GrantedScopes::new();
+    let request = device.consents().access_request(agent).await.map_err(device_error)?;
+    let mut granted = GrantedScopes::new();
     for scope in scopes {
-        if !ask.scopes.iter().any(|asked| asked.id == *scope) {
+        if !request.scopes.iter().any(|requested| requested.id == *scope) {
             return Err(WrongUsage(format!("{agent} does not ask for {scope}")).into());
         }
-        given.insert(scope.clone(), term);
+        granted.insert(scope.clone(), term);
     }
-    let low = ask.scopes.iter().filter(|asked| all_low && asked.sensitivity == Sensitivity::Low);
-    given.extend(low.map(|asked| (asked.id.clone(), term)));
-    if given.is_empty() {
-        return Ok(json!({"ask": ask}));
+    let low = request.scopes.iter().filter(|requested| all_low && requested.sensitivity == Sensitivity::Low);
+    granted.extend(low.map(|requested| (requested.id.clone(), term)));
+    if granted.is_empty() {
+        return Ok(json!({"ask": request}));
     }
-    device.allow(&ask, &given).await.map_err(device_error)?;
-    Ok(json!({"agent": agent, "name": ask.name, "allowed": given.keys().collect::<Vec<_>>()}))
+    device.consents().allow(&request, &granted).await.map_err(device_error)?;
+    Ok(json!({"agent": agent, "name": request.name, "allowed": granted.keys().collect::<Vec<_>>()}))
 }
 
 async fn verify(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
-    let number = device.peer().safety_number(&Recipient::Agent(agent.clone())).await;
+    let number = device.peer().keys().safety_number(&Recipient::Agent(agent.clone())).await;
     let number = number.map_err(|error| device_error(error.into()))?;
     let none = || fault(Code::KeysNotFound, format!("{agent} has no keys yet that could be compared"));
     Ok(json!({"agent": agent, "safety_number": number.ok_or_else(none)?}))
@@ -276,12 +279,12 @@ async fn verify(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
 
 async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
     let owner = Recipient::Agent(agent.clone());
-    let waiting = device.peer().waiting(&owner).await.map_err(|error| device_error(error.into()))?;
+    let waiting = device.peer().keys().waiting(&owner).await.map_err(|error| device_error(error.into()))?;
     let Some(new) = waiting.first() else {
         let message = format!("the keys of {agent} did not change; there is nothing to accept");
         return Err(fault(Code::BadRequest, message));
     };
-    let was = device.peer().safety_number(&owner).await.map_err(|error| device_error(error.into()))?;
+    let was = device.peer().keys().safety_number(&owner).await.map_err(|error| device_error(error.into()))?;
     Ok(json!({
         "agent": agent, "device": new.bundle.keys.device_id, "why": new.why.to_string(),
         "fingerprint": new.bundle.keys.signing_key.fingerprint(), "was": was, "is": new.safety_number,
@@ -290,10 +293,10 @@ async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
 
 fn status(device: &Device) -> anyhow::Result<Value> {
     let identity = device.identity();
-    let audit = device.verify_audit();
+    let audit = device.audit().verify();
     Ok(json!({
         "person": identity.person, "device": identity.device, "url": identity.url,
-        "agents": device.agents().map_err(device_error)?.len(),
+        "agents": device.consents().agents().map_err(device_error)?.len(),
         "audit": audit.as_ref().map_or_else(|why| json!(why.to_string()), |count| json!(count)),
     }))
 }

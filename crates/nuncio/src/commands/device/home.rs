@@ -4,19 +4,21 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::manifest::Presets;
-use nuncio_device::guard::Floors;
+use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::Prompt;
-use nuncio_device::tools::{Clipboard, Desktop, Folders, GeoClue, Location, Notify, Tools, ToolsFolder};
+use nuncio_device::tools::{
+    ClipboardTool, Desktop, DesktopNotificationTool, GeoClueTool, Location, SharedFolders, Tools, ToolsFolder,
+};
 use nuncio_device::{Device, DeviceConfig};
-use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_server::fetch::{AllowedAddresses, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 
 use super::{device_error, mcp, storage};
 use crate::cli::DeviceHome;
+use crate::commands::consumer::guarded_fetch;
 use crate::output::{WrongUsage, fault, shell_quote};
 
 pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
@@ -41,20 +43,16 @@ pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
 pub(super) async fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
     install_crypto();
     let folder = prepare_folder(home)?;
-    let keep = storage::open_records(home, &folder).await?;
-    let roots = home.extra_ca.as_ref();
-    let roots = roots.map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())));
-    let fetch =
-        GuardedFetch::new(Allow::default(), false, roots.transpose()?.as_deref()).map_err(anyhow::Error::msg)?;
-    let fetch = Arc::new(fetch);
+    let key_store = storage::open_records(home, &folder).await?;
+    let fetch = Arc::new(guarded_fetch(AllowedAddresses::default(), false, home.extra_ca.as_deref())?);
     Ok(DeviceConfig {
-        keep: Arc::new(keep),
+        key_store: Arc::new(key_store),
         fetch: Arc::clone(&fetch) as _,
         dial: fetch,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         presets: Arc::new(presets(&folder)?),
-        floors: Floors::default(),
+        floors: SensitivityFloors::new(),
         tools,
         prompt,
     })
@@ -64,7 +62,7 @@ pub(super) async fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prom
 fn presets(folder: &Path) -> anyhow::Result<Presets> {
     let mut presets = Presets::default();
     if let Some(text) = text_of(&folder.join("scopes.toml"))? {
-        presets.extend_toml(&text).map_err(|why| wrong(&folder.join("scopes.toml"), &why))?;
+        presets.extend_toml(&text).map_err(|why| config_error(&folder.join("scopes.toml"), &why))?;
     }
     Ok(presets)
 }
@@ -86,28 +84,28 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Too
     let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
     let desktop = Desktop::here();
     let mut tools = Tools::default()
-        .under(scope("clipboard:read")?, Arc::new(Clipboard::of(desktop.clone())))
-        .under(scope("notification:send")?, Arc::new(Notify::on(desktop.clone())));
+        .under(scope("clipboard:read")?, Arc::new(ClipboardTool(desktop.clone())))
+        .under(scope("notification:send")?, Arc::new(DesktopNotificationTool(desktop.clone())));
     if !folders.is_empty() {
-        folders.iter().try_for_each(|folder| apart(folder, home))?;
-        let folders = Folders::new(folders).map_err(|why| WrongUsage(format!("--folder: {why}")))?;
+        folders.iter().try_for_each(|folder| check_folder(folder, home))?;
+        let folders = SharedFolders::new(folders).map_err(|why| WrongUsage(format!("--folder: {why}")))?;
         tools = tools.under(scope("filesystem:read")?, Arc::new(folders));
     }
-    let place = home.join("place.toml");
-    tools = match text_of(&place)? {
+    let location_file = home.join("place.toml");
+    tools = match text_of(&location_file)? {
         Some(text) => {
-            let place: Location = toml::from_str(&text).map_err(|why| wrong(&place, &why))?;
-            tools.under(scope("location:read")?, Arc::new(place))
+            let location: Location = toml::from_str(&text).map_err(|why| config_error(&location_file, &why))?;
+            tools.under(scope("location:read")?, Arc::new(location))
         }
-        None => tools.under(scope("location:read")?, Arc::new(GeoClue::of(desktop))),
+        None => tools.under(scope("location:read")?, Arc::new(GeoClueTool(desktop))),
     };
     let folder = home.join("tools");
     let user = std::env::var_os("HOME").map(PathBuf::from);
-    let shelf = ToolsFolder { folder: std::path::absolute(&folder)?, home: home.to_owned(), user };
+    let tools_folder = ToolsFolder { folder: std::path::absolute(&folder)?, home: home.to_owned(), user };
     for (path, text) in files(&folder)? {
-        let own = shelf.read(&text).map_err(|why| wrong(&path, &why))?;
+        let own = tools_folder.read(&text).map_err(|why| config_error(&path, &why))?;
         if tools.has(&own.name) {
-            return Err(wrong(&path, &format!("`name`: another file has a tool {} already", own.name)));
+            return Err(config_error(&path, &format!("`name`: another file has a tool {} already", own.name)));
         }
         tools = tools.named(own.name, own.scope, Arc::new(own.program));
     }
@@ -115,7 +113,7 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Too
 }
 
 /// Refuses to give agents a folder that contains the device's keys or is the device's own.
-fn apart(folder: &Path, home: &Path) -> anyhow::Result<()> {
+fn check_folder(folder: &Path, home: &Path) -> anyhow::Result<()> {
     let key_file = storage::key_file(home).and_then(|file| file.canonicalize().ok());
     let (Ok(real), Ok(home)) = (folder.canonicalize(), home.canonicalize()) else { return Ok(()) };
     let holds_key = key_file.is_some_and(|file| file.starts_with(&real));
@@ -133,7 +131,7 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(wrong(folder, &error)),
+        Err(error) => return Err(config_error(folder, &error)),
     };
     let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
@@ -146,10 +144,10 @@ pub(super) fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(wrong(path, &error)),
+        Err(error) => Err(config_error(path, &error)),
     }
 }
 
-pub(super) fn wrong(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
+pub(super) fn config_error(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
     fault(Code::ConfigInvalid, format!("{}: {why}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The device's log and its status.
+//! `nuncio device audit` and `nuncio device status`.
 
 use std::path::Path;
 
@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use super::commands::{DeviceCommand, carry_out};
 use super::home::folder_of;
 use super::storage::describe;
-use super::written;
+use super::write_private_file;
 use crate::cli::DeviceHome;
-use crate::commands::operator::show;
-use crate::output::{cell, fault, items, table};
+use crate::output::{cell, fault, items, show, table};
 
 /// `nuncio device audit`
 pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
@@ -24,9 +23,9 @@ pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) 
     if let Some(file) = export {
         let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
         let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
-        written(file, &lines).map_err(unusable)?;
+        write_private_file(file, &lines).map_err(unusable)?;
         show(json, &json!({"verified": answer["verified"], "file": file}), |_| {
-            println!("{count} entries hold together and are in {}.", file.display());
+            println!("{count} entries are verified and are in {}.", file.display());
         });
         return Ok(());
     }
@@ -37,7 +36,7 @@ pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) 
         };
         let rows: Vec<_> = entries.iter().map(row).collect();
         table(&["WHEN", "TOOL", "WHAT BECAME OF IT"], &rows);
-        eprintln!("{}", format!("{count} entries, and they hold together.").dimmed());
+        eprintln!("{}", format!("{count} entries, all verified.").dimmed());
     });
     Ok(())
 }

@@ -17,14 +17,14 @@ use nuncio_core::principal::Principal;
 use nuncio_device::tools::{LocalTool, ToolFailure, ToolSource, Tools};
 use nuncio_engine::ports::runner::{RunCall, RunError, SentMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
-use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_server::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use url::{Host, Url};
 
-use super::home::{files, wrong};
+use super::home::{config_error, files};
 
 /// The placeholder agent under which the runners start the device's MCP servers.
 const DEVICE: &str = "[agent]\nname = \"device\"\nversion = \"1.0.0\"\n";
@@ -45,26 +45,29 @@ pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
     let folder = home.join("mcp");
     let mut runners = None;
     for (path, text) in files(&folder)? {
-        let written: McpServerFile = toml::from_str(&text).map_err(|why| wrong(&path, &why))?;
+        let file: McpServerFile = toml::from_str(&text).map_err(|why| config_error(&path, &why))?;
         let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let name = BackendName::parse(name).map_err(|why| wrong(&path, &format!("the file's name: {why}")))?;
-        let transport = transport(&written).map_err(|why| wrong(&path, &why))?;
-        if written.scope.is_none() && written.tools.is_empty() {
+        let name = BackendName::parse(name).map_err(|why| config_error(&path, &format!("the file's name: {why}")))?;
+        let transport = transport(&file).map_err(|why| config_error(&path, &why))?;
+        if file.scope.is_none() && file.tools.is_empty() {
             let message = "`scope` says under which permission its tools run, or [tools] says it for each of them";
-            return Err(wrong(&path, &message));
+            return Err(config_error(&path, &message));
         }
         let runners = match &runners {
             Some(runners) => Arc::clone(runners),
             None => Arc::clone(runners.insert(runners_in(&folder)?)),
         };
-        let server = Arc::new(Server::new(runners, McpServer { name, transport, import: None })?);
-        for (name, scope) in written.tools {
+        let server = Arc::new(ConnectedServer::new(runners, McpServer { name, transport, import: None })?);
+        for (name, scope) in file.tools {
             if tools.has(&name) {
-                return Err(wrong(&path, &format!("`tools.{name}`: this device has a tool of that name already")));
+                return Err(config_error(
+                    &path,
+                    &format!("`tools.{name}`: this device has a tool of that name already"),
+                ));
             }
             tools = tools.named(name.clone(), scope, Arc::new(McpTool { server: Arc::clone(&server), name }));
         }
-        if let Some(scope) = written.scope {
+        if let Some(scope) = file.scope {
             tools = tools.family(scope, Arc::new(ServerTools(server)));
         }
     }
@@ -72,18 +75,18 @@ pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
 }
 
 /// How an MCP server is reached: a program, or an address of this machine.
-fn transport(written: &McpServerFile) -> Result<McpTransport, String> {
-    match (&written.command, &written.url) {
+fn transport(file: &McpServerFile) -> Result<McpTransport, String> {
+    match (&file.command, &file.url) {
         (Some(argv), None) if argv.first().is_none_or(String::is_empty) => Err("`command` names no program".to_owned()),
         (Some(argv), None) => Ok(McpTransport::Stdio { argv: argv.clone(), env: Vec::new() }),
         (None, Some(url)) => {
-            let here = match url.host() {
+            let is_loopback = match url.host() {
                 Some(Host::Domain(name)) => name == "localhost",
                 Some(Host::Ipv4(address)) => address.is_loopback(),
                 Some(Host::Ipv6(address)) => address.is_loopback(),
                 None => false,
             };
-            match here && matches!(url.scheme(), "http" | "https") {
+            match is_loopback && matches!(url.scheme(), "http" | "https") {
                 true => Ok(McpTransport::Http { url: url.clone(), headers: Vec::new() }),
                 false => {
                     Err(format!("`url`: {url} is no http address of this machine, such as http://127.0.0.1:8000/mcp"))
@@ -97,7 +100,7 @@ fn transport(written: &McpServerFile) -> Result<McpTransport, String> {
 /// The runners of the device's MCP servers; relative paths are resolved in the folder.
 fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
     install_crypto();
-    let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(anyhow::Error::msg)?;
+    let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None).map_err(anyhow::Error::msg)?;
     let folder = std::path::absolute(folder)?;
     Ok(Arc::new(Runners::new(RunnersConfig {
         http: fetch.client_for_configured(),
@@ -113,7 +116,7 @@ fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
 
 /// An MCP server, and its tools once they were listed.
 #[derive(Debug)]
-struct Server {
+struct ConnectedServer {
     runners: Arc<Runners>,
     name: BackendName,
     agent: Arc<Agent>,
@@ -127,7 +130,7 @@ struct ListedTools {
     unusable: Vec<String>,
 }
 
-impl Server {
+impl ConnectedServer {
     fn new(runners: Arc<Runners>, server: McpServer) -> anyhow::Result<Self> {
         let mut agent = declaration::parse("device", DEVICE).map_err(anyhow::Error::msg)?.agent;
         let name = server.name.clone();
@@ -137,7 +140,7 @@ impl Server {
 
     /// The tools of the MCP server, listed once.
     async fn listed(&self) -> Result<&ListedTools, ToolFailure> {
-        let ask = async || {
+        let list = async || {
             let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
             let mut listed = ListedTools { tools: BTreeMap::new(), unusable: Vec::new() };
             for offer in offers {
@@ -146,7 +149,7 @@ impl Server {
             }
             Ok(listed)
         };
-        self.listed.get_or_try_init(ask).await
+        self.listed.get_or_try_init(list).await
     }
 
     async fn call(&self, tool: Arc<Tool>, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
@@ -166,11 +169,16 @@ impl Server {
             trace: BTreeMap::new(),
             program_start: StartSignal::default(),
             sent: SentMessages::default(),
+            inbox: None,
         };
         match self.runners.run(call).await {
             Ok(output) => Ok(result(&output)),
             Err(RunError::Unavailable(why)) => Err(ToolFailure::Unavailable(why)),
-            Err(RunError::Failed(why) | RunError::Refused { message: why, .. }) => Err(ToolFailure::Failed(why)),
+            Err(
+                RunError::Failed(why)
+                | RunError::Refused { message: why, .. }
+                | RunError::NoOutcome { message: why, .. },
+            ) => Err(ToolFailure::Failed(why)),
         }
     }
 }
@@ -186,20 +194,20 @@ fn result(output: &ToolOutput) -> Value {
 
 /// Tool source with all tools of an MCP server.
 #[derive(Debug)]
-struct ServerTools(Arc<Server>);
+struct ServerTools(Arc<ConnectedServer>);
 
 #[async_trait]
 impl ToolSource for ServerTools {
     async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
         let Self(server) = self;
-        let known = server.listed().await?.tools.contains_key(name);
-        Ok(known.then(|| Arc::new(McpTool { server: Arc::clone(server), name: name.clone() }) as _))
+        let exists = server.listed().await?.tools.contains_key(name);
+        Ok(exists.then(|| Arc::new(McpTool { server: Arc::clone(server), name: name.clone() }) as _))
     }
 }
 
 #[derive(Debug)]
 struct McpTool {
-    server: Arc<Server>,
+    server: Arc<ConnectedServer>,
     name: ToolName,
 }
 
@@ -208,10 +216,10 @@ impl LocalTool for McpTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let ListedTools { tools, unusable } = self.server.listed().await?;
         let Some(tool) = tools.get(&self.name) else {
-            let said = format!("`{}`", self.name);
-            let why = unusable.iter().find(|why| why.contains(&said)).cloned();
+            let quoted = format!("`{}`", self.name);
+            let why = unusable.iter().find(|why| why.contains(&quoted)).cloned();
             let has = tools.keys().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
-            let none = || format!("the MCP server `{}` has no tool {said}; it has {has}", self.server.name);
+            let none = || format!("the MCP server `{}` has no tool {quoted}; it has {has}", self.server.name);
             return Err(ToolFailure::Unavailable(why.unwrap_or_else(none)));
         };
         self.server.call(Arc::clone(tool), arguments, time).await

@@ -9,7 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_device::prompt::Prompt;
-use nuncio_device::tools::{Desktop, Notify, Tools};
+use nuncio_device::tools::{Desktop, DesktopNotificationTool, Tools};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{SystemClock, SystemEntropy};
@@ -17,8 +17,8 @@ use owo_colors::OwoColorize as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::home::{text_of, wrong};
-use super::written;
+use super::home::{config_error, text_of};
+use super::write_private_file;
 use crate::output::fault;
 
 /// Default port of the device pages.
@@ -27,20 +27,20 @@ const PORT: u16 = 7480;
 /// The device pages before they are served.
 pub(super) struct Pages {
     listener: std::net::TcpListener,
-    rooms: SharedPagesState,
-    pub(super) opener: Opener,
+    state: SharedPagesState,
+    pub(super) links: PageLinks,
 }
 
-/// Makes one-time links that open the pages.
+/// Makes one-time links to the pages.
 #[derive(Debug, Clone)]
-pub(super) struct Opener {
-    at: SocketAddr,
-    door: Arc<PageAccess>,
+pub(super) struct PageLinks {
+    address: SocketAddr,
+    access: Arc<PageAccess>,
 }
 
-impl Opener {
+impl PageLinks {
     pub(super) fn link(&self) -> String {
-        self.door.link(self.at, &SystemEntropy, SystemClock.now())
+        self.access.link(self.address, &SystemEntropy, SystemClock.now())
     }
 }
 
@@ -58,20 +58,21 @@ impl Pages {
             },
         };
         let at = listener.local_addr()?;
-        let rooms = SharedPagesState::new(Arc::new(SystemClock), pages_path(home)?);
-        let opener = Opener { at, door: Arc::clone(&rooms.door) };
-        Ok(Self { listener: listener.into_std()?, rooms, opener })
+        let state = SharedPagesState::new(Arc::new(SystemClock), pages_path(home)?);
+        let links = PageLinks { address: at, access: Arc::clone(&state.access) };
+        Ok(Self { listener: listener.into_std()?, state, links })
     }
 
     pub(super) fn prompt(&self) -> Arc<dyn Prompt> {
-        Arc::clone(&self.rooms.desk) as _
+        Arc::clone(&self.state.prompts) as _
     }
 
-    /// These tools, with notices that are shown on the pages where there is no desktop.
-    pub(super) fn noticing(&self, tools: Tools) -> anyhow::Result<Tools> {
+    /// Adds a notification tool, which shows its notices on the pages if there is no desktop.
+    pub(super) fn with_notifications(&self, tools: Tools) -> anyhow::Result<Tools> {
         let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
-        let board = Arc::clone(&self.rooms.board);
-        Ok(tools.under(scope, Arc::new(NotificationTool { desktop: Notify::on(Desktop::here()), board })))
+        let notices = Arc::clone(&self.state.notices);
+        Ok(tools
+            .under(scope, Arc::new(NotificationTool { desktop: DesktopNotificationTool(Desktop::here()), notices })))
     }
 
     /// Serves the enrolment page, on which the person makes this machine a device; `None` if they stop before that.
@@ -81,13 +82,13 @@ impl Pages {
         stop: CancellationToken,
     ) -> anyhow::Result<Option<Device>> {
         let listener = TcpListener::from_std(self.listener.try_clone()?)?;
-        Ok(welcome(config, Arc::clone(&self.rooms.door), listener, stop).await?)
+        Ok(welcome(config, Arc::clone(&self.state.access), listener, stop).await?)
     }
 
     /// Serves the pages until `stop`.
     pub(super) async fn serve(self, device: Device, stop: CancellationToken) {
-        let served = async { serve(device, self.rooms, TcpListener::from_std(self.listener)?, stop).await };
-        if let Err(error) = served.await {
+        let serving = async { serve(device, self.state, TcpListener::from_std(self.listener)?, stop).await };
+        if let Err(error) = serving.await {
             eprintln!("{} {error}", "The pages of the device ended:".red());
         }
     }
@@ -97,10 +98,11 @@ impl Pages {
 fn pages_path(home: &Path) -> anyhow::Result<PagesPath> {
     let file = home.join("pages.path");
     if let Some(text) = text_of(&file)? {
-        let invalid = || wrong(&file, &"this is not a path of the pages; delete the file, and a new one is made");
+        let invalid =
+            || config_error(&file, &"this is not a path of the pages; delete the file, and a new one is made");
         return PagesPath::parse(text.trim()).ok_or_else(invalid);
     }
     let path = PagesPath::random(&SystemEntropy);
-    written(&file, path.as_str()).map_err(|why| wrong(&file, &why))?;
+    write_private_file(&file, path.as_str()).map_err(|why| config_error(&file, &why))?;
     Ok(path)
 }

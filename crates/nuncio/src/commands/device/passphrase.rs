@@ -1,19 +1,17 @@
 //! Passphrases: typed without echo, or read from a file or a pipe; never an argument, which everyone on the machine can
 //! see.
 
-use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::io::{IsTerminal as _, Read as _};
 use std::path::Path;
 
 use anstream::eprint;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use tokio::sync::oneshot;
 
 use super::commands::Passphrase;
+use crate::commands::confirm::{MAX_LINE, read_line};
 use crate::output::WrongUsage;
 
-/// Number of bytes read of a passphrase, at most.
-const MOST: u64 = 4096;
-
+/// Whether a passphrase is chosen now, and so typed twice, or was chosen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PassphraseUse {
     New,
@@ -21,19 +19,19 @@ pub(super) enum PassphraseUse {
 }
 
 /// Reads a passphrase from the named file, the terminal, or standard input.
-pub(super) async fn read(file: Option<&Path>, asked: PassphraseUse) -> anyhow::Result<Passphrase> {
+pub(super) async fn read(file: Option<&Path>, purpose: PassphraseUse) -> anyhow::Result<Passphrase> {
     if let Some(file) = file {
         let unusable = |why| WrongUsage(format!("the passphrase file {}: {why}", file.display()));
         let mut text = String::new();
         let opened = std::fs::File::open(file).map_err(unusable)?;
-        opened.take(MOST).read_to_string(&mut text).map_err(unusable)?;
+        opened.take(MAX_LINE).read_to_string(&mut text).map_err(unusable)?;
         return parse(&text);
     }
     if !std::io::stdin().is_terminal() {
-        return parse(&line().await?);
+        return parse(&read_line().await?);
     }
     let first = prompt_hidden("Passphrase: ").await?;
-    if asked == PassphraseUse::New && prompt_hidden("Once more: ").await? != first {
+    if purpose == PassphraseUse::New && prompt_hidden("Once more: ").await? != first {
         return Err(WrongUsage("the passphrases do not match; nothing was done".to_owned()).into());
     }
     parse(&first)
@@ -49,26 +47,14 @@ fn parse(text: &str) -> anyhow::Result<Passphrase> {
 }
 
 async fn prompt_hidden(prompt: &str) -> anyhow::Result<String> {
-    let _quiet = EchoOff::begin()?;
+    let _echo_off = EchoOff::begin()?;
     eprint!("{prompt}");
     let line = tokio::select! {
-        line = line() => line,
+        line = read_line() => line,
         _ = tokio::signal::ctrl_c() => Err(WrongUsage("nothing was done".to_owned()).into()),
     };
     anstream::eprintln!();
     line
-}
-
-/// Reads one line of standard input on its own thread, so that shutdown does not wait for it.
-async fn line() -> anyhow::Result<String> {
-    let (tell, told) = oneshot::channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = std::io::stdin().lock().take(MOST).read_line(&mut line).map(|_| line);
-        // Nobody waits any more after an interruption.
-        let _ = tell.send(read);
-    });
-    Ok(told.await??)
 }
 
 /// Turns terminal echo off until dropped.
@@ -77,9 +63,9 @@ struct EchoOff(Termios);
 impl EchoOff {
     fn begin() -> anyhow::Result<Self> {
         let before = tcgetattr(std::io::stdin())?;
-        let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(std::io::stdin(), OptionalActions::Flush, &quiet)?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
         Ok(Self(before))
     }
 }
@@ -88,14 +74,4 @@ impl Drop for EchoOff {
     fn drop(&mut self) {
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
     }
-}
-
-/// Asks for confirmation in the terminal; `None` without a terminal.
-pub(super) async fn confirmed(question: &str, json: bool) -> anyhow::Result<Option<bool>> {
-    if json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(None);
-    }
-    eprint!("{question} [y/N] ");
-    let line = line().await?;
-    Ok(Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
 }

@@ -20,12 +20,11 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::commands::Passphrase;
-use super::home::{prepare_folder, text_of, wrong};
+use super::home::{config_error, prepare_folder, text_of};
 use super::passphrase::{self, PassphraseUse};
-use super::written;
-use crate::cli::{DeviceHome, PassphraseFrom, StorageSource};
-use crate::commands::operator::show;
-use crate::output::{WrongUsage, fault};
+use super::write_private_file;
+use crate::cli::{DeviceHome, PassphraseSource, StorageSource};
+use crate::output::{WrongUsage, fault, show};
 
 /// Name of the file with the wrapped storage key, in the device's folder.
 const WRAPPED: &str = "storage-key.json";
@@ -80,8 +79,9 @@ fn store_wrapped(
 ) -> anyhow::Result<WrappedStorageKey> {
     let wrapped = WrappedStorageKey::new(key, by, source);
     let file = folder.join(WRAPPED);
-    let write = || written(&file, &serde_json::to_string_pretty(&wrapped)?).and_then(|()| sync_folder(folder));
-    write().map_err(|why| wrong(&file, &why))?;
+    let write =
+        || write_private_file(&file, &serde_json::to_string_pretty(&wrapped)?).and_then(|()| sync_folder(folder));
+    write().map_err(|why| config_error(&file, &why))?;
     Ok(wrapped)
 }
 
@@ -95,7 +95,7 @@ async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource
     let folder = std::path::absolute(folder)?;
     // The folder above may be another account's.
     let stored = store_in_file(&key_file_beside(&folder)).or_else(|_| store_in_file(&folder.join("storage.key")));
-    stored.map_err(|why| wrong(&folder, &why))
+    stored.map_err(|why| config_error(&folder, &why))
 }
 
 async fn store_in_keyring(folder: &Path) -> Result<(WrappingKey, KeySource), KeyringError> {
@@ -185,7 +185,7 @@ pub(super) fn key_file(folder: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Prints the source of the storage key of a device folder.
+/// The source of the storage key of a device folder, as text and as JSON.
 pub(super) fn describe(folder: &Path) -> (String, Value) {
     match read_wrapped(folder).ok().flatten().map(|wrapped| wrapped.source) {
         None => ("nothing yet".to_owned(), Value::Null),
@@ -205,7 +205,7 @@ pub(super) async fn storage(
     home: &DeviceHome,
     wanted: Option<StorageSource>,
     key_file: Option<PathBuf>,
-    new_passphrase: &PassphraseFrom,
+    new_passphrase: &PassphraseSource,
     json: bool,
 ) -> anyhow::Result<()> {
     if let Some(wanted) = wanted {
@@ -221,7 +221,7 @@ async fn change(
     home: &DeviceHome,
     wanted: StorageSource,
     key_file: Option<PathBuf>,
-    new_passphrase: &PassphraseFrom,
+    new_passphrase: &PassphraseSource,
 ) -> anyhow::Result<()> {
     let folder = prepare_folder(home)?;
     let (records, key, before) = open_with_key(home, &folder).await?;
@@ -236,7 +236,7 @@ async fn change(
         StorageSource::File => {
             let folder = std::path::absolute(&folder)?;
             let path = key_file.map_or_else(|| Ok(key_file_beside(&folder)), std::path::absolute)?;
-            store_in_file(&path).map_err(|why| wrong(&path, &why))?
+            store_in_file(&path).map_err(|why| config_error(&path, &why))?
         }
     };
     store_wrapped(&folder, &key, &by, source)?;
@@ -244,7 +244,7 @@ async fn change(
     let removed = match before.source {
         KeySource::Passphrase { .. } => Ok(()),
         KeySource::File { path } => match std::fs::remove_file(path) {
-            // It was moved, and named with --storage-key.
+            // A key file that was moved, and named with --storage-key, stays where it is.
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|why| why.to_string()),
         },

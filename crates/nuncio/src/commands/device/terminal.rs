@@ -1,4 +1,4 @@
-//! Asking the person in the terminal: one question at a time, and no is the default.
+//! Permission prompts in the terminal: one question at a time, and no is the default.
 
 use std::io::BufRead as _;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstream::eprintln;
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
-use nuncio_device::prompt::{AgentVerification, Prompt, PromptAnswer, Question};
+use nuncio_device::prompt::{AgentVerification, Prompt, PromptAnswer, PromptQuestion};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
 use owo_colors::OwoColorize as _;
@@ -19,20 +19,20 @@ use crate::commands::chat::clean::clean;
 const TOO_SOON: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(super) struct TerminalPrompt {
     /// Whether the terminal is the only prompt: then end of input means no.
     alone: bool,
     /// Typed lines with their time. Locked while a question is open, so that the next one waits.
     lines: Mutex<mpsc::UnboundedReceiver<(Instant, String)>>,
 }
 
-impl Terminal {
+impl TerminalPrompt {
     pub(super) fn new(alone: bool) -> Self {
-        let (tell, lines) = mpsc::unbounded_channel();
-        // A thread of its own: a line that is being waited for must not keep the program from ending.
+        let (sender, lines) = mpsc::unbounded_channel();
+        // A read from a terminal cannot be cancelled; on its own thread it does not delay the end of the program.
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-                if tell.send((Instant::now(), line)).is_err() {
+                if sender.send((Instant::now(), line)).is_err() {
                     return;
                 }
             }
@@ -42,7 +42,7 @@ impl Terminal {
 }
 
 /// Prints that a question is closed, unless it was answered here.
-struct OpenQuestion<'a>(Option<&'a Question>);
+struct OpenQuestion<'a>(Option<&'a PromptQuestion>);
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
@@ -53,13 +53,13 @@ impl Drop for OpenQuestion<'_> {
 }
 
 #[async_trait]
-impl Prompt for Terminal {
-    async fn ask(&self, question: &Question) -> PromptAnswer {
+impl Prompt for TerminalPrompt {
+    async fn ask(&self, question: &PromptQuestion) -> PromptAnswer {
         let mut lines = self.lines.lock().await;
         show(question);
         let shown = Instant::now();
         let mut open = OpenQuestion(Some(question));
-        let said = loop {
+        let answer = loop {
             match lines.recv().await {
                 Some((typed, _)) if typed < shown + TOO_SOON => {
                     eprintln!("Ignored: the answer came too soon after the question.");
@@ -68,17 +68,17 @@ impl Prompt for Terminal {
                     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
                     break if yes { PromptAnswer::Yes } else { PromptAnswer::No };
                 }
-                // Nobody sits there any more.
+                // The input ended, so no answer can come.
                 None if self.alone => break PromptAnswer::No,
                 None => std::future::pending().await,
             }
         };
         open.0 = None;
-        said
+        answer
     }
 }
 
-fn show(question: &Question) {
+fn show(question: &PromptQuestion) {
     let verified = match &question.verified {
         AgentVerification::FirstContact => "known by its keys since first contact".to_owned(),
         AgentVerification::Did { did } => format!("its keys are confirmed by {did}"),
@@ -109,14 +109,14 @@ mod tests {
 
     use super::*;
 
-    /// What is said when these lines were typed, each so many milliseconds from now, and nothing more.
-    async fn said(typed: &[(u64, &str)]) -> PromptAnswer {
-        let (tell, lines) = mpsc::unbounded_channel();
+    /// The answer to a question when these lines are typed, each so many milliseconds from now, and the input ends.
+    async fn answer_to(typed: &[(u64, &str)]) -> PromptAnswer {
+        let (sender, lines) = mpsc::unbounded_channel();
         for (millis, line) in typed {
-            tell.send((Instant::now() + Duration::from_millis(*millis), (*line).to_owned())).unwrap();
+            sender.send((Instant::now() + Duration::from_millis(*millis), (*line).to_owned())).unwrap();
         }
-        drop(tell);
-        let question = Question {
+        drop(sender);
+        let question = PromptQuestion {
             id: "1".to_owned(),
             agent: AgentId::parse("agt_1").unwrap(),
             agent_name: "Notes".to_owned(),
@@ -131,25 +131,25 @@ mod tests {
             sensitivity: Sensitivity::Medium,
             until: Timestamp::from_millis(0),
         };
-        Terminal { alone: true, lines: Mutex::new(lines) }.ask(&question).await
+        TerminalPrompt { alone: true, lines: Mutex::new(lines) }.ask(&question).await
     }
 
     #[tokio::test]
     async fn only_an_explicit_yes_after_the_delay_allows_a_call() {
-        const LATER: u64 = 600_000;
+        const LATE_MS: u64 = 600_000;
         for (typed, expected) in [
-            (&[(LATER, "y")][..], PromptAnswer::Yes),
-            (&[(LATER, " YES ")], PromptAnswer::Yes),
-            (&[(LATER, "")], PromptAnswer::No),
-            (&[(LATER, "sure")], PromptAnswer::No),
-            // Typed before anyone can have read it: neither counts.
-            (&[(0, "y"), (LATER, "")], PromptAnswer::No),
-            (&[(0, "n"), (LATER, "y")], PromptAnswer::Yes),
-            // Nobody sits there any more.
+            (&[(LATE_MS, "y")][..], PromptAnswer::Yes),
+            (&[(LATE_MS, " YES ")], PromptAnswer::Yes),
+            (&[(LATE_MS, "")], PromptAnswer::No),
+            (&[(LATE_MS, "sure")], PromptAnswer::No),
+            // A line typed before the question can be read does not count.
+            (&[(0, "y"), (LATE_MS, "")], PromptAnswer::No),
+            (&[(0, "n"), (LATE_MS, "y")], PromptAnswer::Yes),
+            // The input ends without an answer.
             (&[(0, "y")], PromptAnswer::No),
             (&[], PromptAnswer::No),
         ] {
-            assert_eq!(said(typed).await, expected, "{typed:?}");
+            assert_eq!(answer_to(typed).await, expected, "{typed:?}");
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
         BufReader::new(Box::new(File::open(file).map_err(wrong)?))
     };
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let (mut breaking, mut unread) = (false, false);
+    let (mut breaking, mut unreadable) = (false, false);
     while let Some(line) = next(&mut lines).map_err(wrong)? {
         let answered = match answer(&line, judge) {
             None => continue,
@@ -31,12 +31,12 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
                 judged.json()?
             }
             Some(Err((code, message))) => {
-                unread = true;
+                unreadable = true;
                 json!({"error": {"code": code, "message": message}}).to_string()
             }
         };
         let written = writeln!(out, "{answered}");
-        // Whoever sends line by line waits for each answer.
+        // A caller that sends one line at a time waits for each answer.
         let written = written.and_then(|()| if lines.buffer().is_empty() { out.flush() } else { Ok(()) });
         match written {
             Err(why) if why.kind() == ErrorKind::BrokenPipe => break,
@@ -47,7 +47,7 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
         Err(why) if why.kind() != ErrorKind::BrokenPipe => return Err(why.into()),
         _ => {}
     }
-    match (unread, breaking) {
+    match (unreadable, breaking) {
         (true, _) => Err(ReportedUnreadable.into()),
         (false, true) => Err(AlreadyReported.into()),
         (false, false) => Ok(()),
@@ -77,17 +77,17 @@ fn answer(line: &[u8], judge: DiffMode) -> Option<Result<JudgedDiff, (Code, Stri
         let message = format!("the line must not have more than {MAX_BYTES} bytes");
         return Some(Err((Code::BodyTooLarge, message)));
     }
-    Some(Pair::read(line).map(|pair| pair.judged(judge)))
+    Some(UnparsedPair::read(line).map(|pair| pair.judged(judge)))
 }
 
 /// An input line whose manifests or schemas are not parsed yet.
-struct Pair<'a> {
+struct UnparsedPair<'a> {
     old: &'a RawValue,
     new: &'a RawValue,
     history: Vec<&'a RawValue>,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> UnparsedPair<'a> {
     fn read(line: &'a [u8]) -> Result<Self, (Code, String)> {
         let wrong = |what: &str| (Code::BadRequest, what.to_owned());
         let line: &RawValue =
@@ -119,7 +119,7 @@ impl<'a> Pair<'a> {
 
 fn document(raw: &RawValue) -> Result<Value, JsonError> {
     match json::read(raw.get().as_bytes(), MAX_BYTES) {
-        // The judge itself says what is too deep for it.
+        // A document that is too deep is a finding of the judge, not an error.
         Err(JsonError::TooDeep) => serde_json::from_str(raw.get()).map_err(|_| JsonError::TooDeep),
         read => read,
     }

@@ -14,9 +14,9 @@ const WIDTH: usize = 80;
 
 pub(super) fn print(judged: &JudgedDiff, old: &str, new: &str) {
     let verdict = &judged.verdict;
-    let word =
+    let outcome =
         if verdict.breaking { "breaking".red().bold().to_string() } else { "compatible".green().bold().to_string() };
-    println!("{word}  {} → {}", clean(old), clean(new));
+    println!("{outcome}  {} → {}", clean(old), clean(new));
     if !verdict.scopes_requiring_reauth.is_empty() {
         println!("{}", "needs new consent:".bold());
         verdict.scopes_requiring_reauth.iter().for_each(|scope| println!("  {}", cut(&clean(scope), WIDTH - 2)));
@@ -59,8 +59,8 @@ fn body(pointer: &str, old: Option<&Value>, new: Option<&Value>) {
 
 fn witness(finding: &ChangeFinding) {
     if let Some(witness) = &finding.witness {
-        let word = if finding.rule.as_str() == "input_widened" { "takes" } else { "refuses" };
-        line(word, &witness.to_string());
+        let label = if finding.rule.as_str() == "input_widened" { "takes" } else { "refuses" };
+        line(label, &witness.to_string());
     }
 }
 
@@ -73,18 +73,18 @@ fn notice(notice: &ChangeNotice) {
 }
 
 /// A label and its text, cut to the line width.
-fn line(word: &str, text: &str) {
-    let begin = format!("    {word:<8}");
-    let room = WIDTH - begin.len();
-    println!("{}{}", begin.dimmed(), cut(&clean(text), room));
+fn line(label: &str, text: &str) {
+    let begin = format!("    {label:<8}");
+    let width = WIDTH - begin.len();
+    println!("{}{}", begin.dimmed(), cut(&clean(text), width));
 }
 
 /// Cuts a text to the available columns, with an ellipsis.
-fn cut(text: &str, room: usize) -> String {
-    if text.chars().map(columns).sum::<usize>() <= room {
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().map(columns).sum::<usize>() <= width {
         return text.to_owned();
     }
-    let mut left = room.saturating_sub(1);
+    let mut left = width.saturating_sub(1);
     let fits = text.chars().take_while(|character| {
         let takes = columns(*character);
         let fits = takes <= left;

@@ -5,9 +5,10 @@ use nuncio_judge::{ChangeFinding, ChangeRule};
 use serde_json::Value;
 
 /// The fields of tools and scopes that the judge reads; faults in other fields do not stop it.
-const READ: [&str; 5] = ["name", "permission_scope", "input_schema", "id", "sensitivity"];
+const JUDGED_FIELDS: [&str; 5] = ["name", "permission_scope", "input_schema", "id", "sensitivity"];
 
-const STOPS: [ManifestRule; 6] = [
+/// Faults that make a part unreadable for the judge.
+const UNREADABLE_RULES: [ManifestRule; 6] = [
     ManifestRule::WrongType,
     ManifestRule::Missing,
     ManifestRule::ToolDuplicate,
@@ -22,38 +23,39 @@ pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[V
         return None;
     }
     if let Some(found) = &finding.new {
-        return why(new, &place(new, &finding.pointer, found)?);
+        return fault_reasons(new, &fault_pointer(new, &finding.pointer, found)?);
     }
     let found = finding.old.as_ref()?;
     let mut earlier = [old].into_iter().chain(history.iter().rev());
-    earlier.find_map(|manifest| why(manifest, &place(manifest, &finding.pointer, found)?))
+    earlier.find_map(|manifest| fault_reasons(manifest, &fault_pointer(manifest, &finding.pointer, found)?))
 }
 
-/// The JSON pointer of a fault; for earlier manifests only the faulty value.
-fn place(manifest: &Value, pointer: &str, found: &Value) -> Option<String> {
+/// The JSON pointer of a faulty value. In earlier manifests the value is searched for, because the finding has no pointer.
+fn fault_pointer(manifest: &Value, pointer: &str, found: &Value) -> Option<String> {
     if !pointer.is_empty() || manifest == found {
         return Some(pointer.to_owned());
     }
     let lists = ["/tools", "/permission_scopes"].into_iter();
     lists.filter_map(|list| Some((list, manifest.pointer(list)?))).find_map(|(list, value)| match value.as_array() {
         _ if value == found => Some(list.to_owned()),
-        // The second of two is the one too many.
+        // Of two equal items the second is the duplicate.
         items => items?.iter().rposition(|item| item == found).map(|index| format!("{list}/{index}")),
     })
 }
 
-fn why(manifest: &Value, place: &str) -> Option<String> {
+fn fault_reasons(manifest: &Value, pointer: &str) -> Option<String> {
     let faults = Manifest::check(manifest.clone(), &Presets::default()).err()?;
     let stops = |fault: &&ManifestFault| {
-        let field = fault.pointer.strip_prefix(place).map(|field| field.trim_start_matches('/'));
-        // Every schema can be compared, also one of something else than an object.
-        let is_schema = || manifest.pointer(&fault.pointer).is_some_and(|it| it.is_object() || it.is_boolean());
-        STOPS.contains(&fault.rule)
-            && field.is_some_and(|field| field.is_empty() || READ.contains(&field))
+        let field = fault.pointer.strip_prefix(pointer).map(|field| field.trim_start_matches('/'));
+        // The judge compares every schema, also one that describes no object.
+        let is_schema =
+            || manifest.pointer(&fault.pointer).is_some_and(|schema| schema.is_object() || schema.is_boolean());
+        UNREADABLE_RULES.contains(&fault.rule)
+            && field.is_some_and(|field| field.is_empty() || JUDGED_FIELDS.contains(&field))
             && (fault.rule != ManifestRule::SchemaNotObject || !is_schema())
     };
-    let said: Vec<_> = faults.faults().iter().filter(stops).map(ToString::to_string).collect();
-    if said.is_empty() { None } else { Some(said.join("; ")) }
+    let reasons: Vec<_> = faults.faults().iter().filter(stops).map(ToString::to_string).collect();
+    if reasons.is_empty() { None } else { Some(reasons.join("; ")) }
 }
 
 #[cfg(test)]
@@ -70,7 +72,7 @@ mod tests {
         })
     }
 
-    fn told(old: &Value, new: &Value, history: &[Value]) -> Vec<Option<String>> {
+    fn reasons_of(old: &Value, new: &Value, history: &[Value]) -> Vec<Option<String>> {
         let verdict = manifests(Some(old), Some(new), history, &ChangePolicy::default());
         verdict.findings.iter().map(|finding| of(finding, old, new, history)).collect()
     }
@@ -79,7 +81,7 @@ mod tests {
     fn unreadable_input_is_reported_with_its_reason() {
         let tool = good()["tools"][0].clone();
         let scope = good()["permission_scopes"][0].clone();
-        for (place, value, said) in [
+        for (place, value, reason) in [
             ("", json!([]), "the manifest must be an object"),
             ("/tools", json!({}), "/tools: must be a list"),
             ("/tools/0", json!(7), "/tools/0: "),
@@ -93,9 +95,9 @@ mod tests {
         ] {
             let mut bad = good();
             *bad.pointer_mut(place).unwrap() = value;
-            for why in told(&good(), &bad, &[]).into_iter().chain(told(&bad, &good(), &[])) {
+            for why in reasons_of(&good(), &bad, &[]).into_iter().chain(reasons_of(&bad, &good(), &[])) {
                 let why = why.unwrap_or_else(|| panic!("{place}: no reason"));
-                assert!(why.contains(said) && !why.contains("; /"), "{place}: {why}");
+                assert!(why.contains(reason) && !why.contains("; /"), "{place}: {why}");
             }
         }
     }
@@ -106,9 +108,9 @@ mod tests {
         more["tools"][0]["input_schema"]["required"] = json!(["a"]);
         more["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "c:d", "sensitivity": "low"}));
         past["tools"][0].as_object_mut().unwrap().remove("name");
-        let reasons = told(&good(), &more, &[past]);
+        let reasons = reasons_of(&good(), &more, &[past]);
         assert!(reasons.contains(&None), "{reasons:?}");
-        let said = Some("/tools/0/name: must be there".to_owned());
-        assert!(reasons.contains(&said), "{reasons:?}");
+        let reason = Some("/tools/0/name: must be there".to_owned());
+        assert!(reasons.contains(&reason), "{reasons:?}");
     }
 }

@@ -67,8 +67,8 @@ mod tests {
         let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
         for rule in changes.chain(schemas).chain(notices) {
-            let words = super::of(rule).unwrap_or_else(|| panic!("{rule} has no text"));
-            assert!(words.len() <= 76, "{rule}");
+            let text = super::of(rule).unwrap_or_else(|| panic!("{rule} has no text"));
+            assert!(text.len() <= 76, "{rule}");
         }
     }
 }

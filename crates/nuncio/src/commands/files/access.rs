@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::toml;
 
-/// The section `[allow]` for a command: folders among its arguments to be read and changed, and the folders of files
-/// to be read. A folder that holds the agent's own is only to be read, so that the program cannot change the agent
-/// file. Empty if nothing is needed. `folder` is the agent's, absolute.
-pub(super) fn needed(command: &[String], folder: &Path) -> String {
+/// The section `[allow]` of an agent file for a command; empty if the command needs none. The program may change the
+/// folders among its arguments, and read the folders of the files among them. A folder that contains the agent's own,
+/// `folder` (absolute), is only readable, so that the program cannot change the agent file.
+pub(super) fn allow_section(command: &[String], folder: &Path) -> String {
     let (mut read, mut write) = (Vec::new(), Vec::new());
     for word in command.iter().skip(1) {
         let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
@@ -20,7 +20,7 @@ pub(super) fn needed(command: &[String], folder: &Path) -> String {
         let (path, list) = match (path.is_dir(), folder.starts_with(&path)) {
             (true, true) => (path.as_path(), &mut read),
             (true, false) => (path.as_path(), &mut write),
-            (false, _) => (project(&path), &mut read),
+            (false, _) => (project_folder(&path), &mut read),
         };
         let path = path.display().to_string();
         if path != folder.display().to_string() && !list.contains(&path) {
@@ -36,7 +36,7 @@ pub(super) fn needed(command: &[String], folder: &Path) -> String {
 }
 
 /// The folder that a script needs: where its packages are installed, its project, or its own folder.
-fn project(file: &Path) -> &Path {
+fn project_folder(file: &Path) -> &Path {
     let folders = || file.ancestors().skip(1);
     let installed = folders().filter(|folder| folder.ends_with("node_modules")).last().and_then(Path::parent);
     let is_project = |folder: &&Path| ["package.json", "pyproject.toml"].iter().any(|name| folder.join(name).exists());
@@ -49,23 +49,23 @@ mod tests {
 
     #[test]
     fn generated_agent_file_allows_the_folders_named_in_the_mcp_command() {
-        let world = tempfile::tempdir().unwrap();
-        let at = |path: &str| world.path().join(path).display().to_string();
+        let root = tempfile::tempdir().unwrap();
+        let at = |path: &str| root.path().join(path).display().to_string();
         std::fs::create_dir_all(at("agent")).unwrap();
         std::fs::create_dir_all(at("notes")).unwrap();
         std::fs::create_dir_all(at("server")).unwrap();
         std::fs::write(at("server/index.js"), "").unwrap();
-        let needed = |words: &[&str]| {
+        let allow = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            needed(&words, Path::new(&at("agent")))
+            allow_section(&words, Path::new(&at("agent")))
         };
-        assert_eq!(needed(&["npx", "-y", "@scope/server"]), "");
-        assert_eq!(needed(&["npx", "server", &at("notes")]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
+        assert_eq!(allow(&["npx", "-y", "@scope/server"]), "");
+        assert_eq!(allow(&["npx", "server", &at("notes")]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
         let option = format!("--root={}", at("notes"));
-        assert_eq!(needed(&["npx", "server", &option]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
-        assert_eq!(needed(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", at("server")));
+        assert_eq!(allow(&["npx", "server", &option]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
+        assert_eq!(allow(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", at("server")));
         std::fs::write(at("package.json"), "").unwrap();
-        assert_eq!(needed(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", world.path()));
-        assert_eq!(needed(&["npx", "server", &at("")]), format!("[allow]\nread = [{:?}]\n", at("")));
+        assert_eq!(allow(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", root.path()));
+        assert_eq!(allow(&["npx", "server", &at("")]), format!("[allow]\nread = [{:?}]\n", at("")));
     }
 }

@@ -25,8 +25,8 @@ pub(super) struct AgentFileDraft {
 
 /// Generates an agent file, if the options ask for more than the starter.
 pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft>> {
-    let model = options.model.as_deref().map(Model::parse).transpose()?;
-    let server = options.from_mcp.as_deref().map(|text| Server::parse(text, &options.folder)).transpose()?;
+    let model = options.model.as_deref().map(ModelName::parse).transpose()?;
+    let server = options.from_mcp.as_deref().map(|text| McpServerDraft::parse(text, &options.folder)).transpose()?;
     if model.is_none() && server.is_none() {
         return Ok(None);
     }
@@ -36,8 +36,8 @@ pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft
         None => None,
     };
     let McpOffer { tools, unusable } = offer.unwrap_or_default();
-    let text = write(&name, model.as_ref(), server.as_ref(), &tools);
-    // What is written here is right, or it is our fault.
+    let text = agent_file(&name, model.as_ref(), server.as_ref(), &tools);
+    // An invalid generated file is a defect of this program.
     declaration::parse("agent.toml", &text).map_err(|faults| {
         fault(Code::Internal, format!("the generated file is invalid, please report this:\n{faults}"))
     })?;
@@ -45,12 +45,12 @@ pub(super) async fn make(options: &Init) -> anyhow::Result<Option<AgentFileDraft
 }
 
 /// Parsed `PROVIDER/MODEL`.
-struct Model {
+struct ModelName {
     provider: Provider,
     name: String,
 }
 
-impl Model {
+impl ModelName {
     fn parse(text: &str) -> anyhow::Result<Self> {
         let parsed = text.split_once('/').and_then(|(provider, name)| Some((Provider::parse(provider)?, name)));
         match parsed {
@@ -79,7 +79,7 @@ impl Model {
 }
 
 /// An MCP server as declared in the generated file.
-struct Server {
+struct McpServerDraft {
     name: String,
     /// Line of the agent file: `command = […]` or `url = "…"`.
     line: String,
@@ -87,7 +87,7 @@ struct Server {
     allow: String,
 }
 
-impl Server {
+impl McpServerDraft {
     fn parse(text: &str, folder: &Path) -> anyhow::Result<Self> {
         if text.starts_with("http://") || text.starts_with("https://") {
             let url = url::Url::parse(text).map_err(|error| WrongUsage(format!("--from-mcp {text}: {error}")))?;
@@ -97,12 +97,14 @@ impl Server {
             return Ok(Self { name: server_name(label), line, allow: String::new() });
         }
         let words = split_command(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
-        let named = words.iter().rev().find(|word| !word.starts_with('-') && !word.is_empty());
-        let stem =
-            named.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
+        let last_argument = words.iter().rev().find(|word| !word.starts_with('-') && !word.is_empty());
+        let stem = last_argument
+            .and_then(|word| Path::new(word).file_stem())
+            .and_then(|stem| stem.to_str())
+            .unwrap_or_default();
         let name = server_name(stem);
         let words: Vec<String> = words.iter().map(|word| absolute(word)).collect();
-        let allow = access::needed(&words, &std::path::absolute(folder)?);
+        let allow = access::allow_section(&words, &std::path::absolute(folder)?);
         Ok(Self { name, line: format!("command = {}", toml::value(&Value::from(words))), allow })
     }
 
@@ -174,12 +176,12 @@ fn server_name(text: &str) -> String {
     if BackendName::parse(&name).is_ok() { name } else { "server".to_owned() }
 }
 
-fn write(name: &AgentName, model: Option<&Model>, server: Option<&Server>, tools: &[Tool]) -> String {
+fn agent_file(name: &AgentName, model: Option<&ModelName>, server: Option<&McpServerDraft>, tools: &[Tool]) -> String {
     let mut out = String::new();
-    let of = server.map(|server| format!(" with the tools of {}", server.name)).unwrap_or_default();
+    let title = server.map(|server| format!(" with the tools of {}", server.name)).unwrap_or_default();
     let _ = write!(
         out,
-        "# An agent{of}. Try it:\n#\n#   nuncio lint  agent.toml     says what is wrong, or could be better\n#   nuncio serve agent.toml     serves it on this machine\n\n\
+        "# An agent{title}. Try it:\n#\n#   nuncio lint  agent.toml     says what is wrong, or could be better\n#   nuncio serve agent.toml     serves it on this machine\n\n\
          [agent]\nname = \"{name}\"\nversion = \"0.1.0\"\ndescription = \"Says what it can do, and does it.\"\n\n"
     );
     match model {
@@ -200,14 +202,14 @@ fn write(name: &AgentName, model: Option<&Model>, server: Option<&Server>, tools
                 "\n# What it can do. Change the words to fit your agent; give a tool that changes something a `scope`,\n\
                  # or `human_authorization = true`, so that a person is asked.\n",
             );
-            tools.iter().for_each(|tool| out.push_str(&self::tool(tool, &server.name)));
+            tools.iter().for_each(|tool| out.push_str(&tool_section(tool, &server.name)));
         }
         None => out.push_str(CLOCK),
     }
     out
 }
 
-fn model_brain(model: &Model) -> String {
+fn model_brain(model: &ModelName) -> String {
     let (provider, name) = (model.provider.as_str(), toml::text(&model.name));
     let mut out = format!(
         "# How it thinks: a language model.\n[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = {name}\n"
@@ -230,15 +232,15 @@ fn model_brain(model: &Model) -> String {
 
 fn rules_brain(tools: &[Tool]) -> String {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    let can = if names.is_empty() { "nothing yet".to_owned() } else { names.join(", ") };
-    let can = toml::text(&format!("I can: {can}."));
+    let abilities = if names.is_empty() { "nothing yet".to_owned() } else { names.join(", ") };
+    let answer = toml::text(&format!("I can: {abilities}."));
     format!(
-        "# How it thinks: by rules, without a language model. For one, make the file again with\n# --model PROVIDER/MODEL. `nuncio init` without flags writes a file that explains intents.\n[brain]\nkind = \"rules\"\nfallback = {can}\n\n\
-         [[intent]]\nname = \"help\"\nkeywords = [\"help\", \"hello\", \"what can you do\"]\nanswer = {can}\n"
+        "# How it thinks: by rules, without a language model. For one, make the file again with\n# --model PROVIDER/MODEL. `nuncio init` without flags writes a file that explains intents.\n[brain]\nkind = \"rules\"\nfallback = {answer}\n\n\
+         [[intent]]\nname = \"help\"\nkeywords = [\"help\", \"hello\", \"what can you do\"]\nanswer = {answer}\n"
     )
 }
 
-fn tool(tool: &Tool, server: &str) -> String {
+fn tool_section(tool: &Tool, server: &str) -> String {
     let mut out = format!("\n[[tool]]\nname = \"{}\"\n", tool.name);
     if let Some(title) = tool.title.as_deref().filter(|title| !title.trim().is_empty()) {
         let _ = writeln!(out, "title = {}", toml::text(title));
@@ -248,31 +250,31 @@ fn tool(tool: &Tool, server: &str) -> String {
         if description.is_empty() { format!("{} of {server}.", tool.name) } else { description.to_owned() };
     let _ = writeln!(out, "description = {}", toml::prose(&description));
     let _ = writeln!(out, "run = {{ mcp = \"{server}\" }}");
-    out.push_str(&schema("input", tool.input.source()));
+    out.push_str(&schema_sections("input", tool.input.source()));
     if let Some(output) = &tool.output {
-        out.push_str(&schema("output", output.source()));
+        out.push_str(&schema_sections("output", output.source()));
     }
     out
 }
 
 /// A schema as TOML sections: keywords of the whole schema, then a line for each property.
-fn schema(key: &str, schema: &Value) -> String {
+fn schema_sections(key: &str, schema: &Value) -> String {
     let Some(object) = schema.as_object() else { return String::new() };
-    let mut whole = object.clone();
-    // It is what is meant when nothing is said.
-    if whole.get("$schema").and_then(Value::as_str) == Some(DIALECT) {
-        whole.remove("$schema");
+    let mut keywords = object.clone();
+    // Draft 2020-12 is the default dialect.
+    if keywords.get("$schema").and_then(Value::as_str) == Some(DIALECT) {
+        keywords.remove("$schema");
     }
-    let properties = match whole.remove("properties") {
+    let properties = match keywords.remove("properties") {
         Some(Value::Object(properties)) if !properties.is_empty() => Some(properties),
         Some(other) => {
-            whole.insert("properties".to_owned(), other);
+            keywords.insert("properties".to_owned(), other);
             None
         }
         None => None,
     };
     let mut out = format!("\n[tool.{key}]\n");
-    toml::entries(&whole).iter().for_each(|entry| out.extend([entry, "\n"]));
+    toml::entries(&keywords).iter().for_each(|entry| out.extend([entry, "\n"]));
     if let Some(properties) = properties {
         let _ = write!(out, "\n[tool.{key}.properties]\n");
         toml::entries(&properties).iter().for_each(|entry| out.extend([entry, "\n"]));
@@ -320,7 +322,7 @@ mod tests {
             ("http://127.0.0.1:9/", "127"),
             ("./€", "server"),
         ] {
-            assert_eq!(Server::parse(text, Path::new(".")).unwrap().name, name);
+            assert_eq!(McpServerDraft::parse(text, Path::new(".")).unwrap().name, name);
         }
         assert_eq!(agent_name(Path::new("/tmp/My Agent!")).as_str(), "my-agent");
         assert_eq!(agent_name(Path::new("/")).as_str(), "my-agent");
@@ -328,9 +330,9 @@ mod tests {
 
     #[test]
     fn model_option_names_provider_and_model() {
-        assert!(Model::parse("openrouter/meta/llama-4").is_ok_and(|model| model.name == "meta/llama-4"));
+        assert!(ModelName::parse("openrouter/meta/llama-4").is_ok_and(|model| model.name == "meta/llama-4"));
         for wrong in ["gpt-5", "open-ai/gpt-5", "openai/", "/x"] {
-            let why = Model::parse(wrong).err().unwrap().to_string();
+            let why = ModelName::parse(wrong).err().unwrap().to_string();
             assert!(why.contains("PROVIDER/MODEL") && why.contains("openai, anthropic"), "{why}");
         }
     }
@@ -338,9 +340,9 @@ mod tests {
     #[test]
     fn every_generated_agent_file_passes_lint_without_notes() {
         let name = AgentName::parse("a").unwrap();
-        let models = Provider::ALL.map(|provider| Model { provider, name: "m \"1\"".into() });
+        let models = Provider::ALL.map(|provider| ModelName { provider, name: "m \"1\"".into() });
         for model in models.iter().map(Some).chain([None]) {
-            let text = write(&name, model, None, &[]);
+            let text = agent_file(&name, model, None, &[]);
             let declared = declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}\n{text}"));
             assert_eq!(declared.notes, [], "{text}");
         }

@@ -62,9 +62,9 @@ pub(super) fn value(json: &Value) -> String {
 
 /// The entries of an object, each `key = value`; `type` comes first.
 pub(super) fn entries(object: &Map<String, Value>) -> Vec<String> {
-    let mut there: Vec<_> = object.iter().filter(|(_, value)| !value.is_null()).collect();
-    there.sort_by_key(|(name, _)| name.as_str() != "type");
-    there.into_iter().map(|(name, it)| format!("{} = {}", key(name), value(it))).collect()
+    let mut entries: Vec<_> = object.iter().filter(|(_, value)| !value.is_null()).collect();
+    entries.sort_by_key(|(name, _)| name.as_str() != "type");
+    entries.into_iter().map(|(name, item)| format!("{} = {}", key(name), value(item))).collect()
 }
 
 #[cfg(test)]

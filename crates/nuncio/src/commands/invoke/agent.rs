@@ -12,38 +12,42 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::inputs::{self, InputValue};
-use super::{interrupted, people};
+use super::{interrupted, print_output};
 use crate::cli::Invoke;
 use crate::commands::chat::clean::clean;
-use crate::commands::consumer::note;
+use crate::commands::consumer::print_note;
 use crate::commands::peer::{client, is_agent};
 use crate::output::WrongUsage;
 
 /// Whether the target is an agent and not a skill, by its form or by the flags.
-pub(super) fn is_meant(options: &Invoke) -> bool {
-    let wished = options.intent.is_some() || !options.tags.is_empty();
+pub(super) fn is_agent_call(options: &Invoke) -> bool {
+    let has_intent = options.intent.is_some() || !options.tags.is_empty();
     let is_host = || matches!(SkillTarget::parse(&options.target), Ok(SkillTarget::Host(_)));
-    is_agent(&options.target) || wished || options.who.agent.is_some() || (options.method.is_some() && is_host())
+    is_agent(&options.target) || has_intent || options.signer.agent.is_some() || (options.method.is_some() && is_host())
 }
 
 /// Calls an agent and prints the result.
 pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
-    let way = way(options)?;
+    let choice = method_choice(options)?;
     let target = AgentTarget::parse(&options.target)?;
-    let given = inputs::written(&options.inputs)?;
-    let client = client(&options.reach, options.proof.api_key.as_ref().or(options.proof.token.as_ref()), &options.who)?;
-    let called = tokio::select! {
-        called = call(&client, &target, &way, given, options, json) => called?,
+    let inputs = inputs::parse(&options.inputs)?;
+    let client = client(
+        &options.outbound,
+        options.credentials.api_key.as_ref().or(options.credentials.token.as_ref()),
+        &options.signer,
+    )?;
+    let output = tokio::select! {
+        output = call(&client, &target, &choice, inputs, options, json) => output?,
         () = interrupted() => anyhow::bail!("interrupted; the method may have been called"),
     };
     match json {
-        true => println!("{}", json!({"event": "result", "output": called})),
-        false => people(&called),
+        true => println!("{}", json!({"event": "result", "output": output})),
+        false => print_output(&output),
     }
     Ok(())
 }
 
-fn way(options: &Invoke) -> anyhow::Result<MethodChoice> {
+fn method_choice(options: &Invoke) -> anyhow::Result<MethodChoice> {
     match &options.method {
         Some(method) => Ok(MethodChoice::Method(method.clone())),
         None if options.intent.is_some() || !options.tags.is_empty() => {
@@ -64,35 +68,35 @@ fn way(options: &Invoke) -> anyhow::Result<MethodChoice> {
 async fn call(
     client: &AnpClient,
     target: &AgentTarget,
-    way: &MethodChoice,
-    given: Vec<(String, InputValue)>,
+    choice: &MethodChoice,
+    inputs: Vec<(String, InputValue)>,
     options: &Invoke,
     json: bool,
 ) -> anyhow::Result<Value> {
     let agent = client.describe(target).await?;
     print_failed_checks(&agent, json);
-    let names: Vec<String> = given.iter().map(|(name, _)| name.clone()).collect();
+    let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (operation, agreement) = client.prepare(&agent, way, &names).await?;
+    let (operation, agreement) = client.prepare(&agent, choice, &names).await?;
     if let Some(agreement) = agreement {
         let result = &agreement.result;
         match json {
             true => println!("{}", json!({"event": "agreed", "result": result, "notes": agreement.notes})),
             false => {
-                agreement.notes.iter().for_each(|odd| note(odd));
+                agreement.notes.iter().for_each(|text| print_note(text));
                 let digest = result.negotiation_digest.as_deref().unwrap_or("no digest");
                 let agreed = format!("{} by {} ({digest})", operation.name, result.negotiation_id);
                 eprintln!("{} {}", "agreed:".dimmed(), clean(&agreed));
             }
         }
     }
-    if !agent.is_at_home(&operation.server) {
+    if !agent.is_on_own_host(&operation.server) {
         warn(&format!("the method is on another host: {}", operation.server), json);
     }
     if operation.asks_a_person {
         warn("a person there must agree to it first", json);
     }
-    let arguments = inputs::finish(given, |name, text| typed(&operation, name, text));
+    let arguments = inputs::convert(inputs, |name, text| parse_argument(&operation, name, text));
     let timeout = options.timeout_ms.map(Duration::from_millis);
     Ok(client.call(&agent, &operation, &arguments, timeout).await?)
 }
@@ -103,13 +107,13 @@ fn print_failed_checks(agent: &VerifiedDescription, json: bool) {
         println!("{}", json!({"event": "described", "url": agent.url, "checks": agent.checks, "notes": agent.notes}));
         return;
     }
-    agent.notes.iter().for_each(|odd| note(odd));
+    agent.notes.iter().for_each(|text| print_note(text));
     for check in agent.checks.iter() {
-        // Whether a proof is new matters to those who keep descriptions, not to one who just read it.
+        // The challenge proves that a description is recent; this one was just fetched.
         if let CheckOutcome::Unverified { why } = &check.outcome
             && check.subject != CheckSubject::Challenge
         {
-            note(&format!("not verified ({}): {why}", check.subject.as_str()));
+            print_note(&format!("not verified ({}): {why}", check.subject.as_str()));
         }
     }
 }
@@ -118,12 +122,12 @@ fn warn(message: &str, json: bool) {
     if json {
         println!("{}", json!({"event": "note", "message": message}));
     } else {
-        note(message);
+        print_note(message);
     }
 }
 
 /// Parses an argument given as text: unchanged for a string parameter, as JSON for every other.
-fn typed(operation: &Operation, name: &str, text: &str) -> Option<Value> {
+fn parse_argument(operation: &Operation, name: &str, text: &str) -> Option<Value> {
     match operation.type_of(name) {
         Some("string") => None,
         _ => serde_json::from_str(text).ok(),

@@ -13,8 +13,8 @@ use crate::output::WrongUsage;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Merges all inputs of a skill; later ones override earlier ones.
-pub(super) fn read(descriptor: &SkillDescriptor, typed: &[String]) -> anyhow::Result<Map<String, Value>> {
-    Ok(finish(written(typed)?, |name, text| typed_input(descriptor, name, text).ok()))
+pub(super) fn read(descriptor: &SkillDescriptor, texts: &[String]) -> anyhow::Result<Map<String, Value>> {
+    Ok(convert(parse(texts)?, |name, text| typed_input(descriptor, name, text).ok()))
 }
 
 #[derive(Debug)]
@@ -25,16 +25,16 @@ pub(super) enum InputValue {
 }
 
 /// Parses the inputs in order, before the schema is known.
-pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, InputValue)>> {
+pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)>> {
     let mut inputs = Vec::new();
-    let whole = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, InputValue::Json(value)));
-    for text in typed {
+    let entries = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, InputValue::Json(value)));
+    for text in texts {
         if text.trim_start().starts_with('{') {
-            inputs.extend(whole(object(text)?));
+            inputs.extend(entries(object(text)?));
         } else if text == "-" {
-            inputs.extend(whole(object(&bounded(std::io::stdin(), "standard input")?)?));
+            inputs.extend(entries(object(&read_limited(std::io::stdin(), "standard input")?)?));
         } else if let Some(file) = text.strip_prefix('@') {
-            inputs.extend(whole(object(&from_file(file)?)?));
+            inputs.extend(entries(object(&from_file(file)?)?));
         } else if let Some((name, value)) = text.split_once('=') {
             let value = match value.strip_prefix('@') {
                 Some(literal) if literal.starts_with('@') => literal.to_owned(),
@@ -52,18 +52,18 @@ pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, InputValu
 
 /// Converts every input to its parameter's type. A text that does not fit stays a text, so that validation reports it
 /// together with all other faults.
-pub(super) fn finish(
-    written: Vec<(String, InputValue)>,
-    typed: impl Fn(&str, &str) -> Option<Value>,
+pub(super) fn convert(
+    inputs: Vec<(String, InputValue)>,
+    parse_text: impl Fn(&str, &str) -> Option<Value>,
 ) -> Map<String, Value> {
-    let read = |(name, value): (String, InputValue)| {
+    let convert = |(name, value): (String, InputValue)| {
         let value = match value {
             InputValue::Json(value) => value,
-            InputValue::Text(text) => typed(&name, &text).unwrap_or_else(|| text.into()),
+            InputValue::Text(text) => parse_text(&name, &text).unwrap_or_else(|| text.into()),
         };
         (name, value)
     };
-    written.into_iter().map(read).collect()
+    inputs.into_iter().map(convert).collect()
 }
 
 fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
@@ -72,10 +72,10 @@ fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
 
 fn from_file(path: &str) -> anyhow::Result<String> {
     let file = std::fs::File::open(path).with_context(|| format!("{path} cannot be read"))?;
-    bounded(file, path)
+    read_limited(file, path)
 }
 
-fn bounded(source: impl std::io::Read, name: &str) -> anyhow::Result<String> {
+fn read_limited(source: impl std::io::Read, name: &str) -> anyhow::Result<String> {
     let mut text = String::new();
     let read = source.take(MAX_BYTES + 1).read_to_string(&mut text);
     let size = read.with_context(|| format!("{name} cannot be read as text"))?;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::{eprint, println};
-use nuncio_skill::client::{Progress, ProgressCallback};
+use nuncio_skill::client::{InvocationProgress, ProgressCallback};
 use owo_colors::OwoColorize as _;
 
 use super::browser;
 use crate::commands::chat::clean::clean;
-use crate::commands::consumer::note;
+use crate::commands::consumer::print_note;
 
 #[derive(Debug)]
 pub(super) struct ProgressLine {
@@ -38,12 +38,12 @@ impl ProgressLine {
         }
     }
 
-    fn report(&self, progress: &Progress) {
+    fn report(&self, progress: &InvocationProgress) {
         if self.json {
             println!("{}", serde_json::json!(progress));
         }
         match progress {
-            Progress::Authorize { url } => {
+            InvocationProgress::Authorize { url } => {
                 if !self.json {
                     self.clear();
                     anstream::eprintln!("Grant access in your browser:\n  {}", clean(url));
@@ -51,18 +51,18 @@ impl ProgressLine {
                 browser::open(url);
             }
             _ if self.json => {}
-            Progress::Note { message } => {
+            InvocationProgress::Note { message } => {
                 self.clear();
-                note(message);
+                print_note(message);
             }
-            Progress::Discovered { skills, .. } => self.show(&format!("found {skills} skills")),
-            Progress::Described { skill_id, .. } => self.show(&format!("invoking {skill_id}")),
-            Progress::Retrying { attempt, delay_ms, why } => {
+            InvocationProgress::Discovered { skills, .. } => self.show(&format!("found {skills} skills")),
+            InvocationProgress::Described { skill_id, .. } => self.show(&format!("invoking {skill_id}")),
+            InvocationProgress::Retrying { attempt, delay_ms, why } => {
                 self.show(&format!("attempt {attempt} failed, next in {delay_ms} ms: {why}"));
             }
-            Progress::Accepted { execution_id } => self.show(&format!("accepted: {execution_id}")),
-            Progress::Running { execution_id, .. } => self.show(&format!("running: {execution_id}")),
-            Progress::Completed { .. } => self.clear(),
+            InvocationProgress::Accepted { execution_id } => self.show(&format!("accepted: {execution_id}")),
+            InvocationProgress::Running { execution_id, .. } => self.show(&format!("running: {execution_id}")),
+            InvocationProgress::Completed { .. } => self.clear(),
         }
     }
 

@@ -7,6 +7,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use crate::commands::chat::clean;
+use crate::commands::chat::wrap::WordWrapper;
 
 const WIDTH: usize = 80;
 const INDENT: usize = 12;
@@ -159,39 +160,18 @@ fn cleaned(text: &str) -> String {
 
 /// Wraps a text into lines that fit the terminal with this indent.
 fn wrapped(text: &str, indent: usize) -> Vec<String> {
-    let room = WIDTH - indent;
-    let mut lines = Vec::new();
-    for line in cleaned(text).lines() {
-        let mut current = String::new();
-        let mut used = 0;
-        for word in line.split_inclusive(' ') {
-            let length = columns(word.trim_end());
-            if used > 0 && used + length > room {
-                lines.push(std::mem::take(&mut current).trim_end().to_owned());
-                used = 0;
-            }
-            for c in word.chars() {
-                // A word longer than a line, or writing without spaces, is broken anywhere.
-                if used + clean::columns(c) > room && c != ' ' {
-                    lines.push(std::mem::take(&mut current));
-                    used = 0;
-                }
-                used += clean::columns(c);
-                current.push(c);
-            }
-        }
-        lines.push(current.trim_end().to_owned());
-    }
-    lines
-}
-
-fn columns(text: &str) -> usize {
-    text.chars().map(clean::columns).sum()
+    let mut wrap = WordWrapper::new(Some(WIDTH - indent));
+    let wrapped = wrap.push(&cleaned(text)) + &wrap.end();
+    wrapped.lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn columns(text: &str) -> usize {
+        text.chars().map(clean::columns).sum()
+    }
 
     #[test]
     fn lines_are_wrapped_to_the_terminal_width() {

@@ -3,23 +3,23 @@
 use serde_json::{Map, Value};
 
 /// Builds a task's result from the arguments. Without a form the result is one text.
-pub(super) fn parse(form: Option<&Value>, words: &[String]) -> Result<Value, String> {
+pub(super) fn parse(form: Option<&Value>, arguments: &[String]) -> Result<Value, String> {
     let Some(form) = form else {
-        return if words.is_empty() {
+        return if arguments.is_empty() {
             Err("say the result as one text, in quotes".to_owned())
         } else {
-            Ok(Value::String(words.join(" ")))
+            Ok(Value::String(arguments.join(" ")))
         };
     };
     if form["properties"].is_null() && form["type"] != "object" {
-        return match words {
-            [word] => value(form, form, word, "the result"),
+        return match arguments {
+            [argument] => value(form, form, argument, "the result"),
             _ => Err("say the result as one value, or with --output JSON".to_owned()),
         };
     }
     let mut result = Map::new();
-    for word in words {
-        let (name, text) = word.split_once('=').ok_or_else(|| format!("{word:?} is not NAME=VALUE"))?;
+    for argument in arguments {
+        let (name, text) = argument.split_once('=').ok_or_else(|| format!("{argument:?} is not NAME=VALUE"))?;
         put(&mut result, form, form, name, name, text)?;
     }
     Ok(Value::Object(result))
@@ -45,7 +45,7 @@ fn put(
     }
     let schema = resolved(root, &properties[path]);
     let given = if is(schema, "array") && !text.trim_start().starts_with('[') {
-        // Said several times, it is a list.
+        // A repeated argument adds an item to the list.
         let item = value(root, &schema["items"], text, whole)?;
         match into.remove(path) {
             Some(Value::Array(mut items)) => {
@@ -90,7 +90,7 @@ fn value(root: &Value, schema: &Value, text: &str, name: &str) -> Result<Value, 
     if is(schema, "object") || is(schema, "array") {
         return json().map_err(|error| format!("{name}: write it as JSON: {error}"));
     }
-    // The form does not say: JSON where it is JSON, a text otherwise.
+    // Without a type in the form, the text is parsed as JSON if it is JSON.
     Ok(json().unwrap_or_else(|_| Value::String(text.to_owned())))
 }
 
@@ -104,7 +104,7 @@ fn is(schema: &Value, kind: &str) -> bool {
 
 /// Resolves a local `$ref` of the form.
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let target = schema["$ref"].as_str().and_then(|place| root.pointer(place.strip_prefix('#')?));
+    let target = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
     target.unwrap_or(schema)
 }
 
@@ -114,8 +114,8 @@ mod tests {
 
     use super::*;
 
-    fn result(form: &Value, words: &[&str]) -> Result<Value, String> {
-        parse(Some(form), &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    fn result(form: &Value, arguments: &[&str]) -> Result<Value, String> {
+        parse(Some(form), &arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -125,9 +125,9 @@ mod tests {
             "size": {"$ref": "#/$defs/size"}, "tags": {"type": "array", "items": {"type": "string"}},
             "at": {"type": "object", "properties": {"shelf": {"type": "integer"}}},
         }});
-        let words = ["name=7", "weight=2.5", "ok=yes", "size=2", "tags=a", "tags=b=c", "at.shelf=3", "more=[1]"];
+        let arguments = ["name=7", "weight=2.5", "ok=yes", "size=2", "tags=a", "tags=b=c", "at.shelf=3", "more=[1]"];
         assert_eq!(
-            result(&form, &words).unwrap(),
+            result(&form, &arguments).unwrap(),
             json!({"name": "7", "weight": 2.5, "ok": true, "size": 2, "tags": ["a", "b=c"], "at": {"shelf": 3}, "more": [1]})
         );
         assert_eq!(result(&form, &["tags=[\"a\"]"]).unwrap(), json!({"tags": ["a"]}));
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn task_without_form_takes_one_text() {
-        let words = ["It is".to_owned(), "done=now.".to_owned()];
-        assert_eq!(parse(None, &words).unwrap(), json!("It is done=now."));
+        let arguments = ["It is".to_owned(), "done=now.".to_owned()];
+        assert_eq!(parse(None, &arguments).unwrap(), json!("It is done=now."));
         assert!(parse(None, &[]).is_err());
         assert_eq!(parse(Some(&json!({"type": "integer"})), &["3".to_owned()]).unwrap(), json!(3));
     }

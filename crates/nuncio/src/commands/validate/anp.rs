@@ -18,8 +18,8 @@ pub(super) enum AnpDocumentKind {
 }
 
 /// The ANP kind named with `--kind`, if it is one of ANP's.
-pub(super) fn kind(said: DocumentKind) -> Option<AnpDocumentKind> {
-    match said {
+pub(super) fn kind(kind: DocumentKind) -> Option<AnpDocumentKind> {
+    match kind {
         DocumentKind::AgentDescription => Some(AnpDocumentKind::Of(AnpDocumentType::AgentDescription)),
         DocumentKind::Openrpc => Some(AnpDocumentKind::Of(AnpDocumentType::OpenRpc)),
         DocumentKind::Product => Some(AnpDocumentKind::Of(AnpDocumentType::Product)),
@@ -30,7 +30,7 @@ pub(super) fn kind(said: DocumentKind) -> Option<AnpDocumentKind> {
 }
 
 /// Detects whether a document is one of ANP's, and of which kind.
-pub(super) fn guess(bytes: &[u8]) -> Option<AnpDocumentKind> {
+pub(super) fn detect(bytes: &[u8]) -> Option<AnpDocumentKind> {
     let document = read(bytes, MAX_BYTES).ok()?;
     let is_did = document.get("id").and_then(Value::as_str).is_some_and(|id| id.starts_with("did:"));
     if is_did || document.get("verificationMethod").is_some() {
@@ -44,7 +44,7 @@ pub(super) fn check(kind: AnpDocumentKind, bytes: &[u8]) -> (&'static str, Vec<D
     match kind {
         AnpDocumentKind::Of(kind) => {
             let AnpReport { errors, warnings, .. } = validate(kind, bytes);
-            (kind.name(), errors, warnings)
+            (kind.as_str(), errors, warnings)
         }
         AnpDocumentKind::Did => {
             let (errors, warnings) = did_document(bytes, SystemClock.now());

@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::Visit;
+use super::ChatPage;
 use crate::client::call;
 use crate::home::Home;
-use crate::webdriver::{Browser, ENTER, ESCAPE, Reader, SHIFT, TAB, told};
+use crate::webdriver::{Browser, ENTER, ESCAPE, ReaderSettings, SHIFT, TAB, test_variable};
 
-const CHINESE: Reader = Reader { width: 1280, dark: false, language: "zh-CN" };
+const CHINESE: ReaderSettings = ReaderSettings { width: 1280, dark: false, language: "zh-CN" };
 
 #[tokio::test]
 async fn page_follows_the_browser_language_and_keeps_the_chosen_one() {
-    let visit = Visit::to(Home::hotel(), CHINESE).await;
+    let visit = ChatPage::to(Home::hotel(), CHINESE).await;
     let browser = &visit.browser;
     assert_eq!(browser.eval("document.documentElement.lang").await, "zh-CN");
     assert_eq!(browser.eval("document.getElementById('send').innerText").await, "发送");
     let tools = browser.eval("document.querySelector('.about .tools').innerText").await;
-    // The scopes are the author's, in the page's language.
+    // The names of the scopes come from the agent file, in the language of the page.
     assert!(
         ["查看预订", "预订和取消客房", "敏感度：高"].iter().all(|word| tools.as_str().unwrap().contains(word)),
         "{tools}"
@@ -32,32 +32,32 @@ async fn page_follows_the_browser_language_and_keeps_the_chosen_one() {
     assert_eq!(visit.session().await, session);
     assert_eq!(browser.eval("document.querySelector('.ask .primary').innerText").await, "Allow");
     browser.click(".ask .primary").await;
-    visit.hears("room-203").await;
+    visit.wait_for_text("room-203").await;
 
     browser.go(visit.server.url()).await;
     browser.until("document.documentElement.lang === 'en' && location.search === '?lang=en'").await;
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn theme_follows_the_system_until_chosen() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     let browser = &visit.browser;
     let ground = "getComputedStyle(document.body).backgroundColor";
     let light = browser.eval(ground).await;
-    browser.look(Reader { dark: true, ..Reader::default() }).await;
+    browser.look(ReaderSettings { dark: true, ..ReaderSettings::default() }).await;
     let dark = browser.eval(ground).await;
     assert_ne!(light, dark);
     browser.click("#theme").await;
     assert_eq!(browser.eval(ground).await, light);
     browser.reload().await;
     assert_eq!(browser.eval(ground).await, light);
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn phone_layout_has_no_horizontal_scrolling() {
-    let visit = Visit::to(Home::hotel(), Reader { width: 360, ..Reader::default() }).await;
+    let visit = ChatPage::to(Home::hotel(), ReaderSettings { width: 360, ..ReaderSettings::default() }).await;
     let browser = &visit.browser;
     let fits = async |what: &str| {
         let width = browser.eval("Math.max(document.documentElement.scrollWidth, innerWidth)").await;
@@ -73,7 +73,7 @@ async fn phone_layout_has_no_horizontal_scrolling() {
     fits("a reason").await;
     browser.click(".why .plain").await;
     browser.click(".ask .primary").await;
-    visit.hears("room-203").await;
+    visit.wait_for_text("room-203").await;
     browser.run("document.querySelector('.call details').open = true", &[]).await;
     fits("a result").await;
     browser.click("[data-show=about]").await;
@@ -83,15 +83,15 @@ async fn phone_layout_has_no_horizontal_scrolling() {
     browser.click("[data-show=list]").await;
     fits("the list").await;
     browser.click("#sessions a").await;
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn page_is_usable_with_the_keyboard_alone() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     let browser = &visit.browser;
     let focused = "document.activeElement.id || document.activeElement.className || document.activeElement.textContent";
-    // The field is ready to be written in; the way to it from the top is one step.
+    // The message field has the focus, and one key press leads to it from the top of the page.
     browser.until("document.activeElement.id === 'message'").await;
     browser.run("document.querySelector('.wordmark').focus()", &[]).await;
     browser.press(Some(SHIFT), &[TAB]).await;
@@ -106,7 +106,7 @@ async fn page_is_usable_with_the_keyboard_alone() {
     browser.type_keys("two").await;
     assert_eq!(browser.eval("document.getElementById('message').value").await, "one\ntwo");
     browser.press(None, &[ENTER]).await;
-    visit.hears("You said: one\ntwo").await;
+    visit.wait_for_text("You said: one\ntwo").await;
     visit.is("idle").await;
 
     let script =
@@ -114,7 +114,7 @@ async fn page_is_usable_with_the_keyboard_alone() {
     browser.type_keys(&script.to_string()).await;
     browser.press(None, &[ENTER]).await;
     visit.is("waiting").await;
-    // From the field back to the question, a no begun and taken back, then a yes.
+    // By keyboard: from the field back to the prompt, start a denial, cancel it, then allow.
     browser.press(Some(SHIFT), &[TAB]).await;
     assert_eq!(browser.eval("document.activeElement.textContent").await, "Deny");
     browser.press(None, &[ENTER]).await;
@@ -124,19 +124,19 @@ async fn page_is_usable_with_the_keyboard_alone() {
     browser.press(Some(SHIFT), &[TAB]).await;
     assert_eq!(browser.eval("document.activeElement.textContent").await, "Allow");
     browser.press(None, &[ENTER]).await;
-    visit.hears("waiting").await;
+    visit.wait_for_text("waiting").await;
     assert_eq!(browser.eval(focused).await, "message");
 
     browser.press(None, &[ESCAPE]).await;
     visit.is("idle").await;
     assert!(visit.transcript().await.contains("You stopped the answer."));
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn axe_finds_no_serious_violations_in_light_and_dark() {
     for dark in [false, true] {
-        let visit = Visit::to(Home::hotel(), Reader { dark, ..Reader::default() }).await;
+        let visit = ChatPage::to(Home::hotel(), ReaderSettings { dark, ..ReaderSettings::default() }).await;
         let browser = &visit.browser;
         accessible(browser, "the page at first").await;
         visit.say("Find a room from 2026-12-24 to 2026-12-26 for 2 guests").await;
@@ -148,16 +148,16 @@ async fn axe_finds_no_serious_violations_in_light_and_dark() {
         visit.is("idle").await;
         visit.say("Find a room from 2026-12-24 to 2026-12-26 for 2 guests").await;
         browser.click(".ask .primary").await;
-        visit.hears("room-203").await;
+        visit.wait_for_text("room-203").await;
         browser.run("for (const part of document.querySelectorAll('details')) part.open = true", &[]).await;
         accessible(browser, "everything open").await;
-        browser.look(Reader { width: 360, dark, ..Reader::default() }).await;
+        browser.look(ReaderSettings { width: 360, dark, ..ReaderSettings::default() }).await;
         for view in ["chat", "about", "list"] {
             browser.click(&format!("[data-show={view}]")).await;
             accessible(browser, view).await;
         }
     }
-    let chinese = Visit::to(Home::script(), CHINESE).await;
+    let chinese = ChatPage::to(Home::script(), CHINESE).await;
     chinese.play(json!([[{"thinking": "想一想。"}, {"throw": "坏了"}]])).await;
     chinese.browser.until("document.querySelector('.note.wrong')").await;
     accessible(&chinese.browser, "an error, in Chinese").await;
@@ -165,7 +165,7 @@ async fn axe_finds_no_serious_violations_in_light_and_dark() {
 
 /// Runs axe-core on the current page.
 pub(super) async fn accessible(browser: &Browser, what: &str) {
-    let axe = std::fs::read_to_string(told("NUNCIO_TEST_AXE")).unwrap();
+    let axe = std::fs::read_to_string(test_variable("NUNCIO_TEST_AXE")).unwrap();
     browser.run(&axe, &[]).await;
     let found = browser
         .run_async("const done = arguments[arguments.length - 1]; axe.run().then(done, error => done(String(error)))")
@@ -175,11 +175,11 @@ pub(super) async fn accessible(browser: &Browser, what: &str) {
         .iter()
         .filter(|violation| ["serious", "critical"].contains(&violation["impact"].as_str().unwrap_or_default()))
         .collect();
-    let told: Vec<_> = serious
+    let summaries: Vec<_> = serious
         .iter()
         .map(|violation| format!("{}: {}", violation["id"], violation["nodes"][0]["failureSummary"]))
         .collect();
-    assert!(serious.is_empty(), "{what}: {told:#?}");
+    assert!(serious.is_empty(), "{what}: {summaries:#?}");
     let minor: Vec<_> = violations.iter().map(|violation| violation["id"].to_string()).collect();
     println!("{what}: {} rules passed, minor: {minor:?}", found["passes"].as_array().map_or(0, Vec::len));
 }

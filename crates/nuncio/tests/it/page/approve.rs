@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Visit;
+use super::ChatPage;
 use crate::client::call;
 
 fn add(id: &str, a: i64, b: i64) -> Value {
@@ -11,7 +11,7 @@ fn add(id: &str, a: i64, b: i64) -> Value {
 
 #[tokio::test]
 async fn call_is_shown_with_arguments_and_runs_when_allowed() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[add("c1", 20, 22)], [{"text": "It is "}, {"echo": "results"}]])).await;
     visit.is("waiting").await;
     let question = visit.browser.eval("document.querySelector('.ask .question').innerText").await;
@@ -20,31 +20,31 @@ async fn call_is_shown_with_arguments_and_runs_when_allowed() {
     assert!(visit.browser.eval("document.querySelector('.arguments').checkVisibility()").await == true);
     assert!(["a", "20", "b", "22"].iter().all(|part| arguments.as_str().unwrap().contains(part)), "{arguments}");
     visit.browser.click(".ask .primary").await;
-    visit.hears("It is [\"42\"]").await;
+    visit.wait_for_text("It is [\"42\"]").await;
     visit.is("idle").await;
     assert_eq!(visit.browser.eval("document.querySelector('.call').dataset.state").await, "done");
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn denied_call_does_not_run_and_the_agent_gets_the_typed_reason() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[add("c1", 1, 2)], [{"text": "I see: "}, {"echo": "results"}]])).await;
     visit.browser.click(".ask .buttons .secondary").await;
     visit.browser.write(".why input", "too expensive").await;
     visit.browser.click(".why button[type=submit]").await;
-    visit.hears("Tool call denied: too expensive").await;
+    visit.wait_for_text("Tool call denied: too expensive").await;
     assert_eq!(visit.browser.eval("document.querySelector('.call').dataset.state").await, "denied");
     let records = visit.home.audit();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0]["decision"]["by"], "client", "{records:?}");
     assert_eq!(records[0]["outcome"]["result"], "not_run", "{records:?}");
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn several_calls_are_decided_individually_and_sent_together() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[add("c1", 1, 2), add("c2", 3, 4)], [{"echo": "results"}]])).await;
     visit.is("waiting").await;
     visit.browser.click(".call:nth-of-type(1) .ask .primary").await;
@@ -52,56 +52,56 @@ async fn several_calls_are_decided_individually_and_sent_together() {
     visit.is("waiting").await;
     visit.browser.click(".ask .buttons .secondary").await;
     visit.browser.click(".why button[type=submit]").await;
-    visit.hears("[\"3\",\"Tool call denied\"]").await;
-    visit.no_complaints().await;
+    visit.wait_for_text("[\"3\",\"Tool call denied\"]").await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn trusted_tool_is_not_asked_about_again_in_the_conversation() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[add("c1", 1, 2)], [{"echo": "results"}]])).await;
     visit.browser.click(".ask .switch input").await;
     visit.browser.click(".ask .primary").await;
-    visit.hears("[\"3\"]").await;
+    visit.wait_for_text("[\"3\"]").await;
     visit.is("idle").await;
     assert_eq!(visit.browser.eval("document.querySelector('[data-tool=add] [data-trust]').checked").await, true);
     visit.play(json!([[add("c2", 3, 4)], [{"echo": "results"}]])).await;
-    visit.hears("[\"7\"]").await;
+    visit.wait_for_text("[\"7\"]").await;
     assert_eq!(visit.browser.eval("document.querySelectorAll('.ask').length").await, 0);
 
-    // It is the conversation's choice: it comes back with it, and a new one begins without.
+    // The trust belongs to the conversation: it returns with it, and a new conversation starts without it.
     visit.is("idle").await;
     visit.browser.reload().await;
-    visit.hears("[\"7\"]").await;
+    visit.wait_for_text("[\"7\"]").await;
     assert_eq!(visit.browser.eval("document.querySelector('[data-tool=add] [data-trust]').checked").await, true);
     visit.browser.click("#new-conversation").await;
     assert_eq!(visit.browser.eval("document.querySelector('[data-tool=add] [data-trust]').checked").await, false);
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn pending_call_survives_a_reload_and_a_new_message_abandons_it() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[{"text": "May I? "}, add("c1", 1, 2)], [{"text": "done"}]])).await;
     visit.is("waiting").await;
     visit.browser.reload().await;
     visit.is("waiting").await;
     assert_eq!(visit.browser.eval("document.querySelectorAll('.call').length").await, 1);
     visit.say("never mind").await;
-    visit.hears("You said: never mind").await;
+    visit.wait_for_text("You said: never mind").await;
     assert_eq!(visit.browser.eval("document.querySelector('.call').dataset.state").await, "left");
     assert_eq!(visit.browser.eval("document.querySelectorAll('.ask').length").await, 0);
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn tools_and_options_chosen_in_the_sidebar_reach_the_agent() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.browser.click("[data-tool=lookup] [data-on]").await;
     visit.browser.run("const model = document.querySelector('[data-option=model]'); model.value = 'large'", &[]).await;
     visit.browser.write("[data-option=apiKey]", "s3cret").await;
     visit.play(json!([[{"echo": "tools"}]])).await;
-    visit.hears("[\"add\",\"echo\",\"fail\"]").await;
+    visit.wait_for_text("[\"add\",\"echo\",\"fail\"]").await;
     let session = visit.session().await;
     let (_, shown) = visit.server.aap().get(&format!("/sessions/{session}")).await;
     assert_eq!(shown["agent"]["options"], json!({"model": "large", "apiKey": "***"}));
@@ -112,6 +112,6 @@ async fn tools_and_options_chosen_in_the_sidebar_reach_the_agent() {
     visit.is("idle").await;
     visit.browser.click("[data-tool=lookup] [data-on]").await;
     visit.play(json!([[{"text": "now "}, {"echo": "tools"}]])).await;
-    visit.hears("now [\"add\",\"lookup\",\"echo\",\"fail\"]").await;
-    visit.no_complaints().await;
+    visit.wait_for_text("now [\"add\",\"lookup\",\"echo\",\"fail\"]").await;
+    visit.assert_no_browser_errors().await;
 }

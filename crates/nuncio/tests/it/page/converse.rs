@@ -4,35 +4,35 @@ use std::fs;
 
 use serde_json::json;
 
-use super::Visit;
+use super::ChatPage;
 use crate::client::call;
 use crate::webdriver::Browser;
 
 #[tokio::test]
 async fn answer_appears_word_by_word() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[{"thinking": "Hm, let me see. "}, {"text": "The first half."}, {"sleep": 600_000}]])).await;
-    // The turn has ten minutes to go: what is seen now came as it was said.
-    visit.hears("The first half.").await;
+    // The turn still runs for ten minutes, so the visible text was streamed.
+    visit.wait_for_text("The first half.").await;
     visit.is("running").await;
     let thinking = "document.querySelector('.thinking')";
     assert_eq!(visit.browser.eval(&format!("{thinking}.open")).await, false);
     assert_eq!(visit.browser.eval(&format!("{thinking}.querySelector('.text').textContent")).await, "Hm, let me see. ");
-    let heard = visit.browser.eval("document.getElementById('announcements').textContent").await;
-    assert!(heard.as_str().unwrap().contains("Script is answering"), "{heard}");
+    let announced = visit.browser.eval("document.getElementById('announcements').textContent").await;
+    assert!(announced.as_str().unwrap().contains("Script is answering"), "{announced}");
 
     visit.browser.click("#stop").await;
     visit.is("idle").await;
     assert!(visit.transcript().await.contains("You stopped the answer."));
     visit.say("Still there?").await;
-    visit.hears("You said: Still there?").await;
+    visit.wait_for_text("You said: Still there?").await;
     visit.is("idle").await;
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn page_reloaded_mid_answer_resumes_the_stream() {
-    let visit = Visit::gated().await;
+    let visit = ChatPage::gated().await;
     let script = json!([
         [{"thinking": "First the gate. "}, {"text": "Half of it."}, call("c1", "gate", json!({}))],
         [{"text": "And the rest."}],
@@ -44,60 +44,60 @@ async fn page_reloaded_mid_answer_resumes_the_stream() {
 
     visit.browser.reload().await;
     visit.is("running").await;
-    visit.hears("Half of it.").await;
+    visit.wait_for_text("Half of it.").await;
     assert_eq!(visit.session().await, session);
     fs::write(visit.home.path("go"), "").unwrap();
-    visit.hears("And the rest.").await;
+    visit.wait_for_text("And the rest.").await;
     visit.is("idle").await;
     let whole = visit.transcript().await;
 
-    // What came over two connections is what a history read at leisure shows, each thing once.
+    // The stream that came over two connections equals the stored history; nothing is missing or repeated.
     for once in ["Half of it.", "And the rest."] {
-        let said = visit
+        let messages = visit
             .browser
             .eval(&format!(
                 "[...document.querySelectorAll('.agent > .text')].filter(part => part.textContent === {once:?}).length"
             ))
             .await;
-        assert_eq!(said, 1, "{once}\n{whole}");
+        assert_eq!(messages, 1, "{once}\n{whole}");
     }
     assert_eq!(visit.browser.eval("document.querySelectorAll('.call').length").await, 1);
     visit.browser.reload().await;
-    visit.hears("And the rest.").await;
+    visit.wait_for_text("And the rest.").await;
     visit.is("idle").await;
     assert_eq!(visit.transcript().await, whole);
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn reloaded_page_shows_a_turn_once() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.say("one").await;
-    visit.hears("You said: one").await;
+    visit.wait_for_text("You said: one").await;
     visit.is("idle").await;
     visit.play(json!([[{"text": "begun "}, {"sleep": 600_000}]])).await;
-    visit.hears("begun").await;
+    visit.wait_for_text("begun").await;
     visit.browser.reload().await;
     visit.is("running").await;
-    visit.hears("begun").await;
+    visit.wait_for_text("begun").await;
     let texts =
         visit.browser.eval("[...document.querySelectorAll('.agent > .text')].map(part => part.textContent)").await;
     assert_eq!(texts, json!(["You said: one", "begun "]));
     visit.browser.click("#stop").await;
     visit.is("idle").await;
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn earlier_conversation_is_listed_and_can_be_continued() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.say("about apples").await;
     visit.is("idle").await;
     let apples = visit.session().await;
     visit.browser.click("#new-conversation").await;
     assert_eq!(visit.browser.eval("document.getElementById('transcript').childElementCount").await, 0);
     visit.say("about pears").await;
-    visit.hears("You said: about pears").await;
+    visit.wait_for_text("You said: about pears").await;
     visit.is("idle").await;
     assert_ne!(visit.session().await, apples);
 
@@ -105,20 +105,20 @@ async fn earlier_conversation_is_listed_and_can_be_continued() {
     let titles = "[...document.querySelectorAll('#sessions a')].map(link => link.innerText.trim())";
     visit.browser.until(&format!("({titles}).join() === 'about pears,about apples'")).await;
     visit.browser.click(&format!("#sessions a[href='#{apples}']")).await;
-    visit.hears("You said: about apples").await;
+    visit.wait_for_text("You said: about apples").await;
     visit.say("more of them").await;
-    visit.hears("You said: more of them").await;
+    visit.wait_for_text("You said: more of them").await;
     assert_eq!(visit.server.aap().history(&apples).await.len(), 4);
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn server_restart_mid_answer_is_shown_as_an_error() {
-    let Visit { browser, server, home } = Visit::script().await;
-    let visit = Visit { browser, server, home };
+    let ChatPage { browser, server, home } = ChatPage::script().await;
+    let visit = ChatPage { browser, server, home };
     visit.play(json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
-    visit.hears("so far").await;
-    let Visit { browser, server, home } = visit;
+    visit.wait_for_text("so far").await;
+    let ChatPage { browser, server, home } = visit;
     let port = server.url().rsplit(':').next().unwrap().to_owned();
     server.kill9();
     browser.until("!document.getElementById('trouble').hidden").await;
@@ -126,19 +126,19 @@ async fn server_restart_mid_answer_is_shown_as_an_error() {
         home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}"), crate::home::SCRIPT]).start();
     browser.until("document.querySelector('.note.wrong')?.innerText.includes('interrupted')").await;
     assert_eq!(browser.eval("document.getElementById('trouble').hidden").await, true);
-    let visit = Visit { browser, server, home };
+    let visit = ChatPage { browser, server, home };
     visit.is("idle").await;
     visit.say("and now?").await;
-    visit.hears("You said: and now?").await;
+    visit.wait_for_text("You said: and now?").await;
 }
 
 #[tokio::test]
 async fn errors_show_their_code_and_a_deleted_conversation_is_reported() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.play(json!([[{"throw": "the model went away"}]])).await;
-    let told = visit.browser.until("document.querySelector('.note.wrong')?.innerText").await;
-    let told = told.as_str().unwrap();
-    assert!(told.contains("the model went away") && told.contains("brain_failed"), "{told}");
+    let error = visit.browser.until("document.querySelector('.note.wrong')?.innerText").await;
+    let error = error.as_str().unwrap();
+    assert!(error.contains("the model went away") && error.contains("brain_failed"), "{error}");
 
     gone(&visit.browser, visit.server.url()).await;
 }

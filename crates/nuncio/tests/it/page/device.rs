@@ -11,7 +11,7 @@ use super::accessibility::accessible;
 use crate::client::{Client, call};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{Server, until};
-use crate::webdriver::{Browser, Reader};
+use crate::webdriver::{Browser, ReaderSettings};
 
 #[path = "device/access.rs"]
 mod access;
@@ -62,19 +62,19 @@ struct Person {
 
 impl Person {
     async fn ada() -> Self {
-        Self::reading(Reader::default()).await
+        Self::reading(ReaderSettings::default()).await
     }
 
     /// A person with a running device and its pages open.
-    async fn reading(reader: Reader) -> Self {
+    async fn reading(reader: ReaderSettings) -> Self {
         install_crypto();
         let home = Home::with_agent(&agent(""));
         let key = home.key(&["--person", "ada"]);
         let server = home.start();
         let code = home.json_command(&["user", "invite", "ada"]).json()["code"].as_str().unwrap().to_owned();
-        let place = home.path("laptop");
-        home.nuncio(&["--json", "device", "enrol", server.url(), &code]).arg("--home").arg(&place).run().json();
-        fs::write(place.join("place.toml"), "latitude = 52.5\nlongitude = 13.4\nlabel = \"Berlin\"\n").unwrap();
+        let folder = home.path("laptop");
+        home.nuncio(&["--json", "device", "enrol", server.url(), &code]).arg("--home").arg(&folder).run().json();
+        fs::write(folder.join("place.toml"), "latitude = 52.5\nlongitude = 13.4\nlabel = \"Berlin\"\n").unwrap();
         fs::create_dir(home.path("notes")).unwrap();
         fs::write(home.path("notes/treasure.md"), NOTE).unwrap();
         let client = server.aap_with_key(&key);
@@ -118,14 +118,14 @@ impl Person {
     }
 
     fn log(&mut self) -> Vec<Value> {
-        // One process uses the folder at a time.
+        // Only one process at a time can use the device folder.
         self.device.take().into_iter().for_each(Server::stop);
         let log = self.home.nuncio(&["--json", "device", "audit"]).arg("--home").arg(self.home.path("laptop")).run();
         log.json()["entries"].as_array().unwrap().clone()
     }
 
-    async fn no_complaints(&self) {
-        assert_eq!(self.browser.complaints().await, Vec::<String>::new());
+    async fn assert_no_browser_errors(&self) {
+        assert_eq!(self.browser.browser_errors().await, Vec::<String>::new());
     }
 }
 
@@ -143,7 +143,7 @@ fn run(home: &Home) -> Server {
 }
 
 /// Saves a screenshot for people to look at.
-async fn picture(browser: &Browser, name: &str) {
+async fn save_screenshot(browser: &Browser, name: &str) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join(format!("{name}.png")), browser.screenshot().await).unwrap();
@@ -157,13 +157,13 @@ async fn for_everyone(person: &Person, path: &str, name: &str) {
         person.go(&format!("{path}{joint}lang={language}")).await;
         browser.until(&format!("document.documentElement.lang === {language:?}")).await;
         for (width, dark) in [(1280, false), (1280, true), (360, false), (360, true)] {
-            browser.look(Reader { width, dark, ..Reader::default() }).await;
+            browser.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
             let what = format!("{name}-{language}-{width}-{}", if dark { "dark" } else { "light" });
             accessible(browser, &what).await;
             let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
             assert_eq!(browser.eval(sideways).await, false, "{what} scrolls sideways");
-            picture(browser, &what).await;
+            save_screenshot(browser, &what).await;
         }
     }
-    browser.look(Reader::default()).await;
+    browser.look(ReaderSettings::default()).await;
 }

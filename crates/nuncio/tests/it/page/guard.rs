@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::Visit;
+use super::ChatPage;
 use crate::client::{builder, call};
 
 #[tokio::test]
 async fn text_of_agents_people_and_tools_is_never_rendered_as_markup() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     let hostile = "<img src=x onerror=\"window.hurt = 1\"><script>window.hurt = 2</script><b>bold</b>";
     visit
         .play(json!([
@@ -18,27 +18,27 @@ async fn text_of_agents_people_and_tools_is_never_rendered_as_markup() {
     visit.browser.click(".ask .primary").await;
     visit.is("idle").await;
     visit.say(hostile).await;
-    visit.hears(&format!("You said: {hostile}")).await;
+    visit.wait_for_text(&format!("You said: {hostile}")).await;
     visit.is("idle").await;
     assert!(visit.transcript().await.contains(hostile));
     visit.browser.reload().await;
-    visit.hears(&format!("You said: {hostile}")).await;
+    visit.wait_for_text(&format!("You said: {hostile}")).await;
     let marked = "document.querySelectorAll('#transcript :is(img, script, b), #sessions :is(img, script, b)').length";
     assert_eq!(visit.browser.eval(marked).await, 0);
     assert_eq!(visit.browser.eval("window.hurt ?? null").await, json!(null));
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 }
 
 #[tokio::test]
 async fn content_security_policy_is_strict_and_no_resource_is_external() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     visit.say("hello").await;
-    visit.hears("You said: hello").await;
+    visit.wait_for_text("You said: hello").await;
     let elsewhere = "performance.getEntriesByType('resource').map(entry => entry.name).filter(name => !name.startsWith(location.origin + '/'))";
     assert_eq!(visit.browser.eval(elsewhere).await, json!([]));
-    // What the policy forbids does not happen, whoever asks for it.
+    // The content security policy blocks forbidden actions of any script.
     let tried = "try { document.body.insertAdjacentHTML('beforeend', '<p id=slipped></p>') } catch {} return document.getElementById('slipped')";
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
     assert_eq!(visit.browser.run(tried, &[]).await, json!(null));
 
     let http = builder().build().unwrap();
@@ -63,7 +63,7 @@ async fn content_security_policy_is_strict_and_no_resource_is_external() {
 
 #[tokio::test]
 async fn assets_are_cached_forever_and_the_page_is_revalidated() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     let http = builder().build().unwrap();
     let page = http.get(visit.server.url()).send().await.unwrap();
     assert_eq!(page.headers()["cache-control"], "no-cache");
@@ -90,21 +90,21 @@ async fn assets_are_cached_forever_and_the_page_is_revalidated() {
 
 #[tokio::test]
 async fn cross_site_link_opens_the_page_but_framing_is_refused() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     let url = visit.server.url();
     visit.browser.go("data:text/html,<title>elsewhere</title>").await;
     visit.browser.run(&format!("location.href = '{url}'"), &[]).await;
     visit.browser.until("document.getElementById('message') !== null && document.body.dataset.state !== null").await;
-    visit.no_complaints().await;
-    // The browser has the page then, and shows an error in its place.
+    visit.assert_no_browser_errors().await;
+    // The browser received the page, and shows an error in the frame instead.
     visit.browser.go(&format!("data:text/html,<iframe src='{url}'></iframe>")).await;
     visit.browser.enter_frame().await;
     assert_eq!(visit.browser.eval("document.getElementById('message')").await, json!(null));
 }
 
 #[tokio::test]
-async fn copied_curl_command_works() {
-    let visit = Visit::script().await;
+async fn every_copied_curl_command_gets_its_expected_answer() {
+    let visit = ChatPage::script().await;
     let commands =
         visit.browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent)").await;
     let commands = commands.as_array().unwrap();
@@ -115,11 +115,11 @@ async fn copied_curl_command_works() {
         ("/skills/script/echo/invoke ", "\"accepted\""),
         ("/skills/script/fail/invoke ", "\"accepted\""),
     ];
-    for (place, answer) in expected {
-        let command = commands.iter().filter_map(Value::as_str).find(|command| command.contains(place));
-        let command = command.unwrap_or_else(|| panic!("nothing for {place}: {commands:?}"));
+    for (path, answer) in expected {
+        let command = commands.iter().filter_map(Value::as_str).find(|command| command.contains(path));
+        let command = command.unwrap_or_else(|| panic!("nothing for {path}: {commands:?}"));
         let ran = std::process::Command::new("sh").args(["-c", &format!("{command} --noproxy '*'")]).output().unwrap();
-        let said = String::from_utf8(ran.stdout).unwrap();
-        assert!(said.contains(answer), "{command}\n{said}{}", String::from_utf8_lossy(&ran.stderr));
+        let output = String::from_utf8(ran.stdout).unwrap();
+        assert!(output.contains(answer), "{command}\n{output}{}", String::from_utf8_lossy(&ran.stderr));
     }
 }

@@ -7,7 +7,7 @@ use super::accessibility::accessible;
 use crate::client::{Client, call};
 use crate::home::{Home, SCRIPTED};
 use crate::process::{Server, until};
-use crate::webdriver::{Browser, ENTER, Reader, TAB};
+use crate::webdriver::{Browser, ENTER, ReaderSettings, TAB};
 
 /// A tool with every kind of form field, done by a person.
 const PICKUP: &str = r#"
@@ -40,15 +40,15 @@ properties = { desk = { type = "integer", minimum = 1, title = "Desk" }, with = 
 "#;
 
 /// A browser at the inbox with one open task.
-struct Shift {
+struct InboxVisit {
     browser: Browser,
     turn: JoinHandle<Value>,
     server: Server,
     _home: Home,
 }
 
-impl Shift {
-    async fn of(reader: Reader) -> Self {
+impl InboxVisit {
+    async fn of(reader: ReaderSettings) -> Self {
         let home = Home::with_agent(&format!("{SCRIPTED}{PICKUP}"));
         let key = home.key(&["--person", "ada", "--scope", "console:tasks"]);
         let app = home.key(&["--name", "app"]);
@@ -100,10 +100,10 @@ async fn hand_over(server: &Server, key: &str, shelf: &str) -> JoinHandle<Value>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
-    let shift = Shift::of(Reader::default()).await;
+    let shift = InboxVisit::of(ReaderSettings::default()).await;
     let browser = &shift.browser;
-    // A wrong key was tried on the way in, which the browser notes.
-    let complaints = browser.complaints().await;
+    // The browser logs the failed sign-in with a wrong key.
+    let complaints = browser.browser_errors().await;
     assert!(complaints.iter().all(|complaint| complaint.contains("401")), "{complaints:?}");
     let row = shift.text(".tasks a").await;
     assert!(row.contains("Pick up a parcel") && row.contains(" min"), "{row}");
@@ -145,7 +145,7 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
     assert_eq!(news, "“Pick up a parcel” is done. The result was sent to the requester.");
     assert_eq!(shift.text(".nothing-title").await, "No tasks");
     accessible(browser, "an empty inbox").await;
-    let complaints = browser.complaints().await;
+    let complaints = browser.browser_errors().await;
     assert!(complaints.iter().all(|complaint| complaint.contains("422")), "{complaints:?}");
 
     let answer = shift.turn.await.unwrap();
@@ -162,7 +162,7 @@ async fn signed_in_person_takes_fills_in_and_finishes_a_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn inbox_works_in_chinese_on_a_dark_phone_by_keyboard() {
-    let shift = Shift::of(Reader { width: 360, dark: true, language: "zh-CN" }).await;
+    let shift = InboxVisit::of(ReaderSettings { width: 360, dark: true, language: "zh-CN" }).await;
     let browser = &shift.browser;
     let fits = async |what: &str| {
         let width = browser.eval("Math.max(document.documentElement.scrollWidth, innerWidth)").await;
@@ -174,7 +174,7 @@ async fn inbox_works_in_chinese_on_a_dark_phone_by_keyboard() {
     assert_eq!(browser.eval("document.documentElement.lang").await, "zh-CN");
     assert!(shift.text(".tasks a").await.contains("分钟后"));
     fits("the inbox").await;
-    // From the top of the page by the keyboard alone: past the head, to the task, and take it.
+    // By keyboard alone: from the top of the page past the header to the task, then take it.
     browser.press(None, &[TAB, ENTER]).await;
     browser.until("document.activeElement.id === 'main'").await;
     browser.press(None, &[TAB]).await;
@@ -209,11 +209,11 @@ async fn inbox_works_in_chinese_on_a_dark_phone_by_keyboard() {
 async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
     let home = Home::with_agent(&format!("{SCRIPTED}{PICKUP}"));
     let server = home.start();
-    let browser = Browser::open(Reader::default()).await;
+    let browser = Browser::open(ReaderSettings::default()).await;
     browser.go(&format!("{}/console/tasks", server.url())).await;
     browser.until("document.querySelector('.nothing')").await;
     let _turn = hand_over(&server, "", "B7").await;
-    // Nobody is at the list, so it shows the new task by itself.
+    // The list has no focus, so it shows the new task by itself.
     browser.until("document.querySelector('.tasks a')").await;
     browser.click(".tasks a").await;
     browser.click("main.task .primary").await;
@@ -222,7 +222,7 @@ async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
     home.json_command(&["task", "take", &id, "--over", "--as", "bob"]).json();
     browser.until("document.querySelector('#changed > span').checkVisibility()").await;
     assert_eq!(browser.eval("document.querySelector(\"[name='f/note']\").value").await, "do not lose me");
-    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    assert_eq!(browser.browser_errors().await, Vec::<String>::new());
 
     browser.go(server.url()).await;
     assert_eq!(browser.until("document.querySelector('.inbox-link')?.innerText").await, "Inbox 1");
@@ -231,7 +231,7 @@ async fn inbox_list_refreshes_itself_and_an_open_form_only_shows_a_notice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cross_site_link_opens_the_task_for_a_signed_in_person() {
-    let shift = Shift::of(Reader::default()).await;
+    let shift = InboxVisit::of(ReaderSettings::default()).await;
     let browser = &shift.browser;
     browser.click(".tasks a").await;
     let address = browser.until("document.querySelector('main.task') && location.href").await;

@@ -2,35 +2,35 @@
 
 use serde_json::json;
 
-use super::Visit;
+use super::ChatPage;
 use super::accessibility::accessible;
 use crate::home::Home;
-use crate::webdriver::{ENTER, ESCAPE, Reader};
+use crate::webdriver::{ENTER, ESCAPE, ReaderSettings};
 
 #[tokio::test]
 async fn page_asks_for_a_key_and_keeps_it_in_its_tab_only() {
     let home = Home::script();
     let key = home.key(&[]);
-    let visit = Visit::to(home, Reader::default()).await;
+    let visit = ChatPage::to(home, ReaderSettings::default()).await;
     let browser = &visit.browser;
     browser.until("document.getElementById('key-dialog').open").await;
     assert_eq!(browser.eval("document.activeElement.type").await, "password");
     accessible(browser, "asking for a key").await;
-    visit.no_complaints().await;
+    visit.assert_no_browser_errors().await;
 
     browser.write("#key", &format!("wrong{ENTER}")).await;
     browser.until("document.getElementById('key-error').innerText === 'This key is not valid.'").await;
     assert_eq!(browser.eval("sessionStorage.length").await, 0);
-    assert!(browser.complaints().await.iter().all(|complaint| complaint.contains("401")));
+    assert!(browser.browser_errors().await.iter().all(|complaint| complaint.contains("401")));
 
     browser.run("document.getElementById('key').value = ''", &[]).await;
     browser.write("#key", &format!("{key}{ENTER}")).await;
     browser.until("!document.getElementById('key-dialog').open").await;
     visit.say("with a key").await;
-    visit.hears("You said: with a key").await;
-    let kept = browser.eval("[Object.values(sessionStorage), Object.values(localStorage), document.cookie]").await;
-    assert_eq!(kept, json!([[key], [], ""]));
-    // The commands name the key without telling it.
+    visit.wait_for_text("You said: with a key").await;
+    let stored = browser.eval("[Object.values(sessionStorage), Object.values(localStorage), document.cookie]").await;
+    assert_eq!(stored, json!([[key], [], ""]));
+    // The example commands contain a placeholder instead of the key.
     let commands =
         browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent).join(' ')").await;
     let commands = commands.as_str().unwrap();
@@ -38,7 +38,7 @@ async fn page_asks_for_a_key_and_keeps_it_in_its_tab_only() {
 
     visit.is("idle").await;
     browser.reload().await;
-    visit.hears("You said: with a key").await;
+    visit.wait_for_text("You said: with a key").await;
     browser.click("#forget-key").await;
     browser.until("document.getElementById('key-dialog').open").await;
     assert_eq!(browser.eval("sessionStorage.length").await, 0);
@@ -47,7 +47,7 @@ async fn page_asks_for_a_key_and_keeps_it_in_its_tab_only() {
 
 #[tokio::test]
 async fn page_asks_for_a_key_created_meanwhile_and_keeps_the_draft() {
-    let visit = Visit::script().await;
+    let visit = ChatPage::script().await;
     let browser = &visit.browser;
     browser.until("document.activeElement.id === 'message'").await;
     let key = visit.home.key(&[]);
@@ -61,5 +61,5 @@ async fn page_asks_for_a_key_created_meanwhile_and_keeps_the_draft() {
     browser.write("#key", &format!("{key}{ENTER}")).await;
     browser.until("!document.getElementById('key-dialog').open").await;
     browser.write("#message", ENTER).await;
-    visit.hears("You said: do not lose me").await;
+    visit.wait_for_text("You said: do not lose me").await;
 }

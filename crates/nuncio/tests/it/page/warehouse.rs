@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::accessibility::accessible;
 use crate::process::until;
 use crate::skill_stories::{PICKUP, consumer_of, example};
-use crate::webdriver::{Browser, ENTER, Reader};
+use crate::webdriver::{Browser, ENTER, ReaderSettings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
@@ -15,7 +15,7 @@ async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
     let person = home.key(&["--person", "mei", "--scope", "console:tasks"]);
     let warehouse = home.start();
 
-    // The shop's own agent offers what the warehouse does for it.
+    // The shop's agent has a tool that invokes the skill of the warehouse.
     let shop = consumer_of(&warehouse, PICKUP, "api_key = \"{{ secrets.key }}\"", &app);
     let agent = std::fs::read_to_string(shop.path("agent.toml")).unwrap();
     let inputs = "type = \"object\", properties = { order = { type = \"string\" }, shelf = { type = \"string\" } }";
@@ -23,23 +23,25 @@ async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
     shop.write_agent(&format!("{agent}skill = {{ type = \"task\" }}\n"));
     let server = shop.start();
     let target = format!("script/remote@{}", server.url().trim_end_matches('/').strip_prefix("http://").unwrap());
-    let wish = ["--json", "invoke", &target, "-i", "order=A-1001", "-i", "shelf=B7"];
-    let asked = shop.nuncio(&wish).env("XDG_DATA_HOME", shop.path("share").to_str().unwrap()).typed();
+    let arguments = ["--json", "invoke", &target, "-i", "order=A-1001", "-i", "shelf=B7"];
+    let invocation =
+        shop.nuncio(&arguments).env("XDG_DATA_HOME", shop.path("share").to_str().unwrap()).start_interactive();
 
-    let browser = Browser::open(Reader::default()).await;
+    let browser = Browser::open(ReaderSettings::default()).await;
     browser.go(&format!("{}/console/tasks", warehouse.url())).await;
     browser.write("#key", &format!("{person}{ENTER}")).await;
     let row = browser.until("document.querySelector('.tasks a')?.innerText").await;
     assert!(row.as_str().unwrap().contains("Warehouse pickup"), "{row}");
     browser.click(".tasks a").await;
     browser.click("main.task .primary").await;
-    let words =
+    let labels =
         browser.until("document.querySelector('#result-form') && document.querySelector('.given .words').innerText");
-    assert_eq!(words.await, "Fetch the parcel of order A-1001 from shelf B7, weigh it and hand it over.");
+    assert_eq!(labels.await, "Fetch the parcel of order A-1001 from shelf B7, weigh it and hand it over.");
     accessible(&browser, "the warehouse's form").await;
     let listed = home.json_command(&["task", "list"]).json();
     assert_eq!(listed["tasks"][0]["state"]["by"], "mei", "{listed}");
-    until("the shop sees that somebody is at work", async || asked.stdout().contains("running").then_some(())).await;
+    until("the shop sees that somebody is at work", async || invocation.stdout().contains("running").then_some(()))
+        .await;
 
     browser.click("[name='f/picked_up']").await;
     browser.write("[name='f/weight_kg']", "2.4").await;
@@ -47,15 +49,15 @@ async fn person_does_a_task_of_a_foreign_agent_in_the_browser() {
     browser.write("[name='f/remark']", "纸箱有点湿").await;
     browser.click("#result-form .primary").await;
     browser.until("document.querySelector('.news')").await;
-    assert_eq!(browser.complaints().await, Vec::<String>::new());
+    assert_eq!(browser.browser_errors().await, Vec::<String>::new());
 
-    let ran = asked.ended();
+    let ran = invocation.wait_for_end();
     assert_eq!(ran.status, Some(0), "{ran:?}");
     let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
     let done = json!({"picked_up": true, "weight_kg": 2.4, "handed_to": "courier", "remark": "纸箱有点湿"});
     assert_eq!((&last["event"], &last["output"]), (&json!("result"), &done), "{ran:?}");
 
-    // Each server has its own record of who asked and what came of it.
+    // Each server has its own audit record of the caller and the outcome.
     for (home, caller) in [(&home, "key"), (&shop, "local")] {
         let audit = home.audit();
         assert_eq!((audit.len(), &audit[0]["outcome"]["result"]), (1, &json!("completed")), "{audit:?}");

@@ -4,16 +4,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{RelayProcess, World, memory};
+use super::{RelayProcess, SealedSetup, memory};
 use crate::client::call;
 use crate::home::{Home, SCRIPTED};
-use crate::process::{Ran, Typed, until};
+use crate::process::{ProcessOutput, RunningProgram, until};
 
 #[path = "call_outcomes/each_outcome.rs"]
 mod each_outcome;
@@ -53,26 +53,26 @@ skill = {{ type = "task" }}
     })
 }
 
-type Line = (String, Option<String>, bool);
+type LogLine = (String, Option<String>, bool);
 
-fn line(status: &str, reason: Option<&str>, asked: bool) -> Line {
+fn line(status: &str, reason: Option<&str>, asked: bool) -> LogLine {
     (status.to_owned(), reason.map(str::to_owned), asked)
 }
 
 /// A machine of the person `ada`, enrolled at a relay. Its tools record every run.
-struct Machine {
+struct PersonMachine {
     home: Home,
     id: String,
 }
 
-impl Machine {
+impl PersonMachine {
     fn new(relay: &RelayProcess) -> Self {
         let home = Home::hotel();
         let mut machine = Self { home, id: String::new() };
         let enrolled = machine.device(&["enrol", &relay.url(), &relay.invite("ada")]).json();
         machine.id = enrolled["device"].as_str().unwrap().to_owned();
         fs::write(machine.trace(), "").unwrap();
-        let folder = machine.place().join("tools");
+        let folder = machine.home_folder().join("tools");
         fs::create_dir(&folder).unwrap();
         for (name, scope, _) in TOOLS.iter().filter(|(_, scope, _)| *scope != NOTHING) {
             let line = format!(
@@ -88,7 +88,7 @@ impl Machine {
         machine
     }
 
-    fn place(&self) -> PathBuf {
+    fn home_folder(&self) -> PathBuf {
         self.home.path("device")
     }
 
@@ -101,8 +101,8 @@ impl Machine {
     }
 
     /// Runs `nuncio device ARGUMENTS` to its end.
-    fn device(&self, arguments: &[&str]) -> Ran {
-        self.home.nuncio(&[&["--json", "device"], arguments].concat()).arg("--home").arg(self.place()).run()
+    fn device(&self, arguments: &[&str]) -> ProcessOutput {
+        self.home.nuncio(&[&["--json", "device"], arguments].concat()).arg("--home").arg(self.home_folder()).run()
     }
 
     fn allow(&self, agent: &str, scopes: &[&str]) {
@@ -110,32 +110,32 @@ impl Machine {
         assert_eq!(allowed["allowed"].as_array().unwrap().len(), scopes.len(), "{allowed}");
     }
 
-    fn attended(&self) -> Asking {
-        let run = self.home.nuncio(&["device", "run", "--tty"]).arg("--home").arg(self.place());
-        Asking(run.typed())
+    fn start_with_terminal(&self) -> DeviceTerminal {
+        let run = self.home.nuncio(&["device", "run", "--tty"]).arg("--home").arg(self.home_folder());
+        DeviceTerminal(run.start_interactive())
     }
 
-    fn log(&self) -> Vec<Line> {
+    fn log(&self) -> Vec<LogLine> {
         let audit = self.device(&["audit"]).json();
         let entries = audit["entries"].as_array().unwrap();
         assert_eq!(audit["verified"], entries.len(), "{audit}");
-        let words = |entry: &Value| {
+        let fields = |entry: &Value| {
             line(entry["status"].as_str().unwrap(), entry["reason"].as_str(), entry["asked"].as_bool().unwrap())
         };
-        entries.iter().map(words).collect()
+        entries.iter().map(fields).collect()
     }
 }
 
 /// A running device with a person at its terminal.
-struct Asking(Typed);
+struct DeviceTerminal(RunningProgram);
 
-impl Asking {
+impl DeviceTerminal {
     fn questions(&self) -> usize {
         self.0.stderr().matches("[y/N").count()
     }
 
     /// Waits until the terminal has shown that many questions.
-    async fn asks(&self, count: usize) {
+    async fn wait_for_prompts(&self, count: usize) {
         until("the person is asked", async || (self.questions() >= count).then_some(())).await;
         assert_eq!(self.questions(), count, "{}", self.0.stderr());
     }
@@ -155,23 +155,23 @@ impl Asking {
     /// Ends the device with Ctrl-C; returns everything that it printed.
     fn stop(self) -> String {
         self.0.interrupt();
-        let ran = self.0.ended();
+        let ran = self.0.wait_for_end();
         assert_eq!(ran.status, Some(0), "{ran:?}");
         ran.stderr
     }
 }
 
 /// A relay, an agent on another server, and a laptop of the person `ada`.
-struct Scene {
-    world: World,
-    laptop: Machine,
+struct CallSetup {
+    world: SealedSetup,
+    laptop: PersonMachine,
 }
 
-impl Scene {
+impl CallSetup {
     /// A scene in which the person grants the agent these scopes.
     async fn new(scopes: &[&str]) -> Self {
-        let world = World::with(RelayProcess::start(&[]).await, None, &agent()).await;
-        let laptop = Machine::new(&world.relay);
+        let world = SealedSetup::with(RelayProcess::start(&[]).await, None, &agent()).await;
+        let laptop = PersonMachine::new(&world.relay);
         laptop.allow(&world.agent_id, scopes);
         Self { world, laptop }
     }
@@ -183,7 +183,7 @@ impl Scene {
     }
 
     /// Outcome of the last call of a tool in the agent's audit record: `ok`, or the error code.
-    fn heard(&self, tool: &str) -> String {
+    fn tool_result(&self, tool: &str) -> String {
         let record = self.world.agent_home.audit().into_iter().rfind(|record| record["tool"] == tool).unwrap();
         let outcome = &record["outcome"];
         outcome["code"].as_str().or(outcome["result"].as_str()).unwrap().to_owned()
@@ -191,14 +191,14 @@ impl Scene {
 }
 
 /// A relay, an agent that ignores the protocol's rules, and a laptop of the person `ada`.
-struct Rude {
+struct HostileAgentSetup {
     relay: RelayProcess,
     agent: SealedAgent,
     token: String,
-    laptop: Machine,
+    laptop: PersonMachine,
 }
 
-impl Rude {
+impl HostileAgentSetup {
     async fn new(scopes: &[&str]) -> Self {
         let relay = RelayProcess::start(&[]).await;
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
@@ -206,7 +206,7 @@ impl Rude {
         let agent =
             SealedAgent::start(&PeerNetwork::direct(), &relay.url(), (&id, &token), memory(), AgentTransport::Socket)
                 .await;
-        let laptop = Machine::new(&relay);
+        let laptop = PersonMachine::new(&relay);
         laptop.allow(&id, scopes);
         Self { relay, agent, token, laptop }
     }

@@ -1,19 +1,19 @@
 //! Calls without the person's consent are never sent to their device.
 
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::SealedDevice;
 use serde_json::{Value, json};
 
-use super::{PLACE, SCOPE, SECRET, World, agent_file, invite, memory, read_file, reads};
+use super::{PLACE, SCOPE, SECRET, SealedSetup, agent_file, invite, memory, read_file, reads};
 use crate::client::Client;
 use crate::home::Home;
 use crate::process::{Server, until};
 
 const UNGRANTED: &str = "the scope filesystem:read has not been granted";
 
-struct House {
+struct DeviceToolSetup {
     home: Home,
     _server: Server,
     device: SealedDevice,
@@ -21,7 +21,7 @@ struct House {
     session: String,
 }
 
-impl House {
+impl DeviceToolSetup {
     async fn new() -> Self {
         install_crypto();
         let home = Home::with_agent(&agent_file(""));
@@ -61,7 +61,7 @@ impl House {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_call_needs_consent_and_one_time_consent_is_used_once() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     house.refused("c1").await;
     let once = json!({"agent_id": "script", "granted_scopes": [{"scope": SCOPE, "mode": "once"}]});
     house.device.consent("POST", "/h2a/relations", once).await;
@@ -73,7 +73,7 @@ async fn device_call_needs_consent_and_one_time_consent_is_used_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_revoked_mid_conversation_stops_calls_until_given_again() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     house.device.allow("script", &[SCOPE]).await;
     assert!(house.read("c1").await.contains(SECRET));
     let relation = house.relation().await["id"].as_str().unwrap().to_owned();
@@ -86,7 +86,7 @@ async fn consent_revoked_mid_conversation_stops_calls_until_given_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_scope_is_suspended_until_new_consent() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     house.device.allow("script", &[SCOPE]).await;
     assert!(house.read("c1").await.contains(SECRET));
     house.home.write_agent(&agent_file("").replace("sensitivity = \"medium\"", "sensitivity = \"high\""));
@@ -110,7 +110,7 @@ async fn changed_scope_is_suspended_until_new_consent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_at_another_relay_without_consent_is_refused() {
-    let world = World::new().await;
+    let world = SealedSetup::new().await;
     let device = SealedDevice::start(&world.relay.url(), &world.relay.invite("ada"), memory(), read_file).await;
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("c1", PLACE)).await.to_string();

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent, SealedDevice};
 use serde_json::json;
 
-use super::{PLACE, RelayProcess, SECRET, World, echo_path, memory, read_file, reads};
+use super::{PLACE, RelayProcess, SECRET, SealedSetup, echo_path, memory, read_file, reads};
 use crate::process::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
-    let way = PeerNetwork::direct();
-    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), AgentTransport::Socket).await;
-    let laptop = relay.device(&way, "ada", &id).await;
+    let network = PeerNetwork::direct();
+    let agent = SealedAgent::start(&network, &relay.url(), (&id, &token), memory(), AgentTransport::Socket).await;
+    let laptop = relay.device(&network, "ada", &id).await;
     agent.call("ada", "read_file", json!({"path": "/1"})).await.unwrap();
     assert_eq!(laptop.runs(), 1);
 
-    // Anybody with an invite may say that this is ada's phone: the laptop has not said so.
-    let (kept, url, code) = (memory(), relay.url(), relay.invite("ada"));
-    let start = || SealedDevice::start(&url, &code, Arc::clone(&kept), echo_path);
+    // The phone was enrolled with an invite, but the laptop has not confirmed it.
+    let (store, url, code) = (memory(), relay.url(), relay.invite("ada"));
+    let start = || SealedDevice::start(&url, &code, Arc::clone(&store), echo_path);
     let phone = start().await;
     for number in 2..5 {
         let answer = agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await.unwrap();
@@ -31,7 +31,7 @@ async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
     assert_eq!((laptop.runs(), phone.runs(), phone.heard.lock().unwrap().len()), (4, 0, 0));
 
     laptop.endorse(&phone).await;
-    // The relay tells of it in its own time.
+    // The relay's notification may take a while.
     let mut calls = 4;
     until("the agent seals to the phone as well", async || {
         calls += 1;
@@ -47,7 +47,7 @@ async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
     until("both heard of every call", async || (phone.heard.lock().unwrap().len() >= 11).then_some(())).await;
     println!("{calls} calls: {} on the laptop, {} on the phone", laptop.runs(), phone.runs());
 
-    // The phone stays vouched for when it starts anew, and runs what the laptop does not.
+    // The phone stays trusted after a restart, and runs the calls that the laptop does not.
     let ran = phone.runs();
     drop(phone);
     laptop.stop();
@@ -58,7 +58,7 @@ async fn one_device_runs_a_call_and_an_unverified_device_cannot_open_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_with_a_new_address_keeps_keys_and_relations() {
-    let mut world = World::new().await;
+    let mut world = SealedSetup::new().await;
     let device = world.device(read_file).await;
     let (client, session) = world.session().await;
     assert!(client.play(&session, reads("c1", PLACE)).await.to_string().contains(SECRET));

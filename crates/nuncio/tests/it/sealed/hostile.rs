@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_a2h::peer::{CallOptions, SendError, ToolError};
 use nuncio_core::bundle::SealMode;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_identity::seal::{DistrustReason, KeyStore, SealError};
 use nuncio_testkit::a2h::{
     AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
@@ -23,7 +23,7 @@ use crate::process::until;
 /// A time longer than an agent waits for an answer.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
-struct Stage {
+struct ManipulatedRelay {
     relay: RelayProcess,
     to_agent: MeddlingProxy,
     to_device: MeddlingProxy,
@@ -38,7 +38,7 @@ struct Stage {
     calls: AtomicUsize,
 }
 
-impl Stage {
+impl ManipulatedRelay {
     async fn new() -> Self {
         let relay = RelayProcess::start(&[]).await;
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
@@ -94,8 +94,8 @@ async fn start_agent(
     who: (&str, &str),
     keep: &Arc<dyn KeyStore>,
 ) -> SealedAgent {
-    let way = PeerNetwork::through(between).with_clock(clock);
-    SealedAgent::start(&way, &relay.url(), who, Arc::clone(keep), AgentTransport::Socket).await
+    let network = PeerNetwork::through(between).with_clock(clock);
+    SealedAgent::start(&network, &relay.url(), who, Arc::clone(keep), AgentTransport::Socket).await
 }
 
 async fn start_device(
@@ -116,73 +116,77 @@ fn within(message: &mut Value, change: impl FnOnce(String) -> String) {
     message["encrypted_payload"] = json!(STANDARD.encode(change(text)));
 }
 
-type Lie = (&'static str, fn(&mut Value), Option<&'static str>);
+type RelayManipulation = (&'static str, fn(&mut Value), Option<&'static str>);
 
-type Change = Box<dyn Fn(&mut Value) + Send>;
+type MessageChange = Box<dyn Fn(&mut Value) + Send>;
 
 /// Changes that a relay may make to a call, each with the device's error; `None` where the device asks the relay about
 /// an unknown conversation.
-const LIES: [Lie; 13] = [
+const LIES: [RelayManipulation; 13] = [
     (
         "no subtype",
-        |told| drop(told.as_object_mut().unwrap().remove("msg_subtype")),
+        |message| drop(message.as_object_mut().unwrap().remove("msg_subtype")),
         Some("msg_subtype is not the sender's"),
     ),
     (
         "another subtype",
-        |told| told["msg_subtype"] = json!("artifact_response"),
+        |message| message["msg_subtype"] = json!("artifact_response"),
         Some("msg_subtype is not the sender's"),
     ),
-    ("another content", |told| told["content_type"] = json!("text"), Some("content_type is not the sender's")),
-    ("another sender", |told| told["sender_id"] = json!("agt_other"), Some("sender_id is not the sender's")),
+    ("another content", |message| message["content_type"] = json!("text"), Some("content_type is not the sender's")),
+    ("another sender", |message| message["sender_id"] = json!("agt_other"), Some("sender_id is not the sender's")),
     (
         "a person",
-        |told| (told["sender_type"], told["sender_id"]) = (json!("human"), json!("bob")),
+        |message| (message["sender_type"], message["sender_id"]) = (json!("human"), json!("bob")),
         Some("sender_type is not the sender's"),
     ),
     (
         "another name",
-        |told| told["client_message_id"] = json!("m_other"),
+        |message| message["client_message_id"] = json!("m_other"),
         Some("client_message_id is not the sender's"),
     ),
     (
         "another device",
-        |told| told["sender_device_id"] = json!("dev_other"),
+        |message| message["sender_device_id"] = json!("dev_other"),
         Some("sender_device_id is not the sender's"),
     ),
-    ("another conversation", |told| told["conversation_id"] = json!("cnv_other"), None),
-    ("half of it", |told| within(told, |text| text[..text.len() / 2].to_owned()), Some("it is no sealed message")),
-    ("nothing of it", |told| told["encrypted_payload"] = json!(""), Some("it is no sealed message")),
-    ("another body", |told| within(told, |text| flip(&text, "\"ct\":\"")), Some("the sender did not sign this")),
-    ("another time", |told| within(told, |text| flip_digit(&text)), Some("the sender did not sign this")),
+    ("another conversation", |message| message["conversation_id"] = json!("cnv_other"), None),
+    (
+        "half of it",
+        |message| within(message, |text| text[..text.len() / 2].to_owned()),
+        Some("it is no sealed message"),
+    ),
+    ("nothing of it", |message| message["encrypted_payload"] = json!(""), Some("it is no sealed message")),
+    ("another body", |message| within(message, |text| flip(&text, "\"ct\":\"")), Some("the sender did not sign this")),
+    ("another time", |message| within(message, |text| flip_digit(&text)), Some("the sender did not sign this")),
     (
         "another key",
-        |told| within(told, |text| flip(&text, "\"alg\":\"olm-v1\",\"ct\":\"")),
+        |message| within(message, |text| flip(&text, "\"alg\":\"olm-v1\",\"ct\":\"")),
         Some("the sender did not sign this"),
     ),
 ];
 
 fn flip(text: &str, mark: &str) -> String {
-    let place = text.find(mark).unwrap() + mark.len() + 20;
-    let other = if &text[place..=place] == "A" { "B" } else { "A" };
-    format!("{}{other}{}", &text[..place], &text[place + 1..])
+    let offset = text.find(mark).unwrap() + mark.len() + 20;
+    let other = if &text[offset..=offset] == "A" { "B" } else { "A" };
+    format!("{}{other}{}", &text[..offset], &text[offset + 1..])
 }
 
 /// The text with a changed second of `created_at`.
 fn flip_digit(text: &str) -> String {
     let mark = "\"created_at\":\"";
-    let place = text.find(mark).unwrap() + mark.len() + 18;
-    let other = if &text[place..=place] == "1" { "2" } else { "1" };
-    format!("{}{other}{}", &text[..place], &text[place + 1..])
+    let offset = text.find(mark).unwrap() + mark.len() + 18;
+    let other = if &text[offset..=offset] == "1" { "2" } else { "1" };
+    format!("{}{other}{}", &text[..offset], &text[offset + 1..])
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_altered_by_the_relay_does_not_run() {
-    let stage = Stage::new().await;
+    let stage = ManipulatedRelay::new().await;
     stage.honest_call("nothing").await;
     for (name, lie, refusal) in LIES {
-        let (before, told) = (stage.device.refusals().len(), Arc::new(AtomicUsize::new(0)));
-        let count = Arc::clone(&told);
+        let (before, refusals) = (stage.device.refusals().len(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&refusals);
         stage.to_device.rewrite_messages(move |mut message| {
             if is_call(&message) {
                 lie(&mut message);
@@ -193,7 +197,7 @@ async fn call_altered_by_the_relay_does_not_run() {
         let ran = stage.device.runs();
         let seen = || match refusal {
             Some(_) => stage.device.refusals().len() > before,
-            None => told.load(Ordering::SeqCst) > 0,
+            None => refusals.load(Ordering::SeqCst) > 0,
         };
         stage.unanswered(name, seen).await;
         if let Some(refusal) = refusal {
@@ -208,15 +212,16 @@ async fn call_altered_by_the_relay_does_not_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answer_altered_by_the_relay_is_refused_by_the_agent() {
-    let stage = Stage::new().await;
+    let stage = ManipulatedRelay::new().await;
     stage.honest_call("nothing").await;
-    // What is a lie about a call may be true of an answer.
+    // Some changes are wrong for a call and correct for an answer.
     let lies = LIES.into_iter().filter(|(name, ..)| !["another sender", "another subtype", "a person"].contains(name));
-    let bob: Lie = ("another person", |told| told["sender_id"] = json!("bob"), Some("sender_id is not the sender's"));
+    let bob: RelayManipulation =
+        ("another person", |message| message["sender_id"] = json!("bob"), Some("sender_id is not the sender's"));
     for (name, lie, refusal) in lies.chain([bob]) {
         let before = stage.agent.refused.lock().unwrap().len();
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&told);
+        let refusals = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&refusals);
         stage.to_agent.rewrite_messages(move |mut message| {
             lie(&mut message);
             count.fetch_add(1, Ordering::SeqCst);
@@ -225,7 +230,7 @@ async fn answer_altered_by_the_relay_is_refused_by_the_agent() {
         let refused = || stage.agent.refused.lock().unwrap().iter().map(|one| one.why.to_string()).collect::<Vec<_>>();
         let seen = || match refusal {
             Some(_) => refused().len() > before,
-            None => told.load(Ordering::SeqCst) > 0,
+            None => refusals.load(Ordering::SeqCst) > 0,
         };
         stage.unanswered(name, seen).await;
         if let Some(refusal) = refusal {
@@ -238,10 +243,10 @@ async fn answer_altered_by_the_relay_is_refused_by_the_agent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
-    let stage = Stage::new().await;
+    let stage = ManipulatedRelay::new().await;
     stage.honest_call("nothing").await;
 
-    // Dropped on the way to the device: it never runs.
+    // A call that is dropped on the way to the device never runs.
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&dropped);
     stage.to_device.rewrite_messages(move |_| {
@@ -252,12 +257,13 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     stage.honest_call("a dropped call").await;
     assert_eq!(stage.device.runs(), 2);
 
-    // Dropped on the way back: it ran; asked again under the same name it says what came of it, and runs no more.
+    // If the answer is dropped, the call has run; repeated with the same id it returns the outcome without running again.
     let ada = Recipient::Person(PersonName::parse("ada").unwrap());
     let conversation = stage.agent.peer.conversation_with(&ada).await.unwrap();
     let again = CallOptions { call_id: Some(CallId::parse("call_again").unwrap()), ..CallOptions::default() };
-    let ask =
-        || stage.agent.peer.call_tool_with(&conversation.id, "read_file", json!({"path": "/again"}), again.clone());
+    let ask = || {
+        stage.agent.peer.calls().call_tool_with(&conversation.id, "read_file", json!({"path": "/again"}), again.clone())
+    };
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&dropped);
     stage.to_agent.rewrite_messages(move |_| {
@@ -273,13 +279,13 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     assert_eq!(ask().await.unwrap()["content"], "read /again");
     assert_eq!(stage.device.runs(), 3);
 
-    // Repeated: at once, under other numbers, and again with every call that follows.
-    let mut kept: Vec<Value> = Vec::new();
+    // The call is repeated at once, with other message numbers, and again with every later call.
+    let mut stored: Vec<Value> = Vec::new();
     stage.to_device.rewrite_messages(move |message| {
         let mut copy = message.clone();
         copy["conversation_seq"] = json!(message["conversation_seq"].as_u64().unwrap() + 100);
-        kept.extend([message.clone(), copy]);
-        [kept.clone(), vec![message]].concat()
+        stored.extend([message.clone(), copy]);
+        [stored.clone(), vec![message]].concat()
     });
     let before = stage.device.runs();
     for _ in 0..5 {
@@ -288,11 +294,11 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     assert_eq!(stage.device.runs(), before + 5, "however often each came");
     stage.honest_call("repetitions").await;
 
-    // Reordered: two calls come the other way round, and each gets its own answer.
-    let mut held = None;
-    stage.to_device.rewrite_messages(move |message| match held.take() {
+    // Two calls arrive in reverse order, and each gets its own answer.
+    let mut delayed = None;
+    stage.to_device.rewrite_messages(move |message| match delayed.take() {
         None => {
-            held = Some(message);
+            delayed = Some(message);
             Vec::new()
         }
         Some(first) => vec![message, first],
@@ -306,7 +312,7 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     assert_eq!(stage.device.runs(), before + 2);
     stage.honest_call("a reordering").await;
 
-    // An answer of before in place of the one that is due.
+    // An earlier answer is sent in place of the current one.
     let mut old = None;
     let replaced = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&replaced);
@@ -327,29 +333,29 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
-    let mut stage = Stage::new().await;
+    let mut stage = ManipulatedRelay::new().await;
     let eve = Arc::new(DeviceKey::new());
 
-    // At first contact: a one-time key that the device did not sign.
+    // At first contact the relay offers a one-time key that the device did not sign.
     let forged = Arc::clone(&eve);
-    stage.to_agent.rewrite(move |path, mut told| {
+    stage.to_agent.rewrite(move |path, mut message| {
         if path.is_some_and(|path| path.ends_with("/one-time-key")) {
-            told["data"] = json!(forged.one_time_key("dev_x", told["data"]["key_id"].as_str().unwrap(), false));
+            message["data"] = json!(forged.one_time_key("dev_x", message["data"]["key_id"].as_str().unwrap(), false));
         }
-        vec![told]
+        vec![message]
     });
     let refused = stage.call().await.unwrap_err();
     assert!(matches!(refused, ToolError::Unsent(SendError::Seal(SealError::BadOneTimeKey(_)))), "{refused:?}");
     stage.honest_call("a forged one-time key").await;
 
-    // From then on the device's keys are pinned.
+    // After the first contact the device's keys are pinned.
     let swapped = Arc::clone(&eve);
     let swap = move |bundle: &mut Value| {
         let device = bundle["device_id"].as_str().unwrap().to_owned();
         let owner = Recipient::Person(PersonName::parse("ada").unwrap());
         *bundle = json!(swapped.bundle(owner, &device, u64::MAX >> 12, SealMode::Stateful));
     };
-    let changes: [(&str, Change, DistrustReason); 4] = [
+    let changes: [(&str, MessageChange, DistrustReason); 4] = [
         ("another device under its name", Box::new(swap), DistrustReason::KeyChanged),
         (
             "another key to be sealed to",
@@ -360,11 +366,11 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
         ("an older number", Box::new(|bundle| bundle["seq"] = json!(1)), DistrustReason::BadSignature),
     ];
     for (name, change, why) in changes {
-        stage.to_agent.rewrite(move |path, mut told| {
+        stage.to_agent.rewrite(move |path, mut message| {
             if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
-                change(&mut told["data"][0]);
+                change(&mut message["data"][0]);
             }
-            vec![told]
+            vec![message]
         });
         stage.restart_agent().await;
         let (sent, ran) = (stage.to_agent.sent_to("/messages").len(), stage.device.runs());
@@ -379,15 +385,15 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
         stage.honest_call(name).await;
     }
 
-    // A device that nobody vouches for is shown beside hers, well signed: nothing is sealed to it.
+    // The relay adds a correctly signed device that no trusted device confirms: nothing is sealed for it.
     let invented = Arc::clone(&eve);
-    stage.to_agent.rewrite(move |path, mut told| {
+    stage.to_agent.rewrite(move |path, mut message| {
         if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
             let owner = Recipient::Person(PersonName::parse("ada").unwrap());
             let bundle = invented.bundle(owner, "dev_eve", 1, SealMode::Stateful);
-            told["data"].as_array_mut().unwrap().push(json!(bundle));
+            message["data"].as_array_mut().unwrap().push(json!(bundle));
         }
-        vec![told]
+        vec![message]
     });
     stage.restart_agent().await;
     stage.call().await.unwrap();
@@ -397,15 +403,15 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
     assert_eq!(to, [&json!(stage.device.bundle().await.keys.device_id)]);
     stage.honest_call("an invented device").await;
 
-    // The agent's own keys swapped, to the device: it answers nobody.
+    // The relay swaps the agent's keys for the device: the device answers no call.
     let agents = Arc::clone(&eve);
     let me = Recipient::Agent(nuncio_core::ids::AgentId::parse(&stage.id).unwrap());
-    stage.to_device.rewrite(move |path, mut told| {
+    stage.to_device.rewrite(move |path, mut message| {
         if path.is_some_and(|path| path.contains("/keys/agents/")) {
-            let device = told["data"][0]["device_id"].as_str().unwrap().to_owned();
-            told["data"][0] = json!(agents.bundle(me.clone(), &device, u64::MAX >> 12, SealMode::Stateful));
+            let device = message["data"][0]["device_id"].as_str().unwrap().to_owned();
+            message["data"][0] = json!(agents.bundle(me.clone(), &device, u64::MAX >> 12, SealMode::Stateful));
         }
-        vec![told]
+        vec![message]
     });
     stage.restart_device().await;
     let before = stage.device.runs();

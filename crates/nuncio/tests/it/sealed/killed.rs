@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
+use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use nuncio_identity::seal::KeyStore;
 use nuncio_store::SqliteKeyStore;
 use nuncio_testkit::a2h::SealedDevice;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::{SCOPE, World, echo_path, reads};
+use super::{SCOPE, SealedSetup, echo_path, reads};
 use crate::client::{Client, new_session, play, turns};
 use crate::process::until;
 use crate::random::random;
 use crate::skill_client::Consumer;
 
-/// How often each path was really read.
-pub(super) type Ran = Arc<Mutex<BTreeMap<String, usize>>>;
+/// Number of reads of each path.
+pub(super) type ReadCounts = Arc<Mutex<BTreeMap<String, usize>>>;
 
-pub(super) fn counting(ran: &Ran) -> impl Fn(&ToolCall) -> Outcome + Clone + Send + Sync + 'static {
+pub(super) fn counting(ran: &ReadCounts) -> impl Fn(&ToolCall) -> ToolOutcome + Clone + Send + Sync + 'static {
     let ran = Arc::clone(ran);
     move |call| {
         let path = call.arguments["path"].as_str().unwrap().to_owned();
@@ -36,42 +36,42 @@ pub(super) fn counting(ran: &Ran) -> impl Fn(&ToolCall) -> Outcome + Clone + Sen
 }
 
 /// Waits for a random time.
-async fn a_moment() {
+async fn random_pause() {
     tokio::time::sleep(Duration::from_millis(random(300))).await;
 }
 
-struct Calls {
+struct ConcurrentCalls {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
-    loops: Vec<tokio::task::JoinHandle<Called>>,
+    loops: Vec<tokio::task::JoinHandle<CallOutcomes>>,
 }
 
-/// What became of calls: those that were answered with a result, and all others.
+/// Outcomes of calls: those that returned a result, and all others.
 #[derive(Default)]
-struct Called {
+struct CallOutcomes {
     read: Vec<String>,
     other: Vec<(String, String)>,
 }
 
-impl Calls {
+impl ConcurrentCalls {
     fn start(client: &Client) -> Self {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let loops = (0..2).map(|number| {
             let (client, stop, answered) = (client.clone(), Arc::clone(&stop), Arc::clone(&answered));
             tokio::spawn(async move {
-                let mut called = Called::default();
+                let mut called = CallOutcomes::default();
                 for call in 0.. {
                     if stop.load(Ordering::SeqCst) {
                         break;
                     }
                     let path = format!("/{number}/{call}");
-                    let said = one_call(&client, &format!("c_{number}_{call}"), &path).await;
-                    match said {
-                        Ok(said) if said.contains(&format!("read {path}\\\"")) => {
+                    let answer = one_call(&client, &format!("c_{number}_{call}"), &path).await;
+                    match answer {
+                        Ok(answer) if answer.contains(&format!("read {path}\\\"")) => {
                             called.read.push(path);
                             answered.fetch_add(1, Ordering::SeqCst);
                         }
-                        Ok(said) | Err(said) => called.other.push((path, said)),
+                        Ok(answer) | Err(answer) => called.other.push((path, answer)),
                     }
                 }
                 called
@@ -81,15 +81,15 @@ impl Calls {
         Self { stop, answered, loops }
     }
 
-    /// Waits until some more were answered.
-    async fn go_on(&self) {
+    /// Waits until some more calls were answered.
+    async fn wait_for_more_answers(&self) {
         let before = self.answered.load(Ordering::SeqCst);
         until("calls are answered", async || (self.answered.load(Ordering::SeqCst) > before + 1).then_some(())).await;
     }
 
-    async fn end(self) -> Called {
+    async fn end(self) -> CallOutcomes {
         self.stop.store(true, Ordering::SeqCst);
-        let mut all = Called::default();
+        let mut all = CallOutcomes::default();
         for one in self.loops {
             let one = one.await.unwrap();
             all.read.extend(one.read);
@@ -110,15 +110,15 @@ pub(super) async fn one_call(client: &Client, id: &str, path: &str) -> Result<St
     match session.await {
         Ok((_, body)) => Ok(body.to_string()),
         Err(error) => {
-            // Nobody is there: no reason to ask a thousand times.
+            // While the server is down, the client waits before it tries again.
             tokio::time::sleep(Duration::from_millis(50)).await;
             Err(error.to_string())
         }
     }
 }
 
-/// Every call that was answered ran, and none ran twice.
-fn check(ran: &Ran, called: &Called) {
+/// Checks that every answered call ran, and none ran twice.
+fn check(ran: &ReadCounts, called: &CallOutcomes) {
     let ran = ran.lock().unwrap();
     let twice: Vec<_> = ran.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "ran twice: {twice:?}");
@@ -129,17 +129,17 @@ fn check(ran: &Ran, called: &Called) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_is_answered_across_ten_relay_kills() {
     const KILLS: usize = 10;
-    let mut world = World::new().await;
-    let ran = Ran::default();
+    let mut world = SealedSetup::new().await;
+    let ran = ReadCounts::default();
     let device = world.device(counting(&ran)).await;
-    let calls = Calls::start(&world.client());
+    let calls = ConcurrentCalls::start(&world.client());
     for _ in 0..KILLS {
-        calls.go_on().await;
-        a_moment().await;
+        calls.wait_for_more_answers().await;
+        random_pause().await;
         world.relay.kill9();
         world.relay.again();
     }
-    calls.go_on().await;
+    calls.wait_for_more_answers().await;
     let called = calls.end().await;
     check(&ran, &called);
     assert!(called.other.is_empty(), "{:?}\n{}", called.other, world.agent.as_ref().unwrap().stderr());
@@ -150,11 +150,11 @@ async fn every_call_is_answered_across_ten_relay_kills() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_runs_once_and_is_answered_across_ten_agent_kills() {
     const KILLS: usize = 10;
-    let mut world = World::new().await;
-    let ran = Ran::default();
+    let mut world = SealedSetup::new().await;
+    let ran = ReadCounts::default();
     let device = world.device(counting(&ran)).await;
-    let calls = Calls::start(&world.client());
-    // Meanwhile the person writes to it; whatever the relay took is answered, once.
+    let calls = ConcurrentCalls::start(&world.client());
+    // Meanwhile the person sends messages; each message that the relay accepted is answered once.
     let (peer, me) = (device.peer.clone(), Recipient::Agent(AgentId::parse(&world.agent_id).unwrap()));
     let stop = Arc::clone(&calls.stop);
     let writes = tokio::spawn(async move {
@@ -162,36 +162,36 @@ async fn every_call_runs_once_and_is_answered_across_ten_agent_kills() {
         let mut sent = Vec::new();
         while !stop.load(Ordering::SeqCst) {
             let script = json!([[{"text": format!("pong {}", sent.len())}]]);
-            let words = json!({"type": "text", "text": play(&script)["content"]});
-            sent.push(peer.send(&conversation.id, ContentType::Text, words).await.unwrap());
+            let content = json!({"type": "text", "text": play(&script)["content"]});
+            sent.push(peer.outbox().send(&conversation.id, ContentType::Text, content).await.unwrap());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         sent
     });
     for _ in 0..KILLS {
-        calls.go_on().await;
-        a_moment().await;
+        calls.wait_for_more_answers().await;
+        random_pause().await;
         world.kill_agent();
         world.start_agent();
     }
-    calls.go_on().await;
+    calls.wait_for_more_answers().await;
     let called = calls.end().await;
     let sent = writes.await.unwrap();
     check(&ran, &called);
     let answers = || {
-        let heard = device.heard.lock().unwrap();
-        let texts = heard.iter().filter(|message| message.content_type == ContentType::Text);
+        let received = device.heard.lock().unwrap();
+        let texts = received.iter().filter(|message| message.content_type == ContentType::Text);
         texts.map(|message| message.payload["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     until("everything written is answered", async || (answers().len() >= sent.len()).then_some(())).await;
     let answers = answers();
     let mut pongs: Vec<_> = answers.iter().filter(|answer| answer.starts_with("pong")).collect();
-    let said = pongs.len();
+    let pong_count = pongs.len();
     pongs.sort();
     pongs.dedup();
-    assert_eq!((answers.len(), pongs.len()), (sent.len(), said), "each answered once: {answers:?}");
+    assert_eq!((answers.len(), pongs.len()), (sent.len(), pong_count), "each answered once: {answers:?}");
     println!(
-        "{KILLS} kills of the agent: {} calls answered, {} cut off, {} ran, none twice; {} written, {} answered ({said} to the point)",
+        "{KILLS} kills of the agent: {} calls answered, {} cut off, {} ran, none twice; {} written, {} answered ({pong_count} to the point)",
         called.read.len(),
         called.other.len(),
         ran.lock().unwrap().len(),
@@ -203,8 +203,8 @@ async fn every_call_runs_once_and_is_answered_across_ten_agent_kills() {
 #[tokio::test(flavor = "multi_thread")]
 async fn executions_survive_agent_kills_and_run_once_on_the_device() {
     const KILLS: usize = 5;
-    let mut world = World::new().await;
-    let ran = Ran::default();
+    let mut world = SealedSetup::new().await;
+    let ran = ReadCounts::default();
     let _device = world.device(counting(&ran)).await;
     let (mut executions, mut again) = (Vec::new(), 0);
     for kill in 0..KILLS {
@@ -224,7 +224,7 @@ async fn executions_survive_agent_kills_and_run_once_on_the_device() {
         world.kill_agent();
         world.start_agent();
         for id in &wishes {
-            let over = consumer.over(id).await;
+            let over = consumer.wait_for_result(id).await;
             assert_eq!(over["status"], "completed", "{over}\n{}", world.agent.as_ref().unwrap().stderr());
             again += usize::from(over["attempt"].as_u64() > Some(1));
         }
@@ -240,18 +240,18 @@ async fn executions_survive_agent_kills_and_run_once_on_the_device() {
     );
 }
 
-/// A device in a runtime of its own, which ends as a process does: wherever it happens to be.
-struct Life {
+/// A device in its own runtime, which is dropped at any point, like a killed process.
+struct KillableDevice {
     runtime: Runtime,
     device: SealedDevice,
 }
 
-impl Life {
+impl KillableDevice {
     async fn begin(
         url: &str,
         code: &str,
         keys: &Path,
-        act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
+        act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
         let (url, code, keys) = (url.to_owned(), code.to_owned(), PathBuf::from(keys));
         let begun = tokio::task::spawn_blocking(move || {
@@ -275,25 +275,25 @@ impl Life {
 #[tokio::test(flavor = "multi_thread")]
 async fn started_calls_are_never_repeated_across_twenty_device_kills() {
     const KILLS: usize = 20;
-    let world = World::new().await;
-    let (ran, folder) = (Ran::default(), tempfile::tempdir().unwrap());
+    let world = SealedSetup::new().await;
+    let (ran, folder) = (ReadCounts::default(), tempfile::tempdir().unwrap());
     let (url, code, keys) = (world.relay.url(), world.relay.invite("ada"), folder.path().join("device.db"));
-    let mut life = Life::begin(&url, &code, &keys, counting(&ran)).await;
+    let mut life = KillableDevice::begin(&url, &code, &keys, counting(&ran)).await;
     life.device.allow(&world.agent_id, &[SCOPE]).await;
-    let calls = Calls::start(&world.client());
+    let calls = ConcurrentCalls::start(&world.client());
     for _ in 0..KILLS {
-        calls.go_on().await;
-        a_moment().await;
+        calls.wait_for_more_answers().await;
+        random_pause().await;
         life.end().await;
-        life = Life::begin(&url, &code, &keys, counting(&ran)).await;
+        life = KillableDevice::begin(&url, &code, &keys, counting(&ran)).await;
     }
-    calls.go_on().await;
+    calls.wait_for_more_answers().await;
     let called = calls.end().await;
     life.end().await;
     check(&ran, &called);
-    let stopped = |said: &str| said.contains("the device stopped while it ran");
-    let odd: Vec<_> = called.other.iter().filter(|(_, said)| !stopped(said)).collect();
-    assert!(odd.is_empty(), "every call is answered, if only to say that it may have run: {odd:?}");
+    let stopped = |answer: &str| answer.contains("the device stopped while it ran");
+    let unexpected: Vec<_> = called.other.iter().filter(|(_, answer)| !stopped(answer)).collect();
+    assert!(unexpected.is_empty(), "every call is answered, if only to say that it may have run: {unexpected:?}");
     println!(
         "{KILLS} ends of the device: {} calls answered, {} stopped while they ran, {} ran, none twice",
         called.read.len(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 pub(super) struct NetworkTap {
     pub(super) url: String,
-    said: Arc<Mutex<Vec<u8>>>,
+    bytes: Arc<Mutex<Vec<u8>>>,
 }
 
 impl NetworkTap {
@@ -14,26 +14,26 @@ impl NetworkTap {
     pub(super) fn before(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let said: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let log = Arc::clone(&said);
+        let bytes: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let log = Arc::clone(&bytes);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-                let there = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                std::thread::spawn(move || pass(there.0, there.1, None));
+                let reverse = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || forward(reverse.0, reverse.1, None));
                 let log = Arc::clone(&log);
-                std::thread::spawn(move || pass(server, client, Some(&log)));
+                std::thread::spawn(move || forward(server, client, Some(&log)));
             }
         });
-        Self { url, said }
+        Self { url, bytes }
     }
 
-    pub(super) fn said(&self) -> Vec<u8> {
-        self.said.lock().unwrap().clone()
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap().clone()
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, log: Option<&Mutex<Vec<u8>>>) {
+fn forward(mut from: TcpStream, mut to: TcpStream, log: Option<&Mutex<Vec<u8>>>) {
     let mut piece = [0; 8192];
     while let Ok(count @ 1..) = from.read(&mut piece) {
         if let Some(log) = log {

@@ -1,8 +1,8 @@
 //! Tools on a person's device called over every protocol, with the relay in the agent's own process.
 
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::SealedDevice;
 use reqwest::Method;
@@ -14,7 +14,7 @@ use crate::home::Home;
 use crate::process::{Server, until};
 use crate::skill_client::Consumer;
 
-struct House {
+struct DeviceToolSetup {
     home: Home,
     server: Server,
     device: SealedDevice,
@@ -22,7 +22,7 @@ struct House {
     strangers: String,
 }
 
-impl House {
+impl DeviceToolSetup {
     async fn new() -> Self {
         install_crypto();
         let home = Home::with_agent(&agent_file("skill = { type = \"task\" }\n"));
@@ -51,7 +51,7 @@ impl House {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn aap_session_reaches_only_the_device_of_its_linked_person() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     let client = house.server.aap_with_key(&house.hers);
     let session = client.session("script", &[]).await;
     let answer = client.play(&session, reads("c1", PLACE)).await;
@@ -62,7 +62,7 @@ async fn aap_session_reaches_only_the_device_of_its_linked_person() {
     let session = stranger.session("script", &[]).await;
     let answer = stranger.play(&session, reads("c2", PLACE)).await.to_string();
     assert!(answer.contains("Tool not found: read_file") && !answer.contains(SECRET), "{answer}");
-    // Not even a name to switch on.
+    // Other callers do not even see the name of the tool.
     for client in [&client, &stranger] {
         let meta = client.get("/meta").await.1.to_string();
         assert!(!meta.contains("read_file"), "{meta}");
@@ -74,14 +74,14 @@ async fn aap_session_reaches_only_the_device_of_its_linked_person() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn skill_of_a_device_tool_is_offered_only_to_callers_linked_to_a_person() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     let hers = house.consumer(&house.hers);
     let (status, index) = hers.get("/.well-known/skill-sharing").await;
     assert!(status == 200 && index.to_string().contains("script/read_file"), "{index}");
     let (status, skill) = hers.get("/skills/script/read_file.json").await;
     assert!(status == 200 && skill.to_string().contains("read_file"), "{skill}");
     let execution = hers.submit("script/read_file", &json!({"path": PLACE})).await;
-    let over = hers.over(&execution).await;
+    let over = hers.wait_for_result(&execution).await;
     assert_eq!(over["status"], "completed", "{over}");
     let (_, result) = hers.get(&format!("/executions/{execution}/result")).await;
     assert!(result.to_string().contains(SECRET), "{result}");
@@ -97,8 +97,8 @@ async fn skill_of_a_device_tool_is_offered_only_to_callers_linked_to_a_person() 
         assert_eq!(status, 404);
         let renamed = body.to_string().replace("read_file", "no_such_thing");
         assert_eq!(renamed, absent.to_string(), "{who} cannot tell the two apart");
-        let wish = other.wish("script/read_file", &json!({"path": PLACE}));
-        let (status, body) = other.try_send(wish).await.unwrap();
+        let invocation = other.invocation("script/read_file", &json!({"path": PLACE}));
+        let (status, body) = other.try_send(invocation).await.unwrap();
         assert_eq!((status, &body["error"]["code"]), (404, &json!("SKILL_NOT_FOUND")), "{who}: {body}");
     }
     assert_eq!(house.device.runs(), 1);
@@ -106,7 +106,7 @@ async fn skill_of_a_device_tool_is_offered_only_to_callers_linked_to_a_person() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn json_rpc_method_of_a_device_tool_is_found_only_by_callers_linked_to_a_person() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     let ask = async |key: &str| {
         let consumer = house.consumer(key);
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "read_file", "params": {"path": PLACE}});
@@ -119,26 +119,26 @@ async fn json_rpc_method_of_a_device_tool_is_found_only_by_callers_linked_to_a_p
     assert_eq!(house.device.runs(), 1);
     let anp = |result: &str, code: Value| (json!("anp"), json!(result), code);
     assert_eq!(house.recorded(), [anp("completed", Value::Null), anp("not_run", json!("tool_not_found"))]);
-    // It is not in what is published of the agent.
+    // The method is not in the published documents of the agent.
     let (_, described) = house.consumer(&house.strangers).get("/agents/script/ad.json").await;
     assert!(!described.to_string().contains("read_file"), "{described}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sealed_message_gets_a_sealed_answer_and_may_call_the_own_device() {
-    let house = House::new().await;
+    let house = DeviceToolSetup::new().await;
     let device = &house.device;
     let agent = Recipient::Agent(AgentId::parse("script").unwrap());
     let conversation = device.peer.conversation_with(&agent).await.unwrap();
-    let wish = json!({"type": "text", "text": play(&reads("c1", PLACE))["content"]});
-    let asked = device.peer.send(&conversation.id, ContentType::Text, wish).await.unwrap();
+    let invocation = json!({"type": "text", "text": play(&reads("c1", PLACE))["content"]});
+    let sent = device.peer.outbox().send(&conversation.id, ContentType::Text, invocation).await.unwrap();
     let answer = until("the agent answers", async || {
-        let heard = device.heard.lock().unwrap();
-        heard.iter().find(|message| message.content_type == ContentType::Text).cloned()
+        let received = device.heard.lock().unwrap();
+        received.iter().find(|message| message.content_type == ContentType::Text).cloned()
     })
     .await;
     assert!(answer.payload["text"].as_str().unwrap().contains(SECRET), "{answer:?}");
-    assert!(answer.seq > asked);
+    assert!(answer.seq > sent);
     assert_eq!(device.runs(), 1);
     assert_eq!(house.recorded(), [(json!("a2h"), json!("completed"), Value::Null)]);
     let path = format!("/conversations/{}/messages", conversation.id);

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use serde_json::json;
 
-use super::World;
-use super::killed::{Ran, counting, one_call};
+use super::SealedSetup;
+use super::killed::{ReadCounts, counting, one_call};
 use crate::client::play;
 use crate::process::until;
 
@@ -20,8 +20,8 @@ async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
     /// Number of concurrent apps; the relay accepts sixty calls at once, and then one per second.
     const APPS: usize = 4;
     const CALLS: usize = 17;
-    let world = World::new().await;
-    let ran = Ran::default();
+    let world = SealedSetup::new().await;
+    let ran = ReadCounts::default();
     let device = world.device(counting(&ran)).await;
     let (peer, agent) = (device.peer.clone(), Recipient::Agent(AgentId::parse(&world.agent_id).unwrap()));
     let stop = Arc::<AtomicBool>::default();
@@ -30,8 +30,8 @@ async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
         let conversation = peer.conversation_with(&agent).await.unwrap();
         let mut written = 0;
         while !enough.load(Ordering::SeqCst) {
-            let words = json!({"type": "text", "text": play(&json!([[{"text": "pong"}]]))["content"]});
-            peer.send(&conversation.id, ContentType::Text, words).await.unwrap();
+            let content = json!({"type": "text", "text": play(&json!([[{"text": "pong"}]]))["content"]});
+            peer.outbox().send(&conversation.id, ContentType::Text, content).await.unwrap();
             written += 1;
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -42,8 +42,8 @@ async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
         tokio::spawn(async move {
             for call in 0..CALLS {
                 let path = format!("/{app}/{call}");
-                let said = one_call(&client, &format!("c_{app}_{call}"), &path).await.unwrap();
-                assert!(said.contains(&format!("read {path}\\\"")), "{said}");
+                let answer = one_call(&client, &format!("c_{app}_{call}"), &path).await.unwrap();
+                assert!(answer.contains(&format!("read {path}\\\"")), "{answer}");
             }
         })
     });

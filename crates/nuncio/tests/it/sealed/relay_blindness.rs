@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use nuncio_testkit::a2h::{SealedDevice, content_key_in};
 use serde_json::json;
 
 use super::network_tap::NetworkTap;
-use super::{PLACE, RelayProcess, SCOPE, SECRET, World, decoded, memory, read_file, reads};
+use super::{PLACE, RelayProcess, SCOPE, SECRET, SealedSetup, decoded, memory, read_file, reads};
 use crate::client::play;
 use crate::process::until;
 
-/// Every byte below a folder, including free pages of the database.
+/// The contents of all files below a folder, including free pages of the database.
 fn all_bytes(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -39,7 +39,7 @@ fn spellings(text: &str) -> Vec<String> {
     let hex = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     let mut all = vec![text.to_owned(), hex];
     for before in 0..3 {
-        // From the first letter that is this text's alone to the last.
+        // The first and last characters are left out, because they also encode neighbouring bytes.
         let bytes = &text.as_bytes()[(3 - before) % 3..];
         for alphabet in ALPHABETS {
             let letters = bytes.chunks_exact(3).flat_map(|piece| {
@@ -56,21 +56,21 @@ fn spellings(text: &str) -> Vec<String> {
 async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     let relay = RelayProcess::start(&[("NUNCIO_LOG_LEVEL", "debug")]).await;
     let tap = NetworkTap::before(relay.port);
-    let mut world = World::of(relay, Some(&tap.url)).await;
+    let mut world = SealedSetup::of(relay, Some(&tap.url)).await;
     let device = SealedDevice::start(&tap.url, &world.relay.invite("ada"), memory(), read_file).await;
     device.allow(&world.agent_id, &[SCOPE]).await;
 
-    // An app's call, and a chat in which the same is called.
+    // An app calls the tool, and a sealed chat calls it too.
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("c1", PLACE)).await;
     assert!(answer.to_string().contains(SECRET), "{answer}");
     let agent = Recipient::Agent(AgentId::parse(&world.agent_id).unwrap());
     let conversation = device.peer.conversation_with(&agent).await.unwrap();
-    let wish = json!({"type": "text", "text": play(&reads("c2", PLACE))["content"]});
-    device.peer.send(&conversation.id, ContentType::Text, wish).await.unwrap();
+    let content = json!({"type": "text", "text": play(&reads("c2", PLACE))["content"]});
+    device.peer.outbox().send(&conversation.id, ContentType::Text, content).await.unwrap();
     until("the agent answers under seal", async || {
-        let heard = device.heard.lock().unwrap();
-        heard.iter().any(|message| message.payload.to_string().contains(SECRET)).then_some(())
+        let received = device.heard.lock().unwrap();
+        received.iter().any(|message| message.payload.to_string().contains(SECRET)).then_some(())
     })
     .await;
     assert_eq!(device.runs(), 2);
@@ -79,7 +79,7 @@ async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     assert_eq!(record["outcome"]["result"], "completed", "{record}");
     assert!(!record.to_string().contains(PLACE), "the record holds a digest: {record}");
 
-    // What was carried, to look for the keys of.
+    // The relayed envelopes, which the recorded traffic must contain.
     let path = format!("/conversations/{}/messages", conversation.id);
     let carried = device.relay.ask("GET", &path, None).await.unwrap();
     let carried: Vec<_> =
@@ -89,7 +89,7 @@ async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     let log = world.relay.kill9();
     let mut places = all_bytes(&world.relay.home.data());
     places.push(("the relay's log".to_owned(), log.into_bytes()));
-    places.push(("what the relay sent".to_owned(), tap.said()));
+    places.push(("what the relay sent".to_owned(), tap.bytes()));
     let secrets: Vec<_> = [SECRET, PLACE, "treasure"].into_iter().flat_map(spellings).collect();
     let mut looked = 0;
     for (place, bytes) in &places {
@@ -98,8 +98,11 @@ async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
         }
         looked += bytes.len();
     }
-    let said = tap.said();
-    assert!(carried.iter().all(|envelope| holds(&said, envelope.as_str().unwrap())), "the tap heard every message");
+    let traffic = tap.bytes();
+    assert!(
+        carried.iter().all(|envelope| holds(&traffic, envelope.as_str().unwrap())),
+        "the tap recorded every message"
+    );
     assert!(places.iter().any(|(_, bytes)| holds(bytes, "\"hdr\":")), "the envelopes lie in the database");
     println!("{looked} bytes of the relay hold nothing of what was said");
 

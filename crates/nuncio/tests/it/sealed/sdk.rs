@@ -7,8 +7,8 @@ use std::time::Duration;
 use nuncio_a2h::peer::{Peer, WebhookError, WebhookReceiver};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::AgentId;
+use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
@@ -21,14 +21,14 @@ use super::{RelayProcess, memory};
 use crate::process::until;
 
 /// A received webhook request: its headers and its body.
-type Called = (HashMap<String, String>, Vec<u8>);
+type WebhookRequest = (HashMap<String, String>, Vec<u8>);
 
-type Taker = (Peer, Arc<WebhookReceiver>);
+type WebhookAgent = (Peer, Arc<WebhookReceiver>);
 
 struct Receiver {
-    called: Arc<Mutex<Vec<Called>>>,
+    called: Arc<Mutex<Vec<WebhookRequest>>>,
     answered: Arc<Mutex<Vec<u16>>>,
-    taker: Arc<Mutex<Option<Taker>>>,
+    taker: Arc<Mutex<Option<WebhookAgent>>>,
     url: String,
 }
 
@@ -64,7 +64,7 @@ impl Receiver {
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Called> {
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<WebhookRequest> {
     let (mut headers, mut line) = (HashMap::new(), String::new());
     loop {
         line.clear();
@@ -85,7 +85,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Called> {
 async fn take(
     hooks: &WebhookReceiver,
     peer: &Peer,
-    (headers, body): &Called,
+    (headers, body): &WebhookRequest,
     now: Timestamp,
 ) -> Result<(), WebhookError> {
     hooks.take(peer, |name| headers.get(name).cloned(), body, now).await
@@ -108,26 +108,26 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
     let text = |name: &str| made.data()[name].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();
     let (id, token, secret) = (text("id"), text("token"), text("webhook_secret"));
     relay.owner.publish(&id, &super::manifest()).await.data();
-    let way = PeerNetwork::direct();
-    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), AgentTransport::Hooks).await;
+    let network = PeerNetwork::direct();
+    let agent = SealedAgent::start(&network, &relay.url(), (&id, &token), memory(), AgentTransport::Hooks).await;
     let hooks = Arc::new(WebhookReceiver::new(&secret).unwrap());
     *receiver.taker.lock().unwrap() = Some((agent.peer.clone(), Arc::clone(&hooks)));
 
-    let device = relay.device(&way, "ada", &id).await;
+    let device = relay.device(&network, "ada", &id).await;
     for number in 0..3 {
         let answer = agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await.unwrap();
         assert_eq!(answer["content"], format!("read /{number}"));
     }
     assert_eq!(device.runs(), 3);
-    // The device knows that what it is sent has no forward secrecy, and can say so to its person.
+    // The device knows that messages of this agent have no forward secrecy, and can show it.
     assert!(device.heard.lock().unwrap().iter().all(|call| call.mode == SealMode::Stateless));
     let me = Recipient::Agent(AgentId::parse(&id).unwrap());
     let conversation = device.peer.conversation_with(&me).await.unwrap();
-    let words = json!({"type": "text", "text": "hello"});
-    device.peer.send(&conversation.id, ContentType::Text, words.clone()).await.unwrap();
+    let content = json!({"type": "text", "text": "hello"});
+    device.peer.outbox().send(&conversation.id, ContentType::Text, content.clone()).await.unwrap();
     until("the agent hears", async || (!agent.heard.lock().unwrap().is_empty()).then_some(())).await;
-    let heard = agent.heard.lock().unwrap()[0].clone();
-    assert_eq!((heard.payload, heard.mode), (words, SealMode::Stateless));
+    let received = agent.heard.lock().unwrap()[0].clone();
+    assert_eq!((received.payload, received.mode), (content, SealMode::Stateless));
 
     let calls = receiver.called.lock().unwrap().clone();
     let answers =
@@ -137,7 +137,7 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
         headers.contains_key("x-hashee-signature") && !String::from_utf8_lossy(body).contains("hello")
     }));
 
-    // What is repeated, late, forged, cut or signed with another secret changes nothing.
+    // Repeated, late, forged, truncated or wrongly signed webhook requests change nothing.
     let (peer, now) = (&agent.peer, SystemClock.now());
     let (headers, body) = calls.last().unwrap().clone();
     let with = |name: &str, value: &str| {
@@ -162,12 +162,12 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
     }
     assert_eq!(take(&hooks, peer, &unsigned, now).await, Err(WebhookError::Missing("webhook-signature")));
     assert_eq!(take(&other, peer, &(headers.clone(), body.clone()), now).await, Err(WebhookError::Forged));
-    // One who forgot which calls came opens nothing twice for that.
+    // An agent that lost its list of received requests still opens no message twice.
     assert_eq!(take(&fresh, peer, &(headers, body), now).await, Ok(()));
     assert_eq!(agent.heard.lock().unwrap().len(), 1);
     assert!(receiver.answered.lock().unwrap().iter().all(|status| *status == 204));
 
-    // A device that joins and is vouched for is sealed to: the agent is told by its webhook.
+    // A new trusted device gets sealed messages after the webhook has notified the agent of it.
     let phone = relay.second_device("ada").await;
     device.endorse(&phone).await;
     let mut number = 10;
@@ -183,28 +183,33 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
 async fn polling_sdk_agent_calls_and_receives_messages() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Polling"})).await;
-    let (way, kept, url) = (PeerNetwork::direct(), memory(), relay.url());
-    let start = || SealedAgent::start(&way, &url, (&id, &token), Arc::clone(&kept), AgentTransport::Polling);
+    let (network, store, url) = (PeerNetwork::direct(), memory(), relay.url());
+    let start = || SealedAgent::start(&network, &url, (&id, &token), Arc::clone(&store), AgentTransport::Polling);
     let agent = start().await;
-    let device = relay.device(&way, "ada", &id).await;
+    let device = relay.device(&network, "ada", &id).await;
     for number in 0..3 {
         let answer = agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await.unwrap();
         assert_eq!(answer["content"], format!("read /{number}"));
     }
     assert!(device.heard.lock().unwrap().iter().all(|call| call.mode == SealMode::Stateful));
-    // While it is away, two words wait for it; each comes once.
+    // Two messages wait while the agent is stopped; each arrives once.
     drop(agent);
     let me = Recipient::Agent(AgentId::parse(&id).unwrap());
     let conversation = device.peer.conversation_with(&me).await.unwrap();
     for word in ["one", "two"] {
-        device.peer.send(&conversation.id, ContentType::Text, json!({"type": "text", "text": word})).await.unwrap();
+        device
+            .peer
+            .outbox()
+            .send(&conversation.id, ContentType::Text, json!({"type": "text", "text": word}))
+            .await
+            .unwrap();
     }
     let agent = start().await;
-    let words = async || {
-        let heard = agent.heard.lock().unwrap();
-        heard.iter().map(|message| message.payload["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    let content = async || {
+        let received = agent.heard.lock().unwrap();
+        received.iter().map(|message| message.payload["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    until("both words came", async || (words().await.len() >= 2).then_some(())).await;
+    until("both words came", async || (content().await.len() >= 2).then_some(())).await;
     agent.call("ada", "read_file", json!({"path": "/3"})).await.unwrap();
-    assert_eq!((words().await, device.runs()), (vec!["one".to_owned(), "two".to_owned()], 4));
+    assert_eq!((content().await, device.runs()), (vec!["one".to_owned(), "two".to_owned()], 4));
 }

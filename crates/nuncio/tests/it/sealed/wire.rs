@@ -1,65 +1,65 @@
-//! What travels inside the seal, against the seed's own examples; and every way a device may answer.
+//! Contents of sealed messages compared with the examples of the specification, and every response of a device.
 
 use std::sync::{Arc, Mutex};
 
 use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, RelayEventKind};
-use nuncio_a2h::wire::artifact::Outcome;
+use nuncio_a2h::wire::artifact::ToolOutcome;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
 use nuncio_core::digest::canonical;
-use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
+use nuncio_core::notification::Recipient;
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_engine::relay::NewPost;
-use nuncio_identity::seal::{Addressee, NewSealIdentity, PlaintextMessage, RelayMetadata, SealIdentity};
+use nuncio_identity::seal::{NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity};
 use nuncio_server::SystemClock;
 use nuncio_testkit::a2h::{PeerNetwork, SealedDevice};
 use serde_json::{Value, json};
 
-use super::{RelayProcess, SCOPE, World, memory, reads};
+use super::{RelayProcess, SCOPE, SealedSetup, memory, reads};
 
-/// The seed's §3.1, letter for letter.
+/// The example of A2H §3.1, unchanged.
 const CALL: &str = r#"{ "type": "artifact", "artifact": { "subtype": "tool_call", "call_id": "call_abc123", "tool_name": "read_file", "arguments": { "path": "/Users/alice/notes.md" }, "permission_scope": "filesystem:read", "timeout_ms": 5000 }}"#;
-/// The seed's §3.2, letter for letter.
+/// The example of A2H §3.2, unchanged.
 const ANSWER: &str = r#"{ "type": "artifact", "artifact": { "subtype": "tool_response", "call_id": "call_abc123", "status": "ok", "result": { "content": "...file content..." } }}"#;
 
 fn bytes(text: &str) -> Vec<u8> {
     canonical(&serde_json::from_str::<Value>(text).unwrap())
 }
 
-fn answers_the_seed(_: &nuncio_a2h::wire::artifact::ToolCall) -> Outcome {
-    Outcome::Ok { result: json!({"content": "...file content..."}) }
+fn specification_response(_: &nuncio_a2h::wire::artifact::ToolCall) -> ToolOutcome {
+    ToolOutcome::Ok { result: json!({"content": "...file content..."}) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn specification_tool_call_reaches_the_device_unchanged() {
-    let world = World::new().await;
-    let device = world.device(answers_the_seed).await;
+    let world = SealedSetup::new().await;
+    let device = world.device(specification_response).await;
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("call_abc123", "/Users/alice/notes.md")).await;
     assert!(answer.to_string().contains("...file content..."), "{answer}");
-    let heard = device.heard.lock().unwrap();
-    assert_eq!(heard.len(), 1);
-    assert_eq!(canonical(&heard[0].payload), bytes(CALL), "{}", heard[0].payload);
-    assert_eq!((heard[0].content_type, heard[0].mode), (ContentType::Artifact, SealMode::Stateful));
+    let received = device.heard.lock().unwrap();
+    assert_eq!(received.len(), 1);
+    assert_eq!(canonical(&received[0].payload), bytes(CALL), "{}", received[0].payload);
+    assert_eq!((received[0].content_type, received[0].mode), (ContentType::Artifact, SealMode::Stateful));
 }
 
-/// An agent that knows nothing but keys and letters sends the seed's call and opens the seed's answer.
+/// An agent built on the sealing library alone sends the call of the specification and opens its answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_device() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Bare"})).await;
-    let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), answers_the_seed).await;
+    let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), specification_response).await;
     device.allow(&id, &[SCOPE]).await;
 
     let (me, ada) = (AgentId::parse(&id).unwrap(), Recipient::Person(PersonName::parse("ada").unwrap()));
-    let named = Some((Recipient::Agent(me.clone()), DeviceId::parse("dev_bare").unwrap()));
-    let new = NewSealIdentity { named, mode: SealMode::Stateful, now: SystemClock.now() };
+    let owner = Some((Recipient::Agent(me.clone()), DeviceId::parse("dev_bare").unwrap()));
+    let new = NewSealIdentity { named: owner, mode: SealMode::Stateful, now: SystemClock.now() };
     let mut party = SealIdentity::create(memory(), &new).unwrap();
-    let address = RelayAddress { url: relay.url().parse().unwrap(), trust: Trust::Configured };
-    let way = PeerNetwork::direct();
-    let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), way.fetch);
+    let address = RelayAddress { url: relay.url().parse().unwrap(), trust: AddressTrust::Configured };
+    let network = PeerNetwork::direct();
+    let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), network.fetch);
     at.register_keys(party.bundle().cloned(), party.one_time_keys(0, SystemClock.now()).unwrap()).await.unwrap();
     let conversation = at.conversation_with(&ada).await.unwrap();
     let bundles = at.keys_of(&ada).await.unwrap();
@@ -76,7 +76,7 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
         created_at: SystemClock.now(),
         payload: serde_json::from_str(CALL).unwrap(),
     };
-    let addressee = Addressee { bundle: &bundles[0], one_time_key: Some(&one_time_key) };
+    let addressee = RecipientDevice { bundle: &bundles[0], one_time_key: Some(&one_time_key) };
     let envelope = party.seal(&letter, &[addressee]).unwrap();
     let post = NewPost {
         client_id,
@@ -101,7 +101,7 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
         (answer.post.content_type, answer.post.subtype),
         (ContentType::Artifact, Some(MsgSubtype::ArtifactResponse))
     );
-    let told = RelayMetadata {
+    let metadata = RelayMetadata {
         conversation: answer.conversation.clone(),
         conversation_type: ConversationType::H2a,
         sender: answer.post.sender.clone(),
@@ -110,12 +110,12 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
         content_type: answer.post.content_type,
         subtype: answer.post.subtype,
     };
-    let opened = party.open(&told, &answer.post.envelope, SystemClock.now()).unwrap();
+    let opened = party.open(&metadata, &answer.post.envelope, SystemClock.now()).unwrap();
     assert_eq!(canonical(&opened.payload), bytes(ANSWER), "{}", opened.payload);
     assert_eq!(canonical(&device.heard.lock().unwrap()[0].payload), bytes(CALL));
 }
 
-/// The seed's §3.3, row by row: what the device answers, what the app's history says, what the record says.
+/// Each row of A2H §3.3: the device's response, the text in the app's history, and the code in the audit record.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_device_response_gives_its_text_to_the_app_and_its_code_to_the_audit_record() {
     let error = |code: &str, message: &str| json!({"status": "error", "error_code": code, "message": message});
@@ -139,15 +139,15 @@ async fn every_device_response_gives_its_text_to_the_app_and_its_code_to_the_aud
         (denied("user_timeout"), "the person did not answer in time", Some("approval_expired")),
         (denied("tool_not_supported_in_group"), "tools are not called in groups", Some("denied")),
     ];
-    let world = World::new().await;
+    let world = SealedSetup::new().await;
     let next = Arc::new(Mutex::new(Value::Null));
     let says = Arc::clone(&next);
     let device = world.device(move |_| serde_json::from_value(says.lock().unwrap().clone()).unwrap()).await;
     let (client, session) = world.session().await;
     for (number, (answer, words, code)) in rows.into_iter().enumerate() {
         *next.lock().unwrap() = answer.clone();
-        let said = client.play(&session, reads(&format!("c{number}"), "/a")).await.to_string();
-        assert!(said.contains(words), "{answer}: {said}");
+        let turn = client.play(&session, reads(&format!("c{number}"), "/a")).await.to_string();
+        assert!(turn.contains(words), "{answer}: {turn}");
         let record = world.last_record();
         assert_eq!(record["outcome"]["code"].as_str(), code, "{answer}: {record}");
         let result = if code.is_none() { "completed" } else { "failed" };

@@ -10,13 +10,13 @@ use nuncio_core::event::{EventLog, OutputKind};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, ToolCall};
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{Stop, StopReason, StreamMode, TurnError, Usage};
+use nuncio_core::turn::{StopReason, StreamMode, TurnError, TurnOutcome, Usage};
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::Clock;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::super::{EventReader, PIECE};
+use super::super::{CHUNK_BYTES, EventReader};
 use crate::EventId;
 
 const TURN: u64 = 3;
@@ -51,8 +51,8 @@ fn texts() -> impl Strategy<Value = String> {
             .prop_map(str::to_owned),
         2 => "[äж中\u{1F600}\u{10FFFF}]{1,8}",
         // Sizes around the chunk limit.
-        1 => (PIECE - 80..PIECE + 80).prop_map(|size| "x".repeat(size)),
-        1 => (PIECE / 3..PIECE).prop_map(|size| "中".repeat(size)),
+        1 => (CHUNK_BYTES - 80..CHUNK_BYTES + 80).prop_map(|size| "x".repeat(size)),
+        1 => (CHUNK_BYTES / 3..CHUNK_BYTES).prop_map(|size| "中".repeat(size)),
     ]
 }
 
@@ -70,9 +70,9 @@ fn writes() -> impl Strategy<Value = LogWrite> {
     ]
 }
 
-fn stops() -> impl Strategy<Value = Stop> {
+fn stops() -> impl Strategy<Value = TurnOutcome> {
     (any::<bool>(), proptest::option::of(any::<u32>()), proptest::option::of(texts())).prop_map(
-        |(cancelled, tokens, error)| Stop {
+        |(cancelled, tokens, error)| TurnOutcome {
             stop_reason: if error.is_some() { StopReason::Error } else { StopReason::EndTurn },
             turn_id: format!("ses_1.{TURN}"),
             cancelled,
@@ -99,7 +99,7 @@ fn write(log: &mut EventLog, write: &LogWrite) {
 }
 
 /// The log after each write; the last one is finished.
-fn stages(writes: &[LogWrite], stop: &Stop) -> Vec<EventLog> {
+fn stages(writes: &[LogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
     let mut log = EventLog::started();
     let mut stages = vec![log.clone()];
     for each in writes {

@@ -1,10 +1,10 @@
-use super::Subject;
+use super::TestAgent;
 use super::transcript::check;
 
 #[test]
 fn room_is_found_and_booked_in_chinese() {
     check(
-        &Subject::hotel(),
+        &TestAgent::hotel(),
         r#"
         guest: 你好
         says: 您好，欢迎光临豪华大酒店！您想查询空房还是预订客房？
@@ -39,7 +39,7 @@ fn room_is_found_and_booked_in_chinese() {
 #[test]
 fn missing_slots_are_asked_for_in_chinese() {
     check(
-        &Subject::hotel(),
+        &TestAgent::hotel(),
         r#"
         guest: 我想订一个房间
         says: 好的。请问您哪天入住？
@@ -66,7 +66,7 @@ fn missing_slots_are_asked_for_in_chinese() {
 #[test]
 fn intent_can_be_abandoned_in_chinese() {
     check(
-        &Subject::hotel(),
+        &TestAgent::hotel(),
         "guest: 取消预订
         says: 要取消哪个预订？请告诉我预订号，例如 GH-7K3QXM。
         guest: 算了吧
@@ -81,7 +81,7 @@ fn intent_can_be_abandoned_in_chinese() {
 #[test]
 fn one_chinese_sentence_can_fill_all_slots() {
     check(
-        &Subject::hotel(),
+        &TestAgent::hotel(),
         r#"
         guest: 请帮我预订203房间，2026年12月24日至26日，两位客人，姓名王小明
         calls: make_reservation {"check_in":"2026-12-24","check_out":"2026-12-26","guest_name":"王小明","guests":2,"room_id":"room-203"}
@@ -104,13 +104,13 @@ fn single_chinese_messages_get_expected_reply_or_call() {
             r#"calls: search_rooms {"check_in":"2026-11-16","check_out":"2026-11-17","guests":2}"#,
         ),
     ] {
-        check(&Subject::hotel(), &format!("guest: {said}\n{done}"));
+        check(&TestAgent::hotel(), &format!("guest: {said}\n{done}"));
     }
 }
 
 #[test]
 fn language_option_enforces_chinese() {
-    let mut hotel = Subject::hotel();
+    let mut hotel = TestAgent::hotel();
     hotel.options.insert(nuncio_core::ids::OptionName::parse("language").unwrap(), "中文".into());
     check(
         &hotel,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Compiled once for all cases of a property test.
-static HOTEL: LazyLock<Subject> = LazyLock::new(Subject::hotel);
+static HOTEL: LazyLock<TestAgent> = LazyLock::new(TestAgent::hotel);
 
 fn call(name: &str, id: &str) -> Message {
     let (id, name) = (CallId::parse(id).unwrap(), ToolName::parse(name).unwrap());

@@ -3,17 +3,17 @@
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
 
-use super::{NextStep, Subject};
+use super::{NextStep, TestAgent};
 
 /// Replays a transcript and compares the whole text. `guest:` lines are user messages and `gets:` lines tool results;
 /// `calls:` and `says:` lines are the expected output. A line without a prefix continues the previous one.
-pub(super) fn check(subject: &Subject, transcript: &str) {
+pub(super) fn check(subject: &TestAgent, transcript: &str) {
     let expected = transcript.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n");
     assert_eq!(replay(subject, &expected), expected);
 }
 
 /// Transcript that results from the guest's and the tools' lines.
-fn replay(subject: &Subject, transcript: &str) -> String {
+fn replay(subject: &TestAgent, transcript: &str) -> String {
     let mut history = Vec::new();
     let mut held = Vec::new();
     for line in transcript.lines() {

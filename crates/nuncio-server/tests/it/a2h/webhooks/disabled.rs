@@ -8,11 +8,11 @@ use super::*;
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// A receiver whose answers to messages and to health checks the test changes.
-async fn changing(messages: u16) -> (Receiver, Arc<AtomicU16>, Arc<AtomicU16>) {
+async fn changing(messages: u16) -> (CallbackReceiver, Arc<AtomicU16>, Arc<AtomicU16>) {
     let (status, health) = (Arc::new(AtomicU16::new(messages)), Arc::new(AtomicU16::new(500)));
     let (at_call, at_health) = (Arc::clone(&status), Arc::clone(&health));
-    let receiver = Receiver::deciding(move |sent| {
-        Reply::Status(match (sent.line.starts_with("GET"), is_message(sent)) {
+    let receiver = CallbackReceiver::deciding(move |sent| {
+        ReceiverReply::Status(match (sent.line.starts_with("GET"), is_message(sent)) {
             (true, _) => at_health.load(Ordering::SeqCst),
             (false, true) => at_call.load(Ordering::SeqCst),
             (false, false) => 200,
@@ -23,11 +23,11 @@ async fn changing(messages: u16) -> (Receiver, Arc<AtomicU16>, Arc<AtomicU16>) {
 }
 
 /// Advances the clock hour by hour with one message each, until all deliveries failed for three days.
-async fn three_days(hooked: &mut Hooked, receiver: &Receiver) {
+async fn three_days(hooked: &mut WebhookSetup, receiver: &CallbackReceiver) {
     for day in 0..4 {
         hooked.post(&format!("day{day}")).await;
         let seen = names(receiver).len();
-        // Whatever is due by then is tried.
+        // Every delivery that is due by then is attempted.
         hooked.pass(24 * HOUR).await;
         eventually("it is tried, or it is not tried any more", async || {
             let webhook = hooked.deliveries("").await.body["webhook"].clone();
@@ -45,7 +45,7 @@ async fn three_days(hooked: &mut Hooked, receiver: &Receiver) {
 #[tokio::test]
 async fn webhook_answering_410_is_disabled_until_the_owner_sets_a_url() {
     let (receiver, status, _) = changing(410).await;
-    let hooked = Hooked::at(&receiver).await;
+    let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
     hooked.post("m2").await;
     let webhook = hooked.until_state("disabled").await;
@@ -55,7 +55,7 @@ async fn webhook_answering_410_is_disabled_until_the_owner_sets_a_url() {
     hooked.post("m3").await;
     assert_eq!(hooked.next().await, None);
 
-    // Something else about it changes nothing.
+    // Changing another setting does not enable the webhook.
     hooked.patch(json!({"display_name": "Other"})).await.data();
     assert_eq!(hooked.deliveries("").await.body["webhook"]["state"], "disabled");
     status.store(200, Ordering::SeqCst);
@@ -63,7 +63,7 @@ async fn webhook_answering_410_is_disabled_until_the_owner_sets_a_url() {
     assert_eq!(moved.data().get("webhook_secret"), None, "the secret stays");
     hooked.until_state("reachable").await;
     hooked.nothing_waits().await;
-    // What came while it was gone was not kept for it; what waited was.
+    // Events while the webhook was disabled are not delivered; deliveries that were pending before are.
     assert_eq!(names(&receiver), ["m1", "m1", "m2"]);
     let last = receiver.sent().pop().unwrap();
     assert_eq!(last.line, "POST /new HTTP/1.1");
@@ -74,7 +74,7 @@ async fn webhook_answering_410_is_disabled_until_the_owner_sets_a_url() {
 #[tokio::test]
 async fn disabled_webhook_is_enabled_by_setting_the_same_url() {
     let (receiver, status, _) = changing(410).await;
-    let hooked = Hooked::at(&receiver).await;
+    let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
     hooked.until_state("disabled").await;
     status.store(200, Ordering::SeqCst);
@@ -88,7 +88,7 @@ async fn health_url_is_probed_after_three_days_of_webhook_failures() {
     let (receiver, status, health) = changing(500).await;
     let mut body = called_at(&format!("{}/hook", receiver.origin()));
     body["health_check_url"] = json!(format!("{}/health", receiver.origin()));
-    let mut hooked = Hooked::make(&body).await;
+    let mut hooked = WebhookSetup::make(&body).await;
     three_days(&mut hooked, &receiver).await;
     assert_eq!(hooked.told_owner().await, ["unreachable"]);
     let calls = names(&receiver).len();
@@ -109,7 +109,7 @@ async fn health_url_is_probed_after_three_days_of_webhook_failures() {
     hooked.pass(Duration::from_secs(300)).await;
     let webhook = hooked.until_state("reachable").await;
     assert_eq!((&webhook["failing_since"], &webhook["probe_at"]), (&json!(null), &json!(null)));
-    // What waited comes at once, in order; only what was given up before is lost.
+    // Pending deliveries arrive at once and in order; only those given up before are lost.
     hooked.nothing_waits().await;
     let arrived = names(&receiver)[calls..].to_vec();
     assert_eq!(arrived.last().unwrap(), "later");
@@ -120,12 +120,12 @@ async fn health_url_is_probed_after_three_days_of_webhook_failures() {
 #[tokio::test]
 async fn oldest_pending_delivery_is_the_probe_without_a_health_url() {
     let (receiver, _, _) = changing(500).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     three_days(&mut hooked, &receiver).await;
     let (calls, address) = (names(&receiver).len(), receiver.address());
     receiver.leave().await;
     let waiting = hooked.deliveries("").await.body["webhook"]["waiting"].clone();
-    // However long nobody is there, nothing is given up.
+    // Deliveries to an unreachable receiver are never given up.
     for _ in 0..12 {
         let before = hooked.deliveries("").await.body["webhook"]["probe_at"].clone();
         hooked.pass(Duration::from_secs(300)).await;
@@ -137,7 +137,7 @@ async fn oldest_pending_delivery_is_the_probe_without_a_health_url() {
     let still = hooked.deliveries("").await.body["webhook"]["waiting"].clone();
     assert_eq!((&still["delivery_id"], &still["attempts"]), (&waiting["delivery_id"], &waiting["attempts"]));
     assert!(calls > 0);
-    let back = Receiver::at(address, &[Reply::Status(200)]).await;
+    let back = CallbackReceiver::at(address, &[ReceiverReply::Status(200)]).await;
     hooked.pass(Duration::from_secs(300)).await;
     hooked.until_state("reachable").await;
     hooked.nothing_waits().await;
@@ -150,7 +150,7 @@ async fn oldest_pending_delivery_is_the_probe_without_a_health_url() {
 #[tokio::test]
 async fn probe_delivery_that_keeps_being_refused_is_given_up() {
     let (receiver, status, _) = changing(500).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     three_days(&mut hooked, &receiver).await;
     let first = hooked.deliveries("").await.body["webhook"]["waiting"]["delivery_id"].clone();
     for _ in 0..9 {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Waits until one delivery was attempted.
-async fn tried(hooked: &Hooked) {
+async fn tried(hooked: &WebhookSetup) {
     let webhook = eventually("it was tried", async || {
         let webhook = hooked.deliveries("").await.body["webhook"].clone();
         (webhook["waiting"]["attempts"] == 1).then_some(webhook)
@@ -15,8 +15,8 @@ async fn tried(hooked: &Hooked) {
 /// This machine is not called unless the operator allows it.
 #[tokio::test]
 async fn webhook_to_this_machine_needs_the_setting() {
-    let inside = Receiver::start(&[Reply::Status(200)]).await;
-    let hooked = Hooked::of(World::start().await, &called_at(&format!("{}/hook", inside.origin()))).await;
+    let inside = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let hooked = WebhookSetup::of(A2hTestServer::start().await, &called_at(&format!("{}/hook", inside.origin()))).await;
     hooked.post("m1").await;
     tried(&hooked).await;
     assert_eq!(inside.sent(), []);
@@ -24,19 +24,20 @@ async fn webhook_to_this_machine_needs_the_setting() {
 
 #[tokio::test]
 async fn webhook_to_this_machine_is_allowed_in_dev_mode() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
-    let world = World::with(GatewayBuilder::dev).await;
-    let hooked = Hooked::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let world = A2hTestServer::with(GatewayBuilder::dev).await;
+    let hooked = WebhookSetup::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
     hooked.post("m1").await;
     assert_eq!(messages(&receiver, 1).await, ["m1"]);
 }
 
 #[tokio::test]
 async fn outbound_allow_list_does_not_apply_to_webhooks() {
-    let inside = Receiver::start(&[Reply::Status(200)]).await;
+    let inside = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let origin = inside.origin();
-    let world = World::with(|builder| builder.settings(|settings| settings.outbound.allow = vec![origin])).await;
-    let hooked = Hooked::of(world, &called_at(&format!("{}/hook", inside.origin()))).await;
+    let world =
+        A2hTestServer::with(|builder| builder.settings(|settings| settings.outbound.allow = vec![origin])).await;
+    let hooked = WebhookSetup::of(world, &called_at(&format!("{}/hook", inside.origin()))).await;
     tried(&hooked).await;
     assert_eq!(inside.sent(), []);
 }
@@ -53,9 +54,9 @@ async fn webhook_to_a_private_address_is_never_sent() {
         "https://0.0.0.0/hook",
         "https://100.64.0.1/hook",
     ] {
-        let mut hooked = Hooked::make(&called_at(url)).await;
+        let mut hooked = WebhookSetup::make(&called_at(url)).await;
         tried(&hooked).await;
-        // Eight more attempts for each of the two it was told, and then the log says why.
+        // Eight more attempts for each of the two events; then the log has the reason.
         for _ in 0..16 {
             hooked.pass_to_next().await;
         }
@@ -70,11 +71,13 @@ async fn webhook_to_a_private_address_is_never_sent() {
 /// A redirect of a receiver is not followed.
 #[tokio::test]
 async fn webhook_redirect_counts_as_failure() {
-    let inside = Receiver::start(&[Reply::Status(200)]).await;
+    let inside = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let to = inside.address();
-    let receiver =
-        Receiver::deciding(move |sent| if is_message(sent) { Reply::Redirect(to) } else { Reply::Status(200) }).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let receiver = CallbackReceiver::deciding(move |sent| {
+        if is_message(sent) { ReceiverReply::Redirect(to) } else { ReceiverReply::Status(200) }
+    })
+    .await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
     hooked.pass_pause(Duration::from_secs(5)).await;
     messages(&receiver, 2).await;
@@ -83,8 +86,8 @@ async fn webhook_redirect_counts_as_failure() {
 
 #[tokio::test]
 async fn oversized_webhook_response_counts_by_its_status() {
-    let receiver = Receiver::start(&[Reply::Long(200, 100_000)]).await;
-    let hooked = Hooked::at(&receiver).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Long(200, 100_000)]).await;
+    let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
     messages(&receiver, 1).await;
     hooked.nothing_waits().await;
@@ -93,8 +96,8 @@ async fn oversized_webhook_response_counts_by_its_status() {
 
 #[tokio::test]
 async fn webhook_delivers_the_largest_message_whole() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
-    let hooked = Hooked::at(&receiver).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let hooked = WebhookSetup::at(&receiver).await;
     let bytes: Vec<u8> = (0..512 * 1024_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
     let body = json!({"client_message_id": "big", "content_type": "file", "envelope": STANDARD.encode(&bytes)});
     let path = format!("/conversations/{}/messages", hooked.conversation);

@@ -6,8 +6,8 @@ use super::*;
 
 #[tokio::test]
 async fn webhook_secret_is_shown_once_and_rotated_only_by_the_owner() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
-    let hooked = Hooked::at(&receiver).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let hooked = WebhookSetup::at(&receiver).await;
     let path = format!("/agents/{}", hooked.agent);
     for token in [&hooked.owner.token, &hooked.token] {
         let shown = hooked.world.server.send(Method::GET, &path, Some(token), None).await;
@@ -33,9 +33,9 @@ async fn webhook_secret_is_shown_once_and_rotated_only_by_the_owner() {
     let sent = receiver.sent().pop().unwrap();
     assert_signed(&sent, fresh, &hooked.agent);
     assert!(verified_by_others(&sent, &hooked.secret, &sent.body, 0)["refused"].is_string());
-    let happened = hooked.world.gateway.happened().await;
-    assert!(happened.iter().any(|record| record.happened == nuncio_core::audit::AuditEvent::WebhookSecretRotated));
-    // It is sealed wherever it is kept.
+    let events = hooked.world.gateway.audit_events().await;
+    assert!(events.iter().any(|record| record.event == nuncio_core::audit::AuditEvent::WebhookSecretRotated));
+    // The secret is stored encrypted.
     let folder = hooked.world.gateway.data_as_after_a_crash();
     for entry in std::fs::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
@@ -49,8 +49,8 @@ async fn webhook_secret_is_shown_once_and_rotated_only_by_the_owner() {
 
 #[tokio::test]
 async fn agent_with_a_webhook_cannot_open_a_socket() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
-    let world = World::with(loopback).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let world = A2hTestServer::with(loopback).await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
     let path = format!("/agents/{agent}");
@@ -80,7 +80,7 @@ async fn agent_with_a_webhook_cannot_open_a_socket() {
     receiver.nth(1).await;
     assert_signed(&receiver.sent()[0], &secret, &agent);
 
-    // And back: it is called no more, and connects.
+    // Removing the webhook: the agent gets no requests and can connect again.
     let back = owner.send(Method::PATCH, &path, &json!({"connection_mode": "websocket"})).await;
     assert_eq!((&back.data()["connection_mode"], back.data().get("webhook_url")), (&json!("websocket"), None));
     let (mut socket, hello) = connect().await;
@@ -89,14 +89,14 @@ async fn agent_with_a_webhook_cannot_open_a_socket() {
     begin(&ada, &agent).await;
     eventually("it is told", async || (socket.frame().await["type"] == "conversation.updated").then_some(())).await;
     assert_eq!(receiver.sent().len(), 1);
-    // A secret of its own each time.
+    // Each webhook has a new secret.
     let again = owner.send(Method::PATCH, &path, &url).await;
     assert_ne!(again.data()["webhook_secret"], json!(secret));
 }
 
 #[tokio::test]
 async fn webhook_secret_is_returned_when_set_by_manifest() {
-    let world = World::with(loopback).await;
+    let world = A2hTestServer::with(loopback).await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&json!({"display_name": "Notes"})).await;
     let body = json!({"webhook_url": "https://agents.example/hook", "capability_manifest": seed()});
@@ -107,8 +107,8 @@ async fn webhook_secret_is_returned_when_set_by_manifest() {
 
 #[tokio::test]
 async fn webhook_log_is_paged_and_expires() {
-    let receiver = Receiver::start(&[Reply::Status(200)]).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     for number in 0..5 {
         hooked.post(&format!("m{number}")).await;
     }
@@ -126,7 +126,7 @@ async fn webhook_log_is_paged_and_expires() {
     }
     assert_eq!(seqs, [7, 6, 5, 4, 3, 2, 1]);
     assert_eq!(hooked.deliveries("?cursor=x").await.refusal(), (400, "BAD_CURSOR"));
-    // Thirty days, and no longer.
+    // The log keeps deliveries for thirty days.
     hooked.pass(Duration::from_secs(30 * 24 * 3600)).await;
     hooked.world.gateway.engine().relay().forget_old_messages().await.unwrap();
     assert_eq!(hooked.deliveries("").await.body["data"].as_array().unwrap().len(), 7);

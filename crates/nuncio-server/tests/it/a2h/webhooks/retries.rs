@@ -11,8 +11,9 @@ const PAUSES: [u64; 8] = [5, 30, 300, 1800, 7200, 21_600, 43_200, 86_400];
 
 #[tokio::test]
 async fn failed_webhook_is_retried_on_schedule_and_given_up() {
-    let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 503 } else { 200 })).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let receiver =
+        CallbackReceiver::deciding(|sent| ReceiverReply::Status(if is_message(sent) { 503 } else { 200 })).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
     messages(&receiver, 1).await;
     let first = receiver.sent().pop().unwrap();
@@ -37,8 +38,9 @@ async fn failed_webhook_is_retried_on_schedule_and_given_up() {
 
 #[tokio::test]
 async fn webhook_retry_pauses_are_jittered() {
-    let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let receiver =
+        CallbackReceiver::deciding(|sent| ReceiverReply::Status(if is_message(sent) { 500 } else { 200 })).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     for (person, conversation) in hooked.others(5).await {
         say(&person, &conversation, "m").await;
     }
@@ -49,15 +51,15 @@ async fn webhook_retry_pauses_are_jittered() {
 
 #[tokio::test]
 async fn webhooks_of_a_conversation_keep_their_order() {
-    let receiver = Receiver::deciding({
+    let receiver = CallbackReceiver::deciding({
         let tries = std::sync::atomic::AtomicUsize::new(0);
         move |sent| {
             let first = name(sent) == "m1" && tries.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
-            Reply::Status(if first { 500 } else { 200 })
+            ReceiverReply::Status(if first { 500 } else { 200 })
         }
     })
     .await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     for name in ["m1", "m2", "m3"] {
         hooked.post(name).await;
     }
@@ -75,8 +77,9 @@ async fn webhooks_of_a_conversation_keep_their_order() {
 
 #[tokio::test]
 async fn rejected_webhook_blocks_only_its_own_conversation() {
-    let receiver = Receiver::deciding(|sent| Reply::Status(if name(sent) == "poison" { 500 } else { 200 })).await;
-    let mut hooked = Hooked::at(&receiver).await;
+    let receiver =
+        CallbackReceiver::deciding(|sent| ReceiverReply::Status(if name(sent) == "poison" { 500 } else { 200 })).await;
+    let mut hooked = WebhookSetup::at(&receiver).await;
     let (bob, other) = hooked.others(1).await.remove(0);
     hooked.post("poison").await;
     hooked.post("behind").await;
@@ -88,7 +91,7 @@ async fn rejected_webhook_blocks_only_its_own_conversation() {
     let arrived = messages(&receiver, 21).await;
     assert_eq!(arrived.iter().filter(|name| name.starts_with('b')).cloned().collect::<Vec<_>>(), expected);
     assert!(!arrived.contains(&"behind".to_owned()));
-    // When it is given up, what stands behind it comes.
+    // When a delivery is given up, the next one follows.
     for pause in PAUSES {
         hooked.pass_pause(Duration::from_secs(pause)).await;
     }
@@ -100,9 +103,13 @@ async fn rejected_webhook_blocks_only_its_own_conversation() {
 /// A slow receiver gets a few requests at a time, and others are called meanwhile.
 #[tokio::test]
 async fn slow_webhook_receiver_does_not_delay_other_agents() {
-    let slow = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
-    let quick = Receiver::start(&[Reply::Status(200)]).await;
-    let hooked = Hooked::at(&slow).await;
+    let slow =
+        CallbackReceiver::deciding(
+            |sent| if is_message(sent) { ReceiverReply::Silence } else { ReceiverReply::Status(200) },
+        )
+        .await;
+    let quick = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
+    let hooked = WebhookSetup::at(&slow).await;
     let body = called_at(&format!("{}/hook", quick.origin()));
     let (other, _) = hooked.owner.make_agent(&body).await;
     hooked.ada.allow(&other, json!([])).await;
@@ -123,10 +130,14 @@ async fn slow_webhook_receiver_does_not_delay_other_agents() {
 async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
     let clock = ManualClock::new();
     let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
-    let silent = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
+    let silent =
+        CallbackReceiver::deciding(
+            |sent| if is_message(sent) { ReceiverReply::Silence } else { ReceiverReply::Status(200) },
+        )
+        .await;
     let gateway = builder().start().await;
-    let world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
-    let hooked = Hooked::of(world, &called_at(&format!("{}/hook", silent.origin()))).await;
+    let world = A2hTestServer { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
+    let hooked = WebhookSetup::of(world, &called_at(&format!("{}/hook", silent.origin()))).await;
     for name in ["m1", "m2", "m3"] {
         hooked.post(name).await;
     }
@@ -137,7 +148,7 @@ async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
     silent.leave().await;
     drop(hooked.world.gateway);
 
-    let receiver = Receiver::at(address, &[Reply::Status(200)]).await;
+    let receiver = CallbackReceiver::at(address, &[ReceiverReply::Status(200)]).await;
     let gateway = builder().data(crashed).start().await;
     assert_eq!(messages(&receiver, 3).await, ["m1", "m2", "m3"]);
     let again = receiver.sent().into_iter().find(is_message).unwrap();
@@ -150,10 +161,11 @@ async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
 async fn pending_webhooks_are_sent_after_a_restart() {
     let clock = ManualClock::new();
     let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
-    let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
+    let receiver =
+        CallbackReceiver::deciding(|sent| ReceiverReply::Status(if is_message(sent) { 500 } else { 200 })).await;
     let gateway = builder().start().await;
-    let world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
-    let mut hooked = Hooked::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
+    let world = A2hTestServer { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
+    let mut hooked = WebhookSetup::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
     hooked.post("m1").await;
     hooked.pass_pause(Duration::from_secs(5)).await;
     messages(&receiver, 2).await;
@@ -164,7 +176,7 @@ async fn pending_webhooks_are_sent_after_a_restart() {
     let gateway = builder().data(data).start().await;
     let next = gateway.engine().webhooks().next_delivery_due(&HashSet::new(), &[]).await.unwrap();
     assert_eq!(next, Some(due));
-    hooked.world = World { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
+    hooked.world = A2hTestServer { server: AnonymousA2hClient::at(gateway.url()), gateway, clock: clock.clone() };
     clock.advance(clock.now().until(due));
     messages(&receiver, 3).await;
     let ids: HashSet<_> = receiver

@@ -19,9 +19,9 @@ fn recording_site(page: String) -> (u16, Arc<Mutex<String>>) {
     let recorded = Arc::clone(&heads);
     std::thread::spawn(move || {
         for mut visitor in listener.incoming().map_while(Result::ok) {
-            let mut asked = [0; 4096];
-            let read = visitor.read(&mut asked).unwrap_or(0);
-            recorded.lock().unwrap().push_str(&String::from_utf8_lossy(&asked[..read]));
+            let mut request = [0; 4096];
+            let read = visitor.read(&mut request).unwrap_or(0);
+            recorded.lock().unwrap().push_str(&String::from_utf8_lossy(&request[..read]));
             let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
                 page.len()
@@ -42,7 +42,7 @@ async fn cookie_is_not_sent_to_another_port_of_the_host() {
     let heads = heads.lock().unwrap().clone();
     assert!(heads.contains("GET /calls/x"), "{heads}");
     assert!(!heads.to_ascii_lowercase().contains("cookie:"), "{heads}");
-    // Nor does it learn the path: from where the person came, or by trying.
+    // The other site does not learn the path of the pages either, neither from the referrer nor by guessing.
     let base = ada.page("");
     let (_, path) = base.rsplit_once('/').unwrap();
     assert!(!heads.contains(path), "{heads}");
@@ -55,20 +55,20 @@ async fn sign_in_link_works_once_and_pages_need_it() {
     let ada = Person::ada().await;
     let http = builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     assert_eq!(http.get(&ada.link).send().await.unwrap().status(), 403, "the browser used it up");
-    // Link previews fetch it, and the person can still use it.
+    // A link preview may fetch the link; the person can still use it.
     let fresh = ada.home.nuncio(&["--json", "device", "open"]).arg("--home").arg(ada.home.path("laptop")).run().json();
     let fresh = fresh["url"].as_str().unwrap().to_owned();
     for request in [http.get(&fresh), http.head(&fresh), http.get(&fresh)] {
         let shown = request.send().await.unwrap();
         assert_eq!((shown.status().as_u16(), shown.headers().contains_key("set-cookie")), (200, false));
     }
-    let other = Browser::open(Reader::default()).await;
+    let other = Browser::open(ReaderSettings::default()).await;
     for (language, width, dark) in [("en", 1280, false), ("zh-CN", 1280, true), ("zh-CN", 360, false)] {
         other.go(&format!("{fresh}&lang={language}")).await;
-        other.look(Reader { width, dark, ..Reader::default() }).await;
+        other.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
         let what = format!("open-{language}-{width}");
         accessible(&other, &what).await;
-        picture(&other, &what).await;
+        save_screenshot(&other, &what).await;
     }
     open_pages(&other, &fresh).await;
     assert_eq!(other.eval("document.body.dataset.token !== ''").await, true);
@@ -79,7 +79,7 @@ async fn sign_in_link_works_once_and_pages_need_it() {
         assert_eq!(answer.headers()["cache-control"], "no-store");
         assert!(!answer.text().await.unwrap().contains("ada"), "{path} says whose it is");
     }
-    // A name that somebody turned to this address is not this machine.
+    // A host name that resolves to this address is refused (DNS rebinding).
     let port = ada.page("").rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
     for host in
         ["evil.example".to_owned(), format!("evil.example:{port}"), "localhost:1".to_owned(), "127.0.0.1".to_owned()]
@@ -87,12 +87,12 @@ async fn sign_in_link_works_once_and_pages_need_it() {
         let answer = http.get(ada.page("")).header("host", &host).send().await.unwrap();
         assert_eq!(answer.status(), 421, "{host}");
     }
-    // Whoever locks the pages has to ask for a new link.
+    // After the pages are locked, a new link is needed.
     ada.browser.click(".who button").await;
     ada.browser.until("document.querySelector('h1').innerText === 'These pages are locked now'").await;
     ada.go("/").await;
     assert_eq!(ada.browser.eval("document.querySelector('h1').innerText").await, "These pages are locked");
-    picture(&ada.browser, "locked").await;
+    save_screenshot(&ada.browser, "locked").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -108,7 +108,7 @@ async fn cross_site_page_cannot_approve_a_call() {
         waiting[0]["id"].as_str().map(str::to_owned)
     })
     .await;
-    // It even knows which call it is, and has the person's browser with its cookie.
+    // The other site knows the id of the call, and the browser has the session cookie.
     let (device, call) = (ada.page(""), ada.page(&format!("/calls/{waiting}")));
     let page = format!(
         "<!doctype html><title>evil</title><form id=f method=post action='{call}' target=hidden>\
@@ -128,7 +128,7 @@ async fn cross_site_page_cannot_approve_a_call() {
     ada.browser.until("window.done.length >= 3").await;
     let done = ada.browser.eval("window.done.join('\\n')").await;
     assert!(done.as_str().unwrap().contains("read TypeError"), "another site reads nothing: {done}");
-    // Nor from its own name at the right port: the cookie stays at home, and the device asks where a form comes from.
+    // The same host name at the right port fails too: the cookie is not sent, and the origin of the form is checked.
     let http = builder().build().unwrap();
     for (name, value) in
         [("origin", evil.trim_end_matches('/')), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]

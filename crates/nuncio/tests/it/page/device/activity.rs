@@ -26,9 +26,9 @@ async fn activity_page_updates_without_moving_the_view() {
     assert_eq!(ada.browser.eval(ENTRIES).await, json!([]));
     ada.allow(&["filesystem:read", "location:read", "garden:water"]).await;
     ada.go("/").await;
-    let place = ada.calls("c1", "where_am_i", json!({}));
+    let call = ada.calls("c1", "where_am_i", json!({}));
     answer(&ada, "deny").await;
-    place.await.unwrap();
+    call.await.unwrap();
     ada.calls("c2", "water", json!({})).await.unwrap();
     let read = ada.calls("c3", "read_file", json!({"path": "treasure.md"}));
     answer(&ada, "allow").await;
@@ -43,8 +43,8 @@ async fn activity_page_updates_without_moving_the_view() {
         ["script wanted to run where_am_i", "Refused", "You denied it. You were asked.", "Read your location"],
     ];
     assert_eq!(shown.len(), 3, "{shown:?}");
-    for (entry, words) in shown.iter().zip(expected) {
-        assert!(words.iter().all(|word| entry.contains(word)), "{words:?} are not in {entry}");
+    for (entry, texts) in shown.iter().zip(expected) {
+        assert!(texts.iter().all(|text| entry.contains(text)), "{texts:?} are not in {entry}");
     }
     let theirs = ada.browser.eval("[...document.querySelectorAll('.entry .theirs')].map(part => part.innerText)").await;
     assert_eq!(theirs, json!(["Water the garden"]), "the agent's own words are marked as such");
@@ -53,7 +53,7 @@ async fn activity_page_updates_without_moving_the_view() {
     for_everyone(&ada, "/happened", "happened").await;
     for_everyone(&ada, "/happened?outcome=denied", "happened-denied").await;
 
-    // Something more happens: the page says so and stays as it is, until somebody wants to see it.
+    // After another call, the page shows a notice and does not change until the person asks for the new entries.
     ada.go("/happened?lang=en").await;
     assert_eq!(ada.browser.eval("document.getElementById('fresh').hidden").await, true);
     ada.browser.click(".entry summary").await;
@@ -62,11 +62,11 @@ async fn activity_page_updates_without_moving_the_view() {
     assert_eq!(ada.browser.eval("document.querySelectorAll('.entry').length").await, 3);
     assert_eq!(ada.browser.eval("document.querySelector('.entry details').open").await, true);
     accessible(&ada.browser, "something new").await;
-    picture(&ada.browser, "happened-fresh").await;
+    save_screenshot(&ada.browser, "happened-fresh").await;
     ada.browser.click("#fresh a").await;
     ada.browser.until("document.querySelectorAll('.entry').length === 4").await;
 
-    // By what somebody wants, also by the day where they are.
+    // The entries can be filtered, also by day in the person's time zone.
     ada.browser.run("document.getElementById('outcome').value = 'denied'", &[]).await;
     let today = "document.getElementById('day').value = new Intl.DateTimeFormat('sv').format(new Date())";
     ada.browser.run(today, &[]).await;
@@ -77,12 +77,12 @@ async fn activity_page_updates_without_moving_the_view() {
     let here = "String(-new Date(document.getElementById('day').value + 'T00:00').getTimezoneOffset())";
     assert_eq!(offset, ada.browser.eval(here).await);
 
-    // All of it, whatever is shown, is what the command writes.
+    // The download contains all entries, whatever the filter, and equals the output of the command.
     let script = "const done = arguments[0]; \
                   fetch(document.querySelector('a[download]').href).then(it => it.text()).then(done)";
     let lines = ada.browser.run_async(script).await;
     let lines: Vec<Value> = lines.as_str().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
     let mut ada = ada;
     assert_eq!(lines, ada.log());
     assert_eq!(lines[3]["prev_hash"], lines[2]["hash"]);
@@ -96,19 +96,19 @@ async fn second_device_is_added_and_a_lost_one_removed_on_the_page() {
     ada.browser.click("form[action*='/devices/invite'] button").await;
     let command = ada.browser.until("document.getElementById('command')?.innerText").await;
     accessible(&ada.browser, "an invite").await;
-    picture(&ada.browser, "devices-invite").await;
-    ada.browser.look(Reader { width: 360, dark: true, ..Reader::default() }).await;
+    save_screenshot(&ada.browser, "devices-invite").await;
+    ada.browser.look(ReaderSettings { width: 360, dark: true, ..ReaderSettings::default() }).await;
     let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
     assert_eq!(ada.browser.eval(sideways).await, false, "an invite scrolls sideways");
     accessible(&ada.browser, "an invite on a phone").await;
-    ada.browser.look(Reader::default()).await;
+    ada.browser.look(ReaderSettings::default()).await;
 
-    // The command, word for word, on another machine of hers.
+    // The printed command is run unchanged on another machine of the person.
     let command = command.as_str().unwrap();
-    let (words, fingerprint) = command.split_once(" --fingerprint ").unwrap();
+    let (arguments, fingerprint) = command.split_once(" --fingerprint ").unwrap();
     let fingerprint = fingerprint.trim_matches('"');
-    let words: Vec<_> = words.split(' ').collect();
-    let ["nuncio", "device", "enrol", url, code] = words[..] else { panic!("{command}") };
+    let arguments: Vec<_> = arguments.split(' ').collect();
+    let ["nuncio", "device", "enrol", url, code] = arguments[..] else { panic!("{command}") };
     let enrol = ["--json", "device", "enrol", url, code, "--fingerprint", fingerprint, "--name", "phone"];
     let phone = ada.home.nuncio(&enrol).arg("--home").arg(ada.home.path("phone")).run().json();
     let phone = phone["device"].as_str().unwrap();
@@ -126,19 +126,19 @@ async fn second_device_is_added_and_a_lost_one_removed_on_the_page() {
         ada.browser.eval("document.querySelector('.news').innerText").await.as_str().unwrap().contains("Confirmed")
     );
 
-    // Lost: what follows is said before it is done.
+    // The page shows the consequences before it removes the lost device.
     for_everyone(&ada, &format!("/devices/{phone}/remove"), "devices-remove").await;
     ada.go("/devices?lang=en").await;
     ada.browser.click(".standing-trusted .remove").await;
     let follows = ada.browser.until("document.querySelector('.follows')?.innerText").await;
-    for words in ["sessions end", "agents it communicates with are notified", "stay valid"] {
-        assert!(follows.as_str().unwrap().contains(words), "{follows}");
+    for text in ["sessions end", "agents it communicates with are notified", "stay valid"] {
+        assert!(follows.as_str().unwrap().contains(text), "{follows}");
     }
     ada.browser.click("form .danger").await;
     ada.browser.until(&card("removed")).await;
     assert_eq!(ada.browser.eval("document.querySelectorAll('.remove').length").await, 0);
     for_everyone(&ada, "/devices", "devices-removed").await;
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,7 +146,7 @@ async fn backup_page_needs_the_passphrase_twice_and_does_not_keep_it() {
     let ada = Person::ada().await;
     ada.go("/devices").await;
     let good = "correct horse battery";
-    // Too short does not leave the page.
+    // A passphrase that is too short is refused in the page.
     ada.browser.write("#passphrase", "short").await;
     ada.browser.write("#again", &format!("short{ENTER}")).await;
     ada.browser.until("document.getElementById('passphrase').matches(':invalid')").await;
@@ -157,12 +157,12 @@ async fn backup_page_needs_the_passphrase_twice_and_does_not_keep_it() {
     let wrong = ada.browser.until("document.querySelector('[role=alert]')?.innerText").await;
     assert_eq!(wrong, "The passphrases do not match. Nothing was backed up.");
     accessible(&ada.browser, "passphrases do not match").await;
-    picture(&ada.browser, "devices-wrong").await;
+    save_screenshot(&ada.browser, "devices-wrong").await;
     ada.go("/devices").await;
     ada.browser.write("#passphrase", good).await;
     ada.browser.write("#again", &format!("{good}{ENTER}")).await;
     ada.browser.until("!document.getElementById('backing-up').hidden").await;
     ada.browser.until("document.getElementById('passphrase').value === ''").await;
-    let complaints = ada.browser.complaints().await;
+    let complaints = ada.browser.browser_errors().await;
     assert!(complaints.iter().all(|complaint| complaint.contains("422")), "{complaints:?}");
 }

@@ -11,8 +11,8 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
     ada.allow(&["filesystem:read", "location:read"]).await;
     ada.go("/").await;
     let answer = ada.calls("c1", "read_file", json!({"path": "treasure.md"}));
-    let said = ada.browser.until(&format!("{CARD}?.innerText")).await;
-    let said = said.as_str().unwrap();
+    let card = ada.browser.until(&format!("{CARD}?.innerText")).await;
+    let card = card.as_str().unwrap();
     for words in [
         "script wants to run read_file",
         "\"path\": \"treasure.md\"",
@@ -21,31 +21,31 @@ async fn device_page_shows_a_call_and_runs_it_only_when_allowed() {
         "by the keys it presented",
         "s left",
     ] {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(card.contains(words), "{words}: {card}");
     }
     assert!(ada.browser.eval("document.title").await.as_str().unwrap().starts_with("(1) "));
     assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "deny", "Deny has the focus");
     accessible(&ada.browser, "a call").await;
-    picture(&ada.browser, "call-1280").await;
-    ada.browser.look(Reader { width: 360, dark: true, ..Reader::default() }).await;
-    picture(&ada.browser, "call-360-dark").await;
-    ada.browser.look(Reader::default()).await;
+    save_screenshot(&ada.browser, "call-1280").await;
+    ada.browser.look(ReaderSettings { width: 360, dark: true, ..ReaderSettings::default() }).await;
+    save_screenshot(&ada.browser, "call-360-dark").await;
+    ada.browser.look(ReaderSettings::default()).await;
     ada.browser.until("document.querySelector('[data-part=allow]').getAttribute('aria-disabled') === 'false'").await;
     ada.browser.click("[data-part=allow]").await;
     let answer = answer.await.unwrap();
     assert!(answer.contains(NOTE), "{answer}");
     ada.browser.until(&format!("!{CARD}")).await;
 
-    // Now it is silent for a while; what is high asks each time, and Enter is no.
+    // The medium tool does not ask again; the high tool asks each time, and Enter means no.
     let silent = ada.calls("c2", "read_file", json!({"path": "treasure.md"})).await.unwrap();
     assert!(silent.contains(NOTE), "{silent}");
-    let place = ada.calls("c3", "where_am_i", json!({}));
+    let call = ada.calls("c3", "where_am_i", json!({}));
     ada.browser.until(CARD).await;
     ada.browser.until("document.querySelector('[data-part=deny]').getAttribute('aria-disabled') === 'false'").await;
     ada.browser.press(None, &[ENTER]).await;
-    let place = place.await.unwrap();
-    assert!(place.contains("the person refused it"), "{place}");
-    ada.no_complaints().await;
+    let call = call.await.unwrap();
+    assert!(call.contains("the person refused it"), "{call}");
+    ada.assert_no_browser_errors().await;
     let log = ada.log();
     let became: Vec<_> = log.iter().map(|entry| (entry["status"].clone(), entry["asked"].clone())).collect();
     assert_eq!(became, [(json!("ok"), json!(true)), (json!("ok"), json!(false)), (json!("denied"), json!(true))]);
@@ -56,7 +56,7 @@ async fn clicks_in_the_first_half_second_of_a_prompt_are_ignored() {
     let ada = Person::ada().await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
-    // Clicks the moment the card is there, as somebody would who meant something else.
+    // A click at the moment when the card appears was meant for something else.
     ada.browser
         .run(
             "window.clicked = 0; new MutationObserver(() => { const button = document.querySelector('[data-part=allow]'); \
@@ -82,7 +82,7 @@ async fn double_click_does_not_answer_the_next_call() {
     let ready =
         "[...document.querySelectorAll('[data-part=allow]')].filter((it) => it.ariaDisabled === 'false').length";
     ada.browser.until(&format!("{ready} === 2")).await;
-    // The moment the first is gone the other is clicked.
+    // The second click comes at the moment when the first card disappears.
     ada.browser
         .run(
             "window.clicked = 0; new MutationObserver(() => { const left = document.querySelectorAll('.call'); \
@@ -110,8 +110,8 @@ async fn prompt_appears_on_every_page_and_keeps_typed_text() {
     ada.browser.until("document.querySelector('#ask[open] .call')").await;
     assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "deny");
     accessible(&ada.browser, "a call before another page").await;
-    picture(&ada.browser, "call-before-page").await;
-    // Esc is no way round it, and the keyboard stays inside.
+    save_screenshot(&ada.browser, "call-before-page").await;
+    // Esc does not close the prompt, and the keyboard focus stays inside it.
     for _ in 0..3 {
         ada.browser.press(None, &[ESCAPE]).await;
         assert_eq!(ada.browser.eval("document.querySelector('#ask').open").await, true);
@@ -124,18 +124,18 @@ async fn prompt_appears_on_every_page_and_keeps_typed_text() {
     assert!(answer.contains("Berlin"), "{answer}");
     ada.browser.until("!document.querySelector('#ask').open").await;
     assert_eq!(ada.browser.eval("document.querySelector('#agent').value").await, "half a wo");
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
 }
 
 /// Waits half a minute without an answer, then ends the device during another prompt.
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_prompt_or_stopped_device_runs_nothing() {
-    let mut ada = Person::reading(Reader { language: "zh-CN", ..Reader::default() }).await;
+    let mut ada = Person::reading(ReaderSettings { language: "zh-CN", ..ReaderSettings::default() }).await;
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
     let answer = ada.calls("c1", "where_am_i", json!({}));
-    let said = ada.browser.until(&format!("{CARD}?.innerText")).await;
-    assert!(said.as_str().unwrap().contains("script 想要运行 where_am_i"), "{said}");
+    let card = ada.browser.until(&format!("{CARD}?.innerText")).await;
+    assert!(card.as_str().unwrap().contains("script 想要运行 where_am_i"), "{card}");
     assert!(
         ada.browser
             .until("document.querySelector('.call.soon')?.innerText")
@@ -151,9 +151,9 @@ async fn unanswered_prompt_or_stopped_device_runs_nothing() {
     let answer = ada.calls("c2", "where_am_i", json!({}));
     ada.browser.until(CARD).await;
     ada.device.take().unwrap().kill9();
-    // The page says so, and has nothing left that could be answered.
+    // The page shows that the device stopped, and has no prompt left.
     ada.browser.until(&format!("!document.getElementById('lost').hidden && !{CARD}")).await;
-    picture(&ada.browser, "lost").await;
+    save_screenshot(&ada.browser, "lost").await;
     ada.device = Some(run(&ada.home));
     let answer = answer.await.unwrap();
     assert!(!answer.contains("Berlin"), "{answer}");
@@ -168,10 +168,10 @@ async fn agent_notification_is_shown_on_the_page_as_quoted_text() {
     ada.allow(&["notification:send"]).await;
     ada.go("/agents").await;
     ada.browser.until("document.querySelector('#ask')").await;
-    // Nobody has a desktop here; the page says it, and nothing in it becomes markup.
+    // There is no desktop, so the page shows the notification, as text and not as markup.
     let shown = until("the page listens", async || {
-        let said = ada.calls("c1", "tell", json!({"path": "x", "title": "<b>Rain</b> at five"})).await.unwrap();
-        said.contains("shown").then_some(said)
+        let card = ada.calls("c1", "tell", json!({"path": "x", "title": "<b>Rain</b> at five"})).await.unwrap();
+        card.contains("shown").then_some(card)
     })
     .await;
     assert!(shown.contains("true"), "{shown}");
@@ -179,9 +179,9 @@ async fn agent_notification_is_shown_on_the_page_as_quoted_text() {
     let notice = notice.as_str().unwrap();
     assert!(notice.contains("Notification from script:") && notice.contains("<b>Rain</b> at five"), "{notice}");
     accessible(&ada.browser, "a notice").await;
-    picture(&ada.browser, "notice").await;
-    // A call whose answer came too late has shown its notice too.
+    save_screenshot(&ada.browser, "notice").await;
+    // A call that timed out for the agent has shown its notification too.
     let close_one = "document.querySelector('.notices button')?.click()";
     ada.browser.until(&format!("({close_one}, !document.querySelector('.notices li'))")).await;
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
 }

@@ -12,12 +12,12 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
     let browser = &ada.browser;
     let text = browser.eval("document.querySelector('main').innerText").await;
     let text = text.as_str().unwrap();
-    for said in
+    for expected in
         ["asks you for permission", "How the agent was identified", "High sensitivity", "If you don’t allow anything"]
     {
-        assert!(text.contains(said), "{said}: {text}");
+        assert!(text.contains(expected), "{expected}: {text}");
     }
-    // The most sensitive first; nothing that can change anything is switched on; the agent's own words are marked.
+    // The most sensitive scope comes first; scopes that can change something are off; texts of the agent are marked.
     let order = browser.eval("[...document.querySelectorAll('.scope input')].map(it => [it.value, it.checked])").await;
     assert_eq!(
         order,
@@ -43,17 +43,17 @@ async fn consent_page_grants_exactly_the_switched_on_scopes() {
     let number = ada.browser.eval("document.querySelector('.number')?.innerText ?? ''").await;
     assert!(number.as_str().unwrap().chars().filter(char::is_ascii_digit).count() >= 60, "{number}");
     for_everyone(&ada, "/agents", "agents").await;
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
     ada.device.take().into_iter().for_each(Server::stop);
-    let known = ada.home.nuncio(&["--json", "device", "agents"]).arg("--home").arg(ada.home.path("laptop")).run();
-    assert_eq!(known.json()["agents"][0]["allowed"], json!(["filesystem:read", "notification:send"]));
+    let agents = ada.home.nuncio(&["--json", "device", "agents"]).arg("--home").arg(ada.home.path("laptop")).run();
+    assert_eq!(agents.json()["agents"][0]["allowed"], json!(["filesystem:read", "notification:send"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
     let ada = Person::ada().await;
     ada.allow(&["filesystem:read", "notification:send", "location:read"]).await;
-    // From now on it wants a path, and somebody may ask for a camera too.
+    // The new manifest requires a path, and adds a tool for a camera.
     let changed = agent("").replacen(
         "additionalProperties = false }",
         "required = [\"path\"], additionalProperties = false }",
@@ -69,11 +69,11 @@ async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
     for_everyone(&ada, "/", "home-changed").await;
     ada.browser.click(".rows a").await;
     ada.browser.until("document.querySelector('.change')").await;
-    let said = ada.browser.eval("document.querySelector('.change').innerText").await;
-    let said = said.as_str().unwrap();
+    let change = ada.browser.eval("document.querySelector('.change').innerText").await;
+    let change = change.as_str().unwrap();
     for words in ["Since version 1", "requires an argument that was optional", "read_file", "Stays available meanwhile"]
     {
-        assert!(said.contains(words), "{words}: {said}");
+        assert!(change.contains(words), "{words}: {change}");
     }
     let waits = ada
         .browser
@@ -85,7 +85,7 @@ async fn changed_agent_asks_again_and_unchanged_scopes_stay() {
     assert_eq!(ada.browser.eval("document.querySelector('.change')").await, json!(null));
     let on = ada.browser.eval("[...document.querySelectorAll('.scope input:checked')].map(it => it.value)").await;
     assert_eq!(on, json!(["location:read", "filesystem:read", "notification:send"]));
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,6 +116,6 @@ async fn one_click_revokes_an_agent() {
     ada.browser.until("document.querySelector('.news')?.innerText.includes('no permissions on this device now')").await;
     let refused = ada.calls("c1", "where_am_i", json!({})).await.unwrap();
     assert!(refused.contains("location:read has not been granted"), "{refused}");
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
     assert_eq!(ada.log(), Vec::<Value>::new(), "the agent's own server refused it before the device had to");
 }

@@ -7,7 +7,7 @@ const LINES: &str = "[...document.querySelectorAll('#talk > li:not(.growing)')].
                      (line.classList.contains('mine') ? 'me: ' : 'it: ') + line.querySelector('.words')?.innerText)";
 
 /// Script condition: the page shows these messages, and all of them are sent.
-fn there(lines: &[&str]) -> String {
+fn messages_shown(lines: &[&str]) -> String {
     let expected = serde_json::to_string(lines).unwrap();
     format!(
         "JSON.stringify({LINES}) === {expected:?} && [...document.querySelectorAll('#talk > [data-state]')].every(line => line.dataset.state === 'sent')"
@@ -22,17 +22,17 @@ async fn conversation_is_answered_and_survives_restarts() {
     ada.browser.click("a[href*='/talk/']").await;
     ada.browser.until("document.querySelector('h1')?.innerText === 'script'").await;
     assert_eq!(ada.browser.eval("document.querySelector('#nothing').hidden").await, false);
-    // Shift and Enter begin a line, Enter sends.
+    // Shift and Enter start a new line; Enter sends the message.
     ada.browser.click("#saying").await;
     ada.browser.type_keys("Good morning.").await;
     ada.browser.press(Some(SHIFT), &[ENTER]).await;
     ada.browser.type_keys("How are <b>you</b>?").await;
     ada.browser.press(None, &[ENTER]).await;
     let first = ["me: Good morning.\nHow are <b>you</b>?", "it: You said: Good morning.\nHow are <b>you</b>?"];
-    ada.browser.until(&there(&first)).await;
+    ada.browser.until(&messages_shown(&first)).await;
     assert_eq!(ada.browser.eval("document.querySelector('#saying').value").await, "");
     assert_eq!(ada.browser.eval("document.activeElement.id").await, "saying");
-    // Nothing of nothing.
+    // An empty message is not sent.
     ada.browser.press(None, &[ENTER]).await;
     ada.browser.until("document.querySelector('#wrong').innerText === 'The message is empty.'").await;
     ada.browser.type_keys("See https://a.example/b and javascript:alert(1)").await;
@@ -42,9 +42,9 @@ async fn conversation_is_answered_and_survives_restarts() {
     let twice = format!("{link} === 'https://a.example/b {rel},https://a.example/b {rel}'");
     ada.browser.until(&twice).await;
     assert_eq!(ada.browser.eval("document.querySelector('#wrong').hidden").await, true);
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
     for_everyone(&ada, "/talk/script", "talk").await;
-    // The same after a restart of the device.
+    // The page shows the same messages after a restart of the device.
     ada.browser.go("about:blank").await;
     ada.device.take().into_iter().for_each(Server::stop);
     ada.device = Some(run(&ada.home));
@@ -53,7 +53,7 @@ async fn conversation_is_answered_and_survives_restarts() {
     ada.go("/talk/script").await;
     let all = format!("{LINES}.length === 4 && {LINES}[1] === {:?}", first[1]);
     ada.browser.until(&all).await;
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +61,7 @@ async fn streamed_answer_grows_and_becomes_the_message() {
     let ada = Person::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/talk/script").await;
-    // What was seen of it, however short the moment was.
+    // A recording in the page has every intermediate state of the streamed message.
     ada.browser
         .run(
             "window.seen = []; new MutationObserver(() => { \
@@ -74,14 +74,14 @@ async fn streamed_answer_grows_and_becomes_the_message() {
         json!({"script": [[{"text": "The first sentence. And "}, {"sleep": 700}, {"text": "the second one."}]]});
     ada.browser.run("document.querySelector('#saying').value = arguments[0]", &[json!(pauses.to_string())]).await;
     ada.browser.click("#say button").await;
-    let heard = "document.querySelector('#announcements').innerText";
+    let announcements = "document.querySelector('#announcements').innerText";
     let whole = "it: The first sentence. And the second one.";
     ada.browser.until(&format!("{LINES}[1] === {whole:?} && !document.querySelector('.growing')")).await;
-    ada.browser.until(&format!("{heard}.includes('And the second one.')")).await;
+    ada.browser.until(&format!("{announcements}.includes('And the second one.')")).await;
     assert_eq!(ada.browser.eval("window.seen.some(words => words === 'The first sentence. And ')").await, true);
-    let times = format!("{heard}.split('The first sentence.').length");
+    let times = format!("{announcements}.split('The first sentence.').length");
     assert_eq!(ada.browser.eval(&times).await, 2, "said once");
-    ada.no_complaints().await;
+    ada.assert_no_browser_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,8 +99,8 @@ async fn prompt_appears_above_the_chat_and_keeps_typed_text() {
     ada.browser.until("!document.querySelector('#ask').open && document.activeElement.id === 'saying'").await;
     ada.browser.type_keys("rd").await;
     ada.browser.press(None, &[ENTER]).await;
-    ada.browser.until(&there(&["me: half a word", "it: You said: half a word"])).await;
-    ada.no_complaints().await;
+    ada.browser.until(&messages_shown(&["me: half a word", "it: You said: half a word"])).await;
+    ada.assert_no_browser_errors().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,6 +126,6 @@ async fn refused_message_shows_the_reason_and_is_resent_by_keyboard() {
     ada.browser.press(None, &[TAB]).await;
     assert_eq!(ada.browser.eval("document.activeElement.innerText").await, "Send again");
     ada.browser.press(None, &[ENTER]).await;
-    ada.browser.until(&there(&["me: Hello?", "it: You said: Hello?"])).await;
-    ada.no_complaints().await;
+    ada.browser.until(&messages_shown(&["me: Hello?", "it: You said: Hello?"])).await;
+    ada.assert_no_browser_errors().await;
 }

@@ -13,22 +13,22 @@ async fn device_is_enrolled_by_its_page() {
     let device =
         home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--home").arg(home.path("laptop")).start();
     let link = device.greeting["pages"].as_str().unwrap();
-    let browser = Browser::open(Reader::default()).await;
+    let browser = Browser::open(ReaderSettings::default()).await;
     open_pages(&browser, link).await;
     browser.until("document.getElementById('fingerprint')").await;
     for (width, dark) in [(1280, false), (360, true)] {
-        browser.look(Reader { width, dark, ..Reader::default() }).await;
+        browser.look(ReaderSettings { width, dark, ..ReaderSettings::default() }).await;
         let what = format!("welcome-{width}");
         accessible(&browser, &what).await;
         let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
         assert_eq!(browser.eval(sideways).await, false, "{what} scrolls sideways");
-        picture(&browser, &what).await;
+        save_screenshot(&browser, &what).await;
     }
-    browser.look(Reader::default()).await;
+    browser.look(ReaderSettings::default()).await;
     browser.click("[data-language='zh-CN']").await;
     browser.until("document.documentElement.lang === 'zh-CN'").await;
     accessible(&browser, "welcome in Chinese").await;
-    picture(&browser, "welcome-zh-CN").await;
+    save_screenshot(&browser, "welcome-zh-CN").await;
     browser.click("[data-language=en]").await;
     browser.until("document.documentElement.lang === 'en'").await;
     browser.write("#address", server.url()).await;
@@ -39,10 +39,10 @@ async fn device_is_enrolled_by_its_page() {
     assert_eq!(browser.eval("document.getElementById('address').value").await, server.url(), "what was written stays");
     browser.run("document.getElementById('fingerprint').value = ''", &[]).await;
     browser.write("#fingerprint", &format!("{}{ENTER}", invite["fingerprint"].as_str().unwrap())).await;
-    // Its own pages, for whoever came in.
+    // After the enrolment the browser shows the device pages.
     let card = browser.until("document.querySelector('.standing-this')?.innerText").await;
     assert!(card.as_str().unwrap().contains("laptop"), "{card}");
-    let complaints = browser.complaints().await;
+    let complaints = browser.browser_errors().await;
     assert!(complaints.iter().all(|complaint| complaint.contains("422")), "{complaints:?}");
     device.stop();
 }

@@ -3,37 +3,37 @@
 use std::time::Duration;
 
 use nuncio_a2h::peer::{CallOptions, ToolError};
-use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::ids::{ConversationId, ScopeId};
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
 use serde_json::json;
 
-use super::{HIGH, LOW, MEDIUM, NOTHING, Rude, Scene, line};
+use super::{CallSetup, HIGH, HostileAgentSetup, LOW, MEDIUM, NOTHING, line};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn granted_call_runs_and_answers_ok() {
-    let scene = Scene::new(&[LOW, MEDIUM, HIGH]).await;
-    let mut device = scene.laptop.attended();
-    // Low: nobody is asked.
+    let scene = CallSetup::new(&[LOW, MEDIUM, HIGH]).await;
+    let mut device = scene.laptop.start_with_terminal();
+    // A low scope does not ask.
     let answer = scene.call("c_1", "tell", "a").await.await.unwrap();
     assert!(answer.contains("done"), "{answer}");
     assert_eq!(device.questions(), 0);
-    // Medium: asked about once in a conversation, then silent.
+    // A medium scope asks once per conversation.
     let first = scene.call("c_2", "read_file", "b").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     device.answer("y", &first).await;
     assert!(first.await.unwrap().contains("done"));
     assert!(scene.call("c_3", "read_file", "c").await.await.unwrap().contains("done"));
     assert_eq!(device.questions(), 1);
-    // High: each time.
+    // A high scope asks each time.
     for (number, id) in [(2, "c_4"), (3, "c_5")] {
         let next = scene.call(id, "where", "d").await;
-        device.asks(number).await;
+        device.wait_for_prompts(number).await;
         device.answer("y", &next).await;
         assert!(next.await.unwrap().contains("done"));
     }
-    assert_eq!(scene.heard("where"), "completed");
+    assert_eq!(scene.tool_result("where"), "completed");
     device.stop();
     let ran = ["tell", "read_file", "read_file", "where", "where"];
     let ran_here: Vec<_> = scene.laptop.ran().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
@@ -44,11 +44,11 @@ async fn granted_call_runs_and_answers_ok() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failing_tool_answers_tool_platform_error() {
-    let scene = Scene::new(&[LOW]).await;
-    let device = scene.laptop.attended();
+    let scene = CallSetup::new(&[LOW]).await;
+    let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "tell", "broken").await.await.unwrap();
     assert!(answer.contains("the program failed"), "{answer}");
-    assert_eq!(scene.heard("tell"), "tool_failed");
+    assert_eq!(scene.tool_result("tell"), "tool_failed");
     device.stop();
     assert_eq!(scene.laptop.ran().len(), 1, "it ran, and failed");
     assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_PLATFORM_ERROR"), false)]);
@@ -56,11 +56,11 @@ async fn failing_tool_answers_tool_platform_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_arguments_answer_tool_invalid_arguments() {
-    let rude = Rude::new(&[LOW]).await;
-    let device = rude.laptop.attended();
+    let rude = HostileAgentSetup::new(&[LOW]).await;
+    let device = rude.laptop.start_with_terminal();
     for wrong in [json!({"path": 1}), json!({"path": "a", "mode": "w"}), json!([])] {
         let answer = rude.agent.call("ada", "tell", wrong.clone()).await;
-        let Err(ToolError::Failed { code: ErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
+        let Err(ToolError::Failed { code: ToolErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
             panic!("{wrong}: {answer:?}")
         };
         assert!(!why.is_empty());
@@ -72,11 +72,11 @@ async fn invalid_arguments_answer_tool_invalid_arguments() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unavailable_tool_answers_tool_unavailable() {
-    let scene = Scene::new(&[NOTHING]).await;
-    let device = scene.laptop.attended();
+    let scene = CallSetup::new(&[NOTHING]).await;
+    let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "agenda", "a").await.await.unwrap();
     assert!(answer.contains("no such tool"), "{answer}");
-    assert_eq!(scene.heard("agenda"), "tool_unavailable");
+    assert_eq!(scene.tool_result("agenda"), "tool_unavailable");
     device.stop();
     assert_eq!(scene.laptop.ran(), Vec::<String>::new());
     assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_UNAVAILABLE"), false)]);
@@ -84,18 +84,18 @@ async fn unavailable_tool_answers_tool_unavailable() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_prompt_answers_user_refused() {
-    let scene = Scene::new(&[MEDIUM, HIGH]).await;
-    let mut device = scene.laptop.attended();
-    // Enter alone is no, and so is whatever is not yes.
+    let scene = CallSetup::new(&[MEDIUM, HIGH]).await;
+    let mut device = scene.laptop.start_with_terminal();
+    // Enter alone means no, and so does any input except yes.
     for (number, (id, tool, word)) in
         [("c_1", "where", "n"), ("c_2", "where", ""), ("c_3", "read_file", "sure")].into_iter().enumerate()
     {
         let call = scene.call(id, tool, "a").await;
-        device.asks(number + 1).await;
+        device.wait_for_prompts(number + 1).await;
         device.answer(word, &call).await;
         let answer = call.await.unwrap();
         assert!(answer.contains("the person refused it on their device"), "{answer}");
-        assert_eq!(scene.heard(tool), "denied");
+        assert_eq!(scene.tool_result(tool), "denied");
     }
     device.stop();
     assert_eq!(scene.laptop.ran(), Vec::<String>::new());
@@ -104,13 +104,13 @@ async fn refused_prompt_answers_user_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unanswered_prompt_answers_user_timeout() {
-    let scene = Scene::new(&[MEDIUM, HIGH]).await;
-    let device = scene.laptop.attended();
+    let scene = CallSetup::new(&[MEDIUM, HIGH]).await;
+    let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     let answer = call.await.unwrap();
     assert!(answer.contains("the person did not answer in time"), "{answer}");
-    assert_eq!(scene.heard("where"), "approval_expired");
+    assert_eq!(scene.tool_result("where"), "approval_expired");
     device.stop();
     assert_eq!(scene.laptop.ran(), Vec::<String>::new());
     assert_eq!(scene.laptop.log(), [line("denied", Some("user_timeout"), true)]);
@@ -118,15 +118,16 @@ async fn unanswered_prompt_answers_user_timeout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ungranted_scope_answers_scope_not_granted() {
-    let rude = Rude::new(&[LOW]).await;
-    let device = rude.laptop.attended();
+    let rude = HostileAgentSetup::new(&[LOW]).await;
+    let device = rude.laptop.start_with_terminal();
     let ungranted = rude.agent.call("ada", "where", json!({"path": "a"})).await;
-    assert_eq!(ungranted, Err(ToolError::Denied(Reason::ScopeNotGranted)));
-    // The same tool under the name of a permission that was given.
+    assert_eq!(ungranted, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
+    // The agent names a granted scope for a tool of another scope.
     let conversation = rude.conversation().await;
     let laundered = CallOptions { scope: Some(ScopeId::parse(LOW).unwrap()), ..CallOptions::default() };
-    let laundered = rude.agent.peer.call_tool_with(&conversation, "where", json!({"path": "a"}), laundered).await;
-    assert_eq!(laundered, Err(ToolError::Denied(Reason::ScopeNotGranted)));
+    let laundered =
+        rude.agent.peer.calls().call_tool_with(&conversation, "where", json!({"path": "a"}), laundered).await;
+    assert_eq!(laundered, Err(ToolError::Denied(DenialReason::ScopeNotGranted)));
     assert_eq!(device.questions(), 0);
     device.stop();
     assert_eq!(rude.laptop.ran(), Vec::<String>::new());
@@ -136,11 +137,11 @@ async fn ungranted_scope_answers_scope_not_granted() {
 /// The server of a correct agent denies an ungranted scope with the same code.
 #[tokio::test(flavor = "multi_thread")]
 async fn ungranted_scope_is_denied_by_the_server_before_the_device_is_asked() {
-    let scene = Scene::new(&[LOW]).await;
-    let device = scene.laptop.attended();
+    let scene = CallSetup::new(&[LOW]).await;
+    let device = scene.laptop.start_with_terminal();
     let answer = scene.call("c_1", "where", "a").await.await.unwrap();
     assert!(!answer.contains("done"), "{answer}");
-    assert_eq!(scene.heard("where"), "scope_not_granted");
+    assert_eq!(scene.tool_result("where"), "scope_not_granted");
     assert_eq!(device.questions(), 0);
     device.stop();
     assert_eq!(scene.laptop.ran(), Vec::<String>::new());
@@ -148,13 +149,13 @@ async fn ungranted_scope_is_denied_by_the_server_before_the_device_is_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn undeclared_tool_answers_tool_not_declared() {
-    let rude = Rude::new(&[LOW]).await;
-    let device = rude.laptop.attended();
+    let rude = HostileAgentSetup::new(&[LOW]).await;
+    let device = rude.laptop.start_with_terminal();
     let (scope, timeout) = (ScopeId::parse(LOW).ok(), Some(Duration::from_secs(5)));
     let options = CallOptions { scope, timeout, ..CallOptions::default() };
     let conversation = rude.conversation().await;
-    let answer = rude.agent.peer.call_tool_with(&conversation, "wipe_disk", json!({}), options).await;
-    assert_eq!(answer, Err(ToolError::Denied(Reason::ToolNotDeclared)));
+    let answer = rude.agent.peer.calls().call_tool_with(&conversation, "wipe_disk", json!({}), options).await;
+    assert_eq!(answer, Err(ToolError::Denied(DenialReason::ToolNotDeclared)));
     device.stop();
     assert_eq!(rude.laptop.ran(), Vec::<String>::new());
     assert_eq!(rude.laptop.log(), [line("denied", Some("tool_not_declared"), false)]);
@@ -162,15 +163,15 @@ async fn undeclared_tool_answers_tool_not_declared() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_in_a_group_answers_tool_not_supported_in_group() {
-    let rude = Rude::new(&[LOW]).await;
-    let device = rude.laptop.attended();
+    let rude = HostileAgentSetup::new(&[LOW]).await;
+    let device = rude.laptop.start_with_terminal();
     let body = json!({"type": "group", "with": [Handset::member("ada")]});
     let relay = AnonymousA2hClient::at(rude.relay.url());
     let group = relay.send(Method::POST, "/conversations", Some(&rude.token), Some(&body)).await;
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
-    // What may run where two are alone may not run here.
-    let answer = rude.agent.peer.call_tool(&group, "tell", json!({"path": "a"})).await;
-    assert_eq!(answer, Err(ToolError::Denied(Reason::ToolNotSupportedInGroup)));
+    // The same call is allowed in a conversation of two.
+    let answer = rude.agent.peer.calls().call_tool(&group, "tell", json!({"path": "a"})).await;
+    assert_eq!(answer, Err(ToolError::Denied(DenialReason::ToolNotSupportedInGroup)));
     device.stop();
     assert_eq!(rude.laptop.ran(), Vec::<String>::new());
     assert_eq!(rude.laptop.log(), [line("denied", Some("tool_not_supported_in_group"), false)]);

@@ -8,30 +8,30 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::{HIGH, LOW, MEDIUM, Machine, Scene, line};
+use super::{CallSetup, HIGH, LOW, MEDIUM, PersonMachine, line};
 use crate::process::until;
 use crate::skill_client::{Consumer, is_over};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_later() {
-    let scene = Scene::new(&[HIGH]).await;
-    let device = scene.laptop.attended();
+    let scene = CallSetup::new(&[HIGH]).await;
+    let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     let shown = device.kill9();
     assert!(shown.contains("wants to run where"), "{shown}");
     assert!(!call.is_finished(), "nobody has answered yet");
 
-    let mut device = scene.laptop.attended();
-    // Whoever types yes now says it to nothing.
+    let mut device = scene.laptop.start_with_terminal();
+    // A yes that is typed now answers no prompt.
     device.answer("y", &call).await;
     let answer = call.await.unwrap();
     assert!(answer.contains("stopped before its person had answered"), "{answer}");
-    assert_eq!(scene.heard("where"), "tool_unavailable");
+    assert_eq!(scene.tool_result("where"), "tool_unavailable");
     assert_eq!(device.questions(), 0, "nobody is asked again");
-    // It goes on: the next call is asked about.
+    // The device still works: the next call shows a prompt.
     let next = scene.call("c_2", "where", "b").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     device.answer("y", &next).await;
     assert!(next.await.unwrap().contains("done"));
     device.stop();
@@ -41,25 +41,25 @@ async fn device_killed_during_a_prompt_runs_nothing_and_reports_it_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
-    let scene = Scene::new(&[HIGH]).await;
+    let scene = CallSetup::new(&[HIGH]).await;
     let phone = second(&scene);
-    let (mut on_laptop, mut on_phone) = (scene.laptop.attended(), phone.attended());
+    let (mut on_laptop, mut on_phone) = (scene.laptop.start_with_terminal(), phone.start_with_terminal());
     let call = scene.call("c_1", "where", "a").await;
-    on_laptop.asks(1).await;
-    on_phone.asks(1).await;
+    on_laptop.wait_for_prompts(1).await;
+    on_phone.wait_for_prompts(1).await;
     on_phone.answer("y", &call).await;
     assert!(call.await.unwrap().contains("done"));
-    // On the laptop the question is gone: what is typed there answers the next one, which is no.
+    // The prompt on the laptop is closed; the typed line answers the next prompt, with no.
     let call = scene.call("c_2", "where", "b").await;
-    on_laptop.asks(2).await;
-    on_phone.asks(2).await;
+    on_laptop.wait_for_prompts(2).await;
+    on_phone.wait_for_prompts(2).await;
     on_laptop.answer("n", &call).await;
     assert!(!call.await.unwrap().contains("done"));
-    assert_eq!(scene.heard("where"), "denied");
-    // The phone hears of that in the relay's time: then it asks no more.
+    assert_eq!(scene.tool_result("where"), "denied");
+    // The phone closes its prompt when the relay notifies it.
     let third = scene.call("c_3", "where", "c").await;
-    on_laptop.asks(3).await;
-    on_phone.asks(3).await;
+    on_laptop.wait_for_prompts(3).await;
+    on_phone.wait_for_prompts(3).await;
     on_phone.answer("y", &third).await;
     assert!(third.await.unwrap().contains("done"));
     on_laptop.stop();
@@ -74,30 +74,30 @@ async fn one_of_two_devices_runs_a_call_and_the_other_closes_its_prompt() {
 }
 
 /// A second device of the same person; the two devices trust each other.
-fn second(scene: &Scene) -> Machine {
-    let phone = Machine::new(&scene.world.relay);
+fn second(scene: &CallSetup) -> PersonMachine {
+    let phone = PersonMachine::new(&scene.world.relay);
     scene.laptop.device(&["trust", &phone.id]).json();
     phone.device(&["trust", &scene.laptop.id]).json();
-    let known = phone.device(&["allow", &scene.world.agent_id]).json();
-    let granted = known["ask"]["scopes"].as_array().unwrap().iter().any(|scope| scope["granted"] == true);
-    assert!(granted, "what the laptop signed counts on the phone: {known}");
+    let allowed = phone.device(&["allow", &scene.world.agent_id]).json();
+    let granted = allowed["ask"]["scopes"].as_array().unwrap().iter().any(|scope| scope["granted"] == true);
+    assert!(granted, "what the laptop signed counts on the phone: {allowed}");
     phone
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn consent_revoked_on_another_device_during_a_prompt_stops_the_call() {
-    let scene = Scene::new(&[LOW, HIGH]).await;
+    let scene = CallSetup::new(&[LOW, HIGH]).await;
     let phone = second(&scene);
-    let device = scene.laptop.attended();
+    let device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     phone.allow(&scene.world.agent_id, &[LOW]);
-    // The laptop is told of it, and the question is answered: a yes would be worth nothing.
-    let told = scene.call("c_2", "tell", "b").await;
-    assert!(told.await.unwrap().contains("done"));
+    // The laptop is notified of the revocation, and closes its prompt: a yes would have no effect.
+    let response = scene.call("c_2", "tell", "b").await;
+    assert!(response.await.unwrap().contains("done"));
     let answer = call.await.unwrap();
     assert!(!answer.contains("done"), "{answer}");
-    assert_eq!(scene.heard("where"), "scope_not_granted");
+    assert_eq!(scene.tool_result("where"), "scope_not_granted");
     device.stop();
     assert_eq!(scene.laptop.ran(), ["tell {\"path\":\"b\"}"]);
     let mut log = scene.laptop.log();
@@ -107,10 +107,10 @@ async fn consent_revoked_on_another_device_during_a_prompt_stops_the_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn relay_killed_during_a_prompt_loses_nothing() {
-    let mut scene = Scene::new(&[HIGH]).await;
-    let mut device = scene.laptop.attended();
+    let mut scene = CallSetup::new(&[HIGH]).await;
+    let mut device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     scene.world.relay.kill9();
     scene.world.relay.again();
     device.answer("y", &call).await;
@@ -123,28 +123,28 @@ async fn relay_killed_during_a_prompt_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompt_allowed_while_the_relay_is_down_runs_nothing() {
-    let mut scene = Scene::new(&[HIGH]).await;
-    let mut device = scene.laptop.attended();
+    let mut scene = CallSetup::new(&[HIGH]).await;
+    let mut device = scene.laptop.start_with_terminal();
     let call = scene.call("c_1", "where", "a").await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     scene.world.relay.kill9();
-    // Somebody else is at its address, who hangs up on whoever calls.
+    // Another server at the relay's address closes every connection.
     let stub = TcpListener::bind(("127.0.0.1", scene.world.relay.port)).unwrap();
     stub.set_nonblocking(true).unwrap();
     until("the yes was taken", async || {
         device.0.line("y");
         let (mut caller, _) = stub.accept().ok()?;
         caller.set_nonblocking(false).unwrap();
-        let mut asked = [0; 512];
-        let count = caller.read(&mut asked).unwrap_or_default();
-        String::from_utf8_lossy(&asked[..count]).contains("/claim").then_some(())
+        let mut buffer = [0; 512];
+        let count = caller.read(&mut buffer).unwrap_or_default();
+        String::from_utf8_lossy(&buffer[..count]).contains("/claim").then_some(())
     })
     .await;
     drop(stub);
     scene.world.relay.again();
     let answer = call.await.unwrap();
     assert!(!answer.contains("done"), "{answer}");
-    assert_eq!(scene.heard("where"), "tool_unavailable");
+    assert_eq!(scene.tool_result("where"), "tool_unavailable");
     device.stop();
     assert_eq!(scene.laptop.ran(), Vec::<String>::new());
     assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_UNAVAILABLE"), true)]);
@@ -152,12 +152,12 @@ async fn prompt_allowed_while_the_relay_is_down_runs_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_killed_during_a_prompt_gets_the_answer_after_restart() {
-    let mut scene = Scene::new(&[HIGH]).await;
-    let mut device = scene.laptop.attended();
+    let mut scene = CallSetup::new(&[HIGH]).await;
+    let mut device = scene.laptop.start_with_terminal();
     let bearer = format!("Bearer {}", scene.world.key);
     let consumer = Consumer::of(scene.world.agent.as_ref().unwrap()).with("authorization", bearer);
     let execution = consumer.submit("script/where", &json!({"path": "a"})).await;
-    device.asks(1).await;
+    device.wait_for_prompts(1).await;
     scene.world.kill_agent();
     scene.world.start_agent();
     let over = until("the execution is over", async || {
@@ -175,10 +175,10 @@ async fn agent_killed_during_a_prompt_gets_the_answer_after_restart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_cannot_escape_the_allowed_folder() {
     const OUTSIDE: &str = "what nobody may read";
-    let scene = Scene::new(&[MEDIUM]).await;
+    let scene = CallSetup::new(&[MEDIUM]).await;
     let home = &scene.laptop.home;
-    // The device's own reading of files, not a program that stands in for it.
-    fs::remove_file(scene.laptop.place().join("tools/read_file.toml")).unwrap();
+    // This uses the built-in file tool of the device instead of the test program.
+    fs::remove_file(scene.laptop.home_folder().join("tools/read_file.toml")).unwrap();
     let (open, shut) = (home.path("open"), home.path("shut"));
     fs::create_dir_all(open.join("deep")).unwrap();
     fs::create_dir(&shut).unwrap();
@@ -190,13 +190,13 @@ async fn agent_cannot_escape_the_allowed_folder() {
     symlink("/proc/self/root", open.join("magic-link")).unwrap();
     fs::write(home.path("policy.toml"), "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n").unwrap();
     let run = home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(home.path("policy.toml"));
-    let device = run.arg("--folder").arg(&open).arg("--home").arg(scene.laptop.place()).start();
+    let device = run.arg("--folder").arg(&open).arg("--home").arg(scene.laptop.home_folder()).start();
     let inside = scene.call("c_in", "read_file", "deep/../deep/notes.md").await.await.unwrap();
     assert!(!inside.contains("what may be read"), "not even within: {inside}");
     let inside = scene.call("c_inside", "read_file", "deep/notes.md").await.await.unwrap();
     assert!(inside.contains("what may be read"), "{inside}");
     let shut = shut.join("secret").display().to_string();
-    let keys = scene.laptop.place().join("keys.db").display().to_string();
+    let keys = scene.laptop.home_folder().join("keys.db").display().to_string();
     let out = [
         "../shut/secret",
         "deep/../../shut/secret",
@@ -215,7 +215,7 @@ async fn agent_cannot_escape_the_allowed_folder() {
         let answer = scene.call(&format!("c_{number}"), "read_file", path).await.await.unwrap();
         assert!(answer.contains("there is no such file in the allowed folders"), "{path:?}: {answer}");
         assert!(!answer.contains(OUTSIDE) && !answer.contains("root:"), "{path:?}: {answer}");
-        assert_eq!(scene.heard("read_file"), "tool_failed");
+        assert_eq!(scene.tool_result("read_file"), "tool_failed");
     }
     device.stop();
     let log = scene.laptop.log();

@@ -1,0 +1,210 @@
+//! Callers identified by their DID (ANP-02): by a signature over the request, by the header of older clients, or by the
+//! access token that this server issues for a valid signature.
+//!
+//! The checks without a lookup come first, then the DID document is resolved and the signature verified. The nonce is
+//! consumed last, so that nobody can use up the nonces of another caller.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::uri::PathAndQuery;
+use nuncio_core::principal::Principal;
+use nuncio_engine::access::Credential;
+use nuncio_engine::{Caller, CallerIdentity, Engine};
+use nuncio_identity::challenge::AccessGrant;
+use nuncio_identity::{
+    AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, SignaturePolicy, SignedRequest, TokenIssuer,
+    VerifiedSigner, http_signature,
+};
+use serde::Deserialize;
+
+use crate::RequestHead;
+
+mod challenge;
+mod resolver;
+
+pub use resolver::{DidResolver, LocalhostDids};
+
+/// The DIDs of this server and its agents.
+pub trait HostDids: Send + Sync {
+    /// Issues and verifies access tokens for DID callers; `None` if this server has no DID.
+    fn tokens(&self) -> Option<Arc<TokenIssuer>>;
+
+    /// Whether this is the DID of the server itself.
+    fn is_service(&self, did: &str) -> bool;
+
+    /// Whether a DID belongs to this server; if so, with its document, which needs no lookup.
+    fn ownership(&self, did: &Did) -> DidOwnership;
+
+    /// The DID in use now, for a retired DID of this server.
+    fn successor(&self, did: &Did) -> Option<Did>;
+}
+
+#[derive(Debug, Clone)]
+pub enum DidOwnership {
+    Ours(Arc<BoundDocument>),
+    /// A DID of this host that was never created.
+    Unassigned,
+    Foreign,
+}
+
+/// Finds out which DID a request comes from.
+pub struct DidAuth {
+    dids: Arc<dyn HostDids>,
+    resolver: DidResolver,
+    engine: Engine,
+    /// The public URL that signed target URIs must begin with.
+    base: String,
+    realm: String,
+    policy: SignaturePolicy,
+}
+
+#[derive(Debug)]
+pub enum DidCheckResult {
+    Absent,
+    /// The caller, with an access token if the request was signed.
+    Known(Caller, Option<AccessGrant>),
+    /// The credentials are invalid; [`DidAuth::challenge`] is the response.
+    Refused(AuthError),
+}
+
+impl DidAuth {
+    /// Checks requests to URLs that begin with `base`.
+    #[must_use]
+    pub fn new(dids: Arc<dyn HostDids>, resolver: DidResolver, engine: Engine, base: &str) -> Self {
+        Self {
+            dids,
+            resolver,
+            engine,
+            base: base.trim_end_matches('/').to_owned(),
+            realm: http_signature::host(base).unwrap_or_else(|| "nuncio".to_owned()),
+            policy: SignaturePolicy::default(),
+        }
+    }
+
+    /// The DID resolver, which also verifies proofs inside bodies.
+    #[must_use]
+    pub const fn resolver(&self) -> &DidResolver {
+        &self.resolver
+    }
+
+    /// Finds out which DID sent a request with this body. The nonce of a valid signature is consumed.
+    pub async fn check(&self, head: RequestHead<'_>, body: &[u8]) -> DidCheckResult {
+        let credentials = match Credentials::read(head.headers, AcceptedSchemes::default()) {
+            Ok(credentials) => credentials,
+            Err(AuthError::Missing) => return DidCheckResult::Absent,
+            Err(fault) => return DidCheckResult::Refused(fault),
+        };
+        match self.authenticate(&credentials, head, body).await {
+            Ok((did, grant)) => DidCheckResult::Known(caller(&did), grant),
+            Err(fault) => DidCheckResult::Refused(self.with_current_did(fault)),
+        }
+    }
+
+    async fn authenticate(
+        &self,
+        credentials: &Credentials,
+        head: RequestHead<'_>,
+        body: &[u8],
+    ) -> Result<(Did, Option<AccessGrant>), AuthError> {
+        let no_did = AuthError::Did("this server has no DID, and takes nothing that is signed with one".to_owned());
+        let tokens = self.dids.tokens().ok_or(no_did)?;
+        let target = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", PathAndQuery::as_str));
+        let RequestHead { method, headers, .. } = head;
+        let request = || SignedRequest { method: method.as_str(), target_uri: &target, headers, body };
+        let now = self.engine.now();
+        let verified = match credentials {
+            Credentials::Bearer(token) => return Ok((self.token_holder(&tokens, token)?, None)),
+            Credentials::Signature(claim) => {
+                claim.check(&request(), now, &self.policy)?;
+                let document = self.resolver.resolve(claim.did()).await?;
+                claim.verify(&request(), &document)?
+            }
+            Credentials::Legacy(claim) => {
+                claim.check(now, &self.policy)?;
+                let document = self.resolver.resolve(claim.did()).await?;
+                claim.verify(&self.realm, &document)?
+            }
+        };
+        self.use_nonce("request", &verified).await?;
+        let grant = tokens.issue(&verified.did, now);
+        Ok((verified.did, Some(grant)))
+    }
+
+    /// Consumes the nonce of a signature. `purpose` separates the nonces of requests from those of proofs in their bodies:
+    /// a client may use one nonce in both.
+    pub async fn use_nonce(&self, purpose: &str, verified: &VerifiedSigner) -> Result<(), AuthError> {
+        let Some(nonce) = &verified.nonce else { return Ok(()) };
+        let until = self.policy.remember_until(verified.created);
+        match self.engine.access().use_nonce(&format!("{purpose}\n{}", verified.key_id), nonce, until).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(AuthError::Nonce("the nonce was used before; sign again with a new one")),
+            Err(error) => {
+                tracing::error!(%error, "a nonce cannot be stored, so its request is refused");
+                Err(AuthError::Busy)
+            }
+        }
+    }
+
+    fn token_holder(&self, tokens: &TokenIssuer, token: &str) -> Result<Did, AuthError> {
+        let did = tokens.verify(token, self.engine.now())?.sub;
+        // A token issued for a retired key is refused, since that key may have been stolen.
+        match self.dids.successor(&did) {
+            Some(current) => Err(AuthError::Superseded { requested: did, current }),
+            None => Ok(did),
+        }
+    }
+
+    /// For a retired DID of this server, names the DID in use now instead of its direct successor.
+    fn with_current_did(&self, fault: AuthError) -> AuthError {
+        match fault {
+            AuthError::Superseded { requested, current } => {
+                let current = self.dids.successor(&requested).unwrap_or(current);
+                AuthError::Superseded { requested, current }
+            }
+            other => other,
+        }
+    }
+
+    /// The identity of an access token that this server issued to a DID; `None` for other tokens.
+    #[must_use]
+    pub fn identity_by_token(&self, token: &str) -> Option<CallerIdentity> {
+        // API keys do not have the prefix of a JWT, so they are not decoded.
+        if !token.starts_with("eyJ") || !self.dids.is_service(&issuer(token)?) {
+            return None;
+        }
+        Some(match self.token_holder(&*self.dids.tokens()?, token) {
+            Ok(did) => CallerIdentity::Known(caller(&did)),
+            Err(why) => {
+                tracing::debug!(%why, "an access token of this server was refused");
+                CallerIdentity::Invalid
+            }
+        })
+    }
+}
+
+fn caller(did: &Did) -> Caller {
+    Caller { credential: Credential::Did, ..Caller::new(Principal::Did(did.to_string())) }
+}
+
+/// The `iss` claim of a JWT, which is not verified here.
+fn issuer(token: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct IssuerClaim {
+        iss: String,
+    }
+    let mut parts = token.split('.');
+    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return None;
+    };
+    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+    Some(serde_json::from_slice::<IssuerClaim>(&claims).ok()?.iss)
+}
+
+impl fmt::Debug for DidAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DidAuth").field("base", &self.base).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,228 @@
+//! Resolves DIDs: fetches DID documents of other hosts, verifies and caches them. Concurrent requests for a document
+//! share one fetch.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Shared};
+use nuncio_core::bounded_cache::BoundedCache;
+use nuncio_core::digest::Digest;
+use nuncio_core::json::is_json;
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
+use nuncio_engine::ports::{Clock, Fetch};
+use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1ProofRule};
+use url::Url;
+
+use super::{DidOwnership, HostDids};
+
+/// Size limit of a DID document.
+const MAX_BYTES: usize = 64 * 1024;
+/// Time limit of fetching a DID document.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which a document is cached.
+const DOCUMENT_LIFETIME: Duration = Duration::from_secs(300);
+/// Time for which a failed lookup is cached.
+const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
+/// Capacity of the cache of documents, and of the cache of failures.
+const CACHE_CAPACITY: usize = 1024;
+/// Concurrent lookups.
+const MAX_LOOKUPS: usize = 128;
+/// Concurrent lookups at one host.
+const MAX_LOOKUPS_PER_HOST: usize = 8;
+
+/// How DIDs with the host `localhost` are resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalhostDids {
+    Refused,
+    /// Over https, since the operator named a certificate authority.
+    Https,
+    /// Over plain http, for development.
+    Http,
+    /// Over https, then over plain http: for development with a certificate authority.
+    HttpsOrHttp,
+}
+
+/// Resolves DIDs to their documents. Clones share the caches.
+#[derive(Clone)]
+pub struct DidResolver {
+    inner: Arc<ResolverState>,
+}
+
+struct ResolverState {
+    dids: Arc<dyn HostDids>,
+    fetch: Arc<dyn Fetch>,
+    clock: Arc<dyn Clock>,
+    localhost: LocalhostDids,
+    documents: BoundedCache<Digest, Arc<BoundDocument>>,
+    /// Failed lookups, in their own cache so that a flood of them evicts no document.
+    failures: BoundedCache<Digest, AuthError>,
+    lookups: Mutex<HashMap<Did, SharedLookup>>,
+}
+
+type ResolutionResult = Result<Arc<BoundDocument>, AuthError>;
+type SharedLookup = Shared<BoxFuture<'static, ResolutionResult>>;
+
+impl DidResolver {
+    #[must_use]
+    pub fn new(
+        dids: Arc<dyn HostDids>,
+        fetch: Arc<dyn Fetch>,
+        clock: Arc<dyn Clock>,
+        localhost: LocalhostDids,
+    ) -> Self {
+        let (documents, failures) = (BoundedCache::new(CACHE_CAPACITY), BoundedCache::new(CACHE_CAPACITY));
+        Self {
+            inner: Arc::new(ResolverState {
+                dids,
+                fetch,
+                clock,
+                localhost,
+                documents,
+                failures,
+                lookups: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The verified document of a DID. Documents of this server are not fetched.
+    pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDocument>, AuthError> {
+        match self.inner.dids.ownership(did) {
+            DidOwnership::Ours(document) => return Ok(document),
+            DidOwnership::Unassigned => return Err(AuthError::Did(format!("there is no {did} here"))),
+            DidOwnership::Foreign => {}
+        }
+        let (key, now) = (Digest::of_bytes(did.as_str().as_bytes()), self.inner.clock.now());
+        if let Some(document) = self.inner.documents.get(&key, now) {
+            return Ok(document);
+        }
+        if let Some(fault) = self.inner.failures.get(&key, now) {
+            return Err(fault);
+        }
+        self.join_or_start_lookup(did, key)?.await
+    }
+
+    /// The client that documents are fetched with.
+    #[must_use]
+    pub fn fetch(&self) -> &Arc<dyn Fetch> {
+        &self.inner.fetch
+    }
+
+    /// The running lookup of a DID, or a new one. A lookup continues after its client disconnects; otherwise clients that
+    /// disconnect could cause requests to a host without end.
+    fn join_or_start_lookup(&self, did: &Did, key: Digest) -> Result<SharedLookup, AuthError> {
+        let mut lookups = self.lookups();
+        if let Some(lookup) = lookups.get(did) {
+            return Ok(lookup.clone());
+        }
+        let has_same_host = |other: &&Did| other.host() == did.host() && other.port() == did.port();
+        let at_same_host = lookups.keys().filter(has_same_host).count();
+        if lookups.len() >= MAX_LOOKUPS || at_same_host >= MAX_LOOKUPS_PER_HOST {
+            return Err(AuthError::Busy);
+        }
+        let (this, target) = (self.clone(), did.clone());
+        let task = tokio::spawn(async move {
+            let _guard = LookupGuard { resolver: &this, did: &target };
+            let resolution = this.inner.fetch(&target).await;
+            let now = this.inner.clock.now();
+            match &resolution {
+                Ok(document) => this.inner.documents.put(key, Arc::clone(document), now.after(DOCUMENT_LIFETIME)),
+                Err(fault) => this.inner.failures.put(key, fault.clone(), now.after(FAILURE_LIFETIME)),
+            }
+            resolution
+        });
+        let lookup = task
+            .map(|ended| ended.unwrap_or_else(|_| Err(AuthError::Did("the lookup broke off".to_owned()))))
+            .boxed()
+            .shared();
+        lookups.insert(did.clone(), lookup.clone());
+        Ok(lookup)
+    }
+
+    fn lookups(&self) -> MutexGuard<'_, HashMap<Did, SharedLookup>> {
+        self.inner.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a lookup from the running ones, also if it panics.
+struct LookupGuard<'a> {
+    resolver: &'a DidResolver,
+    did: &'a Did,
+}
+
+impl Drop for LookupGuard<'_> {
+    fn drop(&mut self) {
+        self.resolver.lookups().remove(self.did);
+    }
+}
+
+impl ResolverState {
+    async fn fetch(&self, did: &Did) -> ResolutionResult {
+        let mut resolution =
+            Err(AuthError::Did(format!("the document of {did} cannot be had: it is a name of this machine")));
+        for (base, trust) in self.sources(did) {
+            let url = base.map_or_else(|| did.resolution_url(), |base| did.resolution_url_at(&base));
+            resolution = self.fetch_from(&url, trust, did).await;
+            if resolution.is_ok() {
+                break;
+            }
+        }
+        resolution
+    }
+
+    /// Where a DID document is fetched from, in order: the base URL if it differs from that of the DID, and how far the
+    /// address is trusted.
+    fn sources(&self, did: &Did) -> Vec<(Option<String>, AddressTrust)> {
+        if did.host() != "localhost" {
+            return vec![(None, AddressTrust::Stranger)];
+        }
+        // The certificate authority that the operator named confirms who answers.
+        let https = (None, AddressTrust::Configured);
+        let http = (Some(format!("http://localhost:{}", did.port().unwrap_or(80))), AddressTrust::Stranger);
+        match self.localhost {
+            LocalhostDids::Refused => Vec::new(),
+            LocalhostDids::Https => vec![https],
+            LocalhostDids::Http => vec![http],
+            LocalhostDids::HttpsOrHttp => vec![https, http],
+        }
+    }
+
+    async fn fetch_from(&self, url: &str, trust: AddressTrust, did: &Did) -> ResolutionResult {
+        // The message for the caller contains no internal names and addresses.
+        let failed = |why: &str| AuthError::Did(format!("the document of {did} cannot be had: {why}"));
+        let request = FetchRequest {
+            method: "GET",
+            url: Url::parse(url).map_err(|_| failed("it makes no address"))?,
+            headers: vec![("accept".to_owned(), "application/json".to_owned())],
+            body: None,
+            trust,
+            timeout: FETCH_TIMEOUT,
+            max_bytes: MAX_BYTES,
+        };
+        let response = self.fetch.fetch(request).await.map_err(|error| {
+            tracing::debug!(%did, %error, "a DID document could not be fetched");
+            failed(match error {
+                FetchError::Refused { .. } => "its host may not be reached from here",
+                FetchError::Unreachable { .. } => "its host cannot be reached",
+                FetchError::TooSlow { .. } => "its host did not answer in time",
+                FetchError::TooLarge { .. } => "it is too large",
+            })
+        })?;
+        if response.status != 200 {
+            return Err(failed(&format!("its host answered {}", response.status)));
+        }
+        if !response.header("content-type").is_some_and(is_json) {
+            return Err(failed("its host did not send it as JSON"));
+        }
+        let document = DidDocument::from_slice(&response.body).map_err(|fault| failed(&fault.to_string()))?;
+        Ok(Arc::new(document.bind(did, self.clock.now(), K1ProofRule::Optional)?))
+    }
+}
+
+impl fmt::Debug for DidResolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DidResolver").field("localhost", &self.inner.localhost).finish_non_exhaustive()
+    }
+}

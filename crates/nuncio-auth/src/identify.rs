@@ -1,0 +1,295 @@
+//! Puts exactly one [`CallerIdentity`] into each request, which every protocol's routes read. Which credentials count depends
+//! on the [`PathRules`] of the path; a credential that does not count is refused, and its request is never treated as
+//! one without credentials.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use nuncio_core::Code;
+use nuncio_core::principal::Principal;
+use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
+use nuncio_http::front::{Front, PathRules, SignatureRule, TokenKind};
+use nuncio_http::{BodyLimits, CredentialLocation, RequestId, device_tokens, known_caller};
+
+use crate::{
+    DidAuth, DidCheckResult, Issuers, NetworkExposure, PersonTokens, RequestHead, SignatureCheckResult,
+    SignatureVerifier, TokenCheckResult,
+};
+
+/// Prefixes of API keys and signing keys of this server. They are never sent to an issuer.
+const KEY_PREFIXES: [&str; 2] = ["nk_", "nsk_"];
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
+/// Size limit of a body that is read to check a signature over it.
+const MAX_SIGNED_BODY: usize = 1024 * 1024;
+
+/// Identifies the callers of requests by every kind of credential.
+#[derive(Debug, Clone)]
+pub struct Authenticator {
+    pub engine: Engine,
+    pub exposure: NetworkExposure,
+    /// Limits of bodies that are read to check a signature.
+    pub bodies: BodyLimits,
+    pub issuers: Arc<Issuers>,
+    pub signatures: Arc<SignatureVerifier>,
+    pub dids: Arc<DidAuth>,
+    /// Tokens of people's devices and of agents' accounts.
+    pub people: Arc<PersonTokens>,
+}
+
+/// The rules of a path, and the front that words the errors there.
+#[derive(Debug, Clone, Copy)]
+pub struct PathOwner {
+    pub rules: &'static PathRules,
+    pub front: &'static dyn Front,
+}
+
+impl Authenticator {
+    /// Inserts the identity if nothing has to be looked up; returns whether it did.
+    pub fn identify_at_once(&self, rules: &PathRules, request: &mut Request) -> bool {
+        let CredentialLookup::Identity(identity) = self.find(rules, request) else { return false };
+        insert(identity, request);
+        true
+    }
+
+    /// Whether the request's signature has to be checked to identify its caller.
+    #[must_use]
+    pub fn is_found_by_signature(&self, rules: &PathRules, request: &Request) -> bool {
+        matches!(self.find(rules, request), CredentialLookup::Signature)
+    }
+
+    /// Inserts the identity, with the lookups that it needs. An error is the response to the request.
+    pub async fn identify(&self, owner: PathOwner, request: &mut Request) -> Result<(), Response> {
+        let is_public = owner.rules.is_public_document(request.method(), request.uri().path());
+        let identity = match self.find(owner.rules, request) {
+            CredentialLookup::Identity(identity) => Ok(identity),
+            CredentialLookup::Signature => match self.check_signature(owner.front, request).await {
+                Err(_) if is_public => Ok(CallerIdentity::Invalid),
+                checked => Ok(checked?),
+            },
+            CredentialLookup::PersonOrAgent(token) => {
+                let holder = device_tokens::identify(&self.engine, &*self.people, token).await;
+                holder.map(|it| it.map_or(CallerIdentity::Invalid, |it| CallerIdentity::Known(it.caller))).map_err(
+                    |error| {
+                        tracing::error!(%error, "an access token cannot be checked");
+                    },
+                )
+            }
+            CredentialLookup::IssuerToken(token) => match self.issuers.check(token).await {
+                TokenCheckResult::Known(caller) => Ok(CallerIdentity::Known(caller)),
+                TokenCheckResult::Invalid(why) => {
+                    tracing::debug!(why, "an access token was refused");
+                    Ok(CallerIdentity::Invalid)
+                }
+                TokenCheckResult::Unverifiable(why) => {
+                    tracing::warn!(why, "an access token cannot be checked");
+                    Err(())
+                }
+            },
+        };
+        match identity {
+            Ok(CallerIdentity::Invalid | CallerIdentity::Expired(_)) | Err(()) if is_public => {
+                insert(self.identity_without_credential(request.headers()), request);
+            }
+            Ok(identity) => insert(identity, request),
+            Err(()) => {
+                insert(CallerIdentity::Invalid, request);
+                return Err(unverifiable(owner.front));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a request that would count as `local` if it had not come through a proxy, and has no credential that its
+    /// route could still check.
+    #[must_use]
+    pub fn forwarded_refusal(&self, owner: PathOwner, request: &Request) -> Option<Response> {
+        let (rules, headers) = (owner.rules, request.headers());
+        let is_exempt = !rules.serves_local || rules.is_public_document(request.method(), request.uri().path());
+        let is_unidentified = request.extensions().get() == Some(&CallerIdentity::Missing);
+        let may_have_credential = shows_signature(headers)
+            || known_caller(request.extensions()).is_some()
+            || self.engine.access().has_keys() && rules.takes_keys_elsewhere;
+        if is_exempt || !is_unidentified || may_have_credential || !self.is_open_to_local() || !is_forwarded(headers) {
+            return None;
+        }
+        let message = "this request came through a proxy, so it does not count as one from this machine: make a key with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
+        Some(owner.front.refuse(&EngineError::new(Code::ForwardedRefused, message)))
+    }
+
+    fn find<'a>(&self, rules: &PathRules, request: &'a Request) -> CredentialLookup<'a> {
+        let headers = request.headers();
+        let is_public = rules.is_public_document(request.method(), request.uri().path());
+        if is_public && !rules.public_varies {
+            return CredentialLookup::Identity(self.identity_without_credential(headers));
+        }
+        let sent = [bearer(headers), headers.get(API_KEY).and_then(|key| key.to_str().ok())];
+        let token = sent.into_iter().flatten().find(|token| !token.is_empty() && !self.counts_as_none(token));
+        let found = match token {
+            Some(token) => self.find_by_token(rules, token),
+            None => match signature_rule(rules, headers) {
+                SignatureRule::Checked => CredentialLookup::Signature,
+                SignatureRule::Refused => CredentialLookup::Identity(CallerIdentity::Invalid),
+                SignatureRule::LeftToRoute => CredentialLookup::Identity(self.identity_without_credential(headers)),
+            },
+        };
+        match found {
+            CredentialLookup::Identity(CallerIdentity::Invalid | CallerIdentity::Expired(_)) if is_public => {
+                CredentialLookup::Identity(self.identity_without_credential(headers))
+            }
+            found => found,
+        }
+    }
+
+    fn find_by_token<'a>(&self, rules: &PathRules, token: &'a str) -> CredentialLookup<'a> {
+        if let Some(identity) = self.dids.identity_by_token(token) {
+            return CredentialLookup::Identity(match identity {
+                CallerIdentity::Known(caller) if rules.tokens.contains(&TokenKind::Did) => {
+                    CallerIdentity::Known(self.engine.access().linked(caller))
+                }
+                _ => CallerIdentity::Invalid,
+            });
+        }
+        if let Some(kind) = self.people.kind(token) {
+            return if rules.tokens.contains(&kind) {
+                CredentialLookup::PersonOrAgent(token)
+            } else {
+                CredentialLookup::Identity(CallerIdentity::Invalid)
+            };
+        }
+        if !is_own_key(token) && !self.issuers.is_empty() {
+            return match self.issuers.cached_caller(token) {
+                Some(caller) => CredentialLookup::Identity(CallerIdentity::Known(caller)),
+                None => CredentialLookup::IssuerToken(token),
+            };
+        }
+        CredentialLookup::Identity(self.engine.access().identity_by_key(token))
+    }
+
+    /// Whether a server that is open to `local` ignores this text: AAP clients must send some credential, so a text that
+    /// is neither a key nor a token of this server counts as none. If there are issuers, any text may be their token.
+    fn counts_as_none(&self, token: &str) -> bool {
+        let may_be_credential =
+            is_own_key(token) || is_jwt(token) || self.people.kind(token).is_some() || !self.issuers.is_empty();
+        self.is_open_to_local() && !may_be_credential
+    }
+
+    /// Checks the signature of a DID or of a signing key over the whole request.
+    async fn check_signature(&self, front: &dyn Front, request: &mut Request) -> Result<CallerIdentity, Response> {
+        let limits = self.bodies.at_most(MAX_SIGNED_BODY);
+        let body = std::mem::take(request.body_mut());
+        let read = limits.read(&self.engine, request.extensions(), body, CredentialLocation::Body).await;
+        let bytes = read.map_err(|error| front.refuse(&error))?;
+        let head = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
+        let identity = if is_signed_by_did(request.headers()) {
+            match self.dids.check(head, &bytes).await {
+                DidCheckResult::Known(caller, _) => CallerIdentity::Known(self.engine.access().linked(caller)),
+                DidCheckResult::Refused(fault) => return Err(self.dids.challenge(&fault)),
+                DidCheckResult::Absent => CallerIdentity::Invalid,
+            }
+        } else {
+            match self.signatures.check(head, &bytes).await {
+                SignatureCheckResult::Known(caller) => CallerIdentity::Known(caller),
+                SignatureCheckResult::Invalid(why) => {
+                    return Err(front.refuse(&EngineError::new(Code::Unauthorized, why)));
+                }
+                SignatureCheckResult::Absent => CallerIdentity::Invalid,
+            }
+        };
+        *request.body_mut() = Body::from(bytes);
+        Ok(identity)
+    }
+
+    /// The identity of a request without credentials, or with a text that counts as none.
+    fn identity_without_credential(&self, headers: &HeaderMap) -> CallerIdentity {
+        match self.exposure {
+            _ if self.is_open_to_local() && !is_forwarded(headers) => {
+                CallerIdentity::Known(Caller::new(Principal::Local))
+            }
+            NetworkExposure::Open => CallerIdentity::Known(Caller::new(Principal::Anonymous)),
+            NetworkExposure::Loopback | NetworkExposure::OpenLoopback | NetworkExposure::Network => {
+                CallerIdentity::Missing
+            }
+        }
+    }
+
+    fn is_open_to_local(&self) -> bool {
+        self.exposure.is_open_to_local(self.engine.access().has_keys())
+    }
+}
+
+/// The identity of a request, or the lookup that is needed to determine it.
+enum CredentialLookup<'a> {
+    Identity(CallerIdentity),
+    /// A token of a person's device or of an agent's account.
+    PersonOrAgent(&'a str),
+    IssuerToken(&'a str),
+    /// A signature, which needs the body to be checked.
+    Signature,
+}
+
+fn insert(mut identity: CallerIdentity, request: &mut Request) {
+    if let CallerIdentity::Known(caller) = &mut identity {
+        caller.request = request.extensions().get::<RequestId>().map(|id| id.0.clone());
+    }
+    request.extensions_mut().insert(identity);
+}
+
+/// Whether the request passed through a proxy, judged by the headers that proxies add.
+#[must_use]
+pub fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::FORWARDED)
+        || headers.contains_key(header::VIA)
+        || headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
+}
+
+fn is_own_key(token: &str) -> bool {
+    KEY_PREFIXES.iter().any(|prefix| token.starts_with(prefix))
+}
+
+/// How the signature of a request without a token is treated, if it has one.
+fn signature_rule(rules: &PathRules, headers: &HeaderMap) -> SignatureRule {
+    if is_signed_by_did(headers) {
+        rules.did_signatures
+    } else if headers.contains_key(X_SIGNATURE) {
+        rules.key_signatures
+    } else {
+        SignatureRule::LeftToRoute
+    }
+}
+
+/// Whether a request carries a signature of any kind.
+#[must_use]
+pub fn shows_signature(headers: &HeaderMap) -> bool {
+    is_signed_by_did(headers) || headers.contains_key(X_SIGNATURE)
+}
+
+/// Whether a DID signs the request: by an HTTP signature (RFC 9421), or by the header of older clients.
+fn is_signed_by_did(headers: &HeaderMap) -> bool {
+    let scheme = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '));
+    headers.contains_key("signature-input")
+        || headers.contains_key("signature")
+        || scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("didwba"))
+}
+
+fn is_jwt(token: &str) -> bool {
+    token.starts_with("eyJ") && token.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+/// The token of `Authorization: Bearer TOKEN`; `None` if it is empty or the scheme is another one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn unverifiable(front: &dyn Front) -> Response {
+    let message = "the access token cannot be checked now; try again later";
+    let mut response = front.refuse(&EngineError::new(Code::IssuerUnavailable, message));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    response
+}

@@ -1,0 +1,19 @@
+//! Tools that people run: the call becomes a task in the inbox and waits for its result.
+
+use nuncio_core::agent::HumanRun;
+use nuncio_core::template::EscapeContext;
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use serde_json::json;
+
+pub(super) async fn run(run: &HumanRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+    let Some(inbox) = &call.inbox else {
+        return Err(RunError::Unavailable("no person can do it here".to_owned()));
+    };
+    let instructions = match &run.instructions {
+        Some(template) => template
+            .render(EscapeContext::Text, json!({ "args": call.arguments }))
+            .map_err(|error| RunError::Failed(format!("its instructions: {error}")))?,
+        None => call.tool.description.clone(),
+    };
+    inbox.run_by_person(call, instructions).await
+}

@@ -1,0 +1,63 @@
+//! The static files of the console, compiled in.
+
+use std::sync::LazyLock;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use http::HeaderMap;
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+use nuncio_http::pages::assets::{Asset, Assets, version};
+
+use crate::Console;
+
+pub(super) const ROUTE: &str = "/console/assets/{version}/{file}";
+
+const FILES: &[Asset] = nuncio_http::assets![
+    "layout.css",
+    "chat.css",
+    "about.css",
+    "inbox.css",
+    "main.js",
+    "inbox.js",
+    "page.js",
+    "event-stream.js",
+    "aap.js",
+    "conversation.js",
+    "chat.js",
+    "transcript.js",
+    "tool-card.js",
+    "settings.js",
+    "sessions.js",
+    "key.js",
+];
+
+pub(super) static ASSETS: Assets = Assets::new(FILES, || version(FILES));
+
+pub(super) fn folder() -> &'static str {
+    static FOLDER: LazyLock<String> = LazyLock::new(|| format!("/console/assets/{}", ASSETS.version()));
+    &FOLDER
+}
+
+/// `GET /console/assets/:version/:file`
+pub(super) async fn serve(
+    State(console): State<Console>,
+    Path((version, file)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    ASSETS.answer(&version, &file, &headers).unwrap_or_else(|| {
+        let message = "there is no such file in this version; load the page again";
+        console.error_front.refuse(&EngineError::new(Code::NotFound, message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_asset_is_served_and_no_script_uses_unsafe_calls() {
+        let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"));
+        assert_eq!(ASSETS.faults(folder), Vec::<String>::new());
+    }
+}

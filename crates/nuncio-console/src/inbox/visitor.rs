@@ -1,0 +1,82 @@
+//! The visitor of a page: who it is, and whether a form is theirs.
+
+use http::{HeaderMap, header};
+use nuncio_core::ids::ScopeId;
+use nuncio_core::principal::Principal;
+use nuncio_engine::CallerIdentity;
+use nuncio_engine::ports::store::ApiKey;
+use nuncio_http::pages::sender::{Cookie, RequestSender, field, sender};
+use subtle::ConstantTimeEq as _;
+
+use super::Inbox;
+use super::sessions::SessionAccess;
+
+/// The scope that a key needs for the inbox.
+const SCOPE: &str = "console:tasks";
+/// The cookie of a sign-in session.
+pub(super) const COOKIE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
+
+#[derive(Clone)]
+pub(super) struct Visitor {
+    pub(super) name: String,
+    pub(super) principal: Principal,
+    /// The token that the forms of this visitor carry.
+    pub(super) token: String,
+    /// Whether there is a session to sign out of; local visitors have none.
+    pub(super) signed_in: bool,
+}
+
+impl Visitor {
+    /// Whether a form carries this visitor's token.
+    pub(super) fn has_token(&self, form: &[(String, String)]) -> bool {
+        let token = field(form, "csrf").unwrap_or_default();
+        bool::from(token.as_bytes().ct_eq(self.token.as_bytes()))
+    }
+}
+
+/// The display name of the holder of a key.
+fn display_name(key: &ApiKey) -> String {
+    let person = key.person.as_ref().map(ToString::to_string);
+    person.or_else(|| key.name.clone().filter(|name| !name.trim().is_empty())).unwrap_or_else(|| key.id.to_string())
+}
+
+pub(super) fn may_use_inbox(key: &ApiKey) -> bool {
+    ScopeId::parse(SCOPE).is_ok_and(|scope| key.scopes.gives(&scope))
+}
+
+impl Inbox {
+    /// The visitor: `local` while the server is open to it, or a signed-in person.
+    pub(super) fn visitor(
+        &self,
+        identity: Option<&CallerIdentity>,
+        headers: &HeaderMap,
+        access: SessionAccess,
+    ) -> Option<Visitor> {
+        if let Some(CallerIdentity::Known(caller)) = identity
+            && caller.principal == Principal::Local
+        {
+            let (name, principal, token) = ("local".to_owned(), Principal::Local, self.local_token.clone());
+            return Some(Visitor { name, principal, token, signed_in: false });
+        }
+        // The cookie counts only on requests from a page of this server or the address bar.
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == RequestSender::OwnPage)?;
+        let now = self.engine.now();
+        let session = self.sessions.find(cookie, access, now)?;
+        // The session ends when its key is revoked, expires, loses the scope or gets a new secret.
+        let key = self.engine.access().valid_key(&session.key).filter(|key| key.has_secret(&session.secret, now));
+        let Some(key) = key.filter(|key| may_use_inbox(key)) else {
+            self.sessions.close(cookie);
+            return None;
+        };
+        let principal = Principal::Key(key.id.clone());
+        Some(Visitor { name: display_name(&key), principal, token: session.token, signed_in: true })
+    }
+
+    /// Ends the session of a request's cookie.
+    pub(super) fn close_session(&self, headers: &HeaderMap) {
+        if let Some(cookie) = COOKIE.of(headers) {
+            self.sessions.close(cookie);
+        }
+    }
+}

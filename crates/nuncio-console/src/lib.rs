@@ -1,0 +1,69 @@
+//! The server's web pages.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `home` | `/`: the agents, what each can do, and a conversation |
+//! | `inbox` | `/console/tasks`: tasks for people, and signing in |
+//! | `schema` | what pages show of a JSON Schema |
+//! | `texts` | the texts of both languages, from `locales/` |
+//! | `assets` | the files in `assets/`, compiled in |
+//!
+//! The home page uses the server over AAP like any other app. The inbox uses the engine. Templates are in `templates/`.
+
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::get;
+use nuncio_engine::Engine;
+use nuncio_engine::ports::Entropy;
+use nuncio_http::BodyLimits;
+use nuncio_http::front::Front;
+
+mod assets;
+mod home;
+mod inbox;
+mod schema;
+mod texts;
+
+/// What the pages need from the server.
+#[derive(Clone)]
+pub struct Console {
+    pub engine: Engine,
+    /// Makes the cookies and form tokens of sign-in sessions.
+    pub entropy: Arc<dyn Entropy>,
+    /// Whether requests need a key at the moment.
+    pub asks_for_keys: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// The fronts whose documents are linked, in display order.
+    pub fronts: Arc<[&'static dyn Front]>,
+    /// Words the error for a missing file.
+    pub error_front: &'static dyn Front,
+    /// Limits of posted forms.
+    pub bodies: BodyLimits,
+}
+
+/// The routes: `/`, and everything else below `/console/`.
+pub fn routes(console: Console) -> Router {
+    let inbox = inbox::routes(console.engine.clone(), Arc::clone(&console.entropy), console.bodies.clone());
+    Router::new()
+        .route("/", get(home::show))
+        .route(assets::ROUTE, get(assets::serve))
+        .layer(middleware::map_response(add_security_headers))
+        .with_state(console)
+        .merge(inbox)
+}
+
+async fn add_security_headers(mut response: Response) -> Response {
+    nuncio_http::pages::headers::guard_open(response.headers_mut());
+    response
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,324 @@
+//! Handles one tool call from arrival to answer: check, prompt, claim, run once, answer and log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_a2h::client::{Relay as _, RelayError};
+use nuncio_a2h::peer::InboundMessage;
+use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
+use nuncio_core::Code;
+use nuncio_core::audit::references::LedgerReference;
+use nuncio_core::backoff::Backoff;
+use nuncio_core::conversation::{ConversationType, MessageRef};
+use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::RecordChange;
+
+use crate::audit::AuditEntry;
+use crate::calls::{self, CallArrival, CallOrigin, CallState};
+use crate::claimed_calls::ClaimedCalls;
+use crate::consent::AgentConsents;
+use crate::device_events::DeviceEvent;
+use crate::error::DeviceError;
+use crate::guard::{PermittedCall, denied, failed};
+use crate::known_agents;
+use crate::runtime::DeviceRuntime;
+
+mod decide;
+
+/// How long sending an answer is retried in this process; it is tried again at the next start.
+const SEND_RETRY_TIME: Duration = Duration::from_secs(600);
+
+/// Delays between retries.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
+
+/// Record with the time of the last clean-up.
+const LAST_CLEANUP_RECORD: &str = "tidied";
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+pub(crate) struct IncomingCall {
+    pub(crate) message: InboundMessage,
+    pub(crate) agent: AgentId,
+    pub(crate) call: ToolCall,
+}
+
+impl IncomingCall {
+    fn message_ref(&self) -> MessageRef {
+        MessageRef { conversation: self.message.conversation.clone(), seq: self.message.seq }
+    }
+
+    fn origin(&self) -> CallOrigin<'_> {
+        let InboundMessage { conversation, seq, envelope, .. } = &self.message;
+        CallOrigin { agent: &self.agent, conversation, seq: *seq, envelope: *envelope }
+    }
+}
+
+/// Outcome of a call on this device and how it came about.
+struct CallEnd {
+    outcome: ToolOutcome,
+    /// Whether the person was prompted.
+    asked: bool,
+    /// Result of the claim, if one was made.
+    claim: Option<ClaimResult>,
+    /// Last ledger entry that the decision was based on.
+    ledger: Option<LedgerReference>,
+}
+
+impl CallEnd {
+    const fn now(outcome: ToolOutcome, asked: bool) -> Self {
+        Self { outcome, asked, claim: None, ledger: None }
+    }
+
+    fn under(self, permitted: &PermittedCall) -> Self {
+        Self { ledger: Some(permitted.ledger.clone()), ..self }
+    }
+}
+
+/// Answer of the relay to a device that claims a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClaimResult {
+    Mine,
+    Elsewhere,
+    Unknown,
+}
+
+/// Handles the tool calls of agents.
+pub(crate) struct CallHandler {
+    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) consents: Arc<AgentConsents>,
+    /// Calls that other devices claimed.
+    pub(crate) claimed: ClaimedCalls,
+}
+
+impl CallHandler {
+    /// Answers the calls that were open when the previous process stopped; nothing runs again and the person is not
+    /// asked again.
+    pub(crate) fn resume(self: &Arc<Self>) -> Result<(), DeviceError> {
+        self.tidy()?;
+        for (record, outcome) in calls::unsent(self.runtime.records())? {
+            let handler = Arc::clone(self);
+            tokio::spawn(async move { handler.send_leftover(record, outcome).await });
+        }
+        for (record, outcome) in calls::leftovers(self.runtime.records())? {
+            let handler = Arc::clone(self);
+            tokio::spawn(async move { handler.finish_leftover(record, outcome).await });
+        }
+        Ok(())
+    }
+
+    /// Stores an incoming call.
+    pub(crate) fn take(&self, incoming: &IncomingCall) -> Result<CallArrival, DeviceError> {
+        let _lock = self.runtime.state_lock();
+        Ok(calls::take(self.runtime.records(), incoming.origin(), &incoming.call, self.runtime.now())?)
+    }
+
+    /// Answers an incoming call.
+    pub(crate) async fn serve(&self, incoming: &IncomingCall, arrival: CallArrival) -> Result<(), DeviceError> {
+        let (conversation, call) = (&incoming.message.conversation, &incoming.call);
+        match arrival {
+            CallArrival::New => {
+                self.tidy_when_due()?;
+                let end = self.decide(incoming).await?;
+                self.finish(incoming.origin(), call, end).await
+            }
+            // A repetition in a group is always refused, because all members would see the outcome.
+            _ if incoming.message.conversation_type == ConversationType::Group => {
+                self.refuse(incoming, denied(DenialReason::ToolNotSupportedInGroup)).await
+            }
+            CallArrival::IdReused => {
+                let outcome = failed(ToolErrorCode::InvalidArguments, "another call has the same call_id");
+                self.refuse(incoming, outcome).await
+            }
+            CallArrival::Repeated(outcome) => {
+                self.claim_repetition(incoming).await?;
+                self.answer(conversation, call, outcome).await;
+                Ok(())
+            }
+            CallArrival::Pending => self.claim_repetition(incoming).await,
+            CallArrival::Elsewhere => Ok(()),
+        }
+    }
+
+    /// Claims a repeated message too, so that a device that sees only the repetition does not run the call.
+    async fn claim_repetition(&self, incoming: &IncomingCall) -> Result<(), DeviceError> {
+        self.claim(&incoming.message_ref(), self.runtime.now()).await.map(drop)
+    }
+
+    /// Refuses a message that reuses the id of another call; the stored call is not changed.
+    async fn refuse(&self, incoming: &IncomingCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
+        let state = CallState::Over { outcome: outcome.clone(), sent: true };
+        {
+            let _lock = self.runtime.state_lock();
+            self.runtime.records().save(self.audit_changes(
+                incoming.origin(),
+                &incoming.call,
+                &state,
+                (false, None),
+            )?)?;
+        }
+        self.answer(&incoming.message.conversation, &incoming.call, outcome).await;
+        Ok(())
+    }
+
+    /// Deletes expired records, once per day.
+    fn tidy_when_due(&self) -> Result<(), DeviceError> {
+        let last: Option<Timestamp> = self.runtime.records().get(LAST_CLEANUP_RECORD)?;
+        if last.is_none_or(|last| self.runtime.now() >= last.after(DAY) || self.runtime.now() < last) {
+            self.tidy()?;
+            self.runtime.records().set(LAST_CLEANUP_RECORD, &self.runtime.now())?;
+        }
+        Ok(())
+    }
+
+    /// Deletes expired audit entries and calls.
+    fn tidy(&self) -> Result<(), DeviceError> {
+        let _lock = self.runtime.state_lock();
+        let mut changes = self.runtime.audit_log().forget(self.runtime.now())?;
+        changes
+            .extend(calls::forget(self.runtime.records(), self.runtime.now().before(crate::audit::AUDIT_RETENTION))?);
+        Ok(self.runtime.records().save(changes)?)
+    }
+
+    /// Answers a call that was open when the previous process stopped.
+    async fn finish_leftover(&self, record: calls::CallRecord, outcome: ToolOutcome) {
+        let origin = record.origin();
+        if let Err(error) = self.finish(origin, &record.call, CallEnd::now(outcome, false)).await {
+            tracing::error!(%error, call = %record.call.call_id, "cannot end a call of the previous process");
+        }
+    }
+
+    /// Closes and answers the call, unless another device claimed it.
+    async fn finish(&self, origin: CallOrigin<'_>, call: &ToolCall, end: CallEnd) -> Result<(), DeviceError> {
+        let message_ref = MessageRef { conversation: origin.conversation.clone(), seq: origin.seq };
+        let claim = match end.claim {
+            Some(known @ (ClaimResult::Mine | ClaimResult::Elsewhere)) => known,
+            // Without the relay's reply another device may already have answered.
+            Some(ClaimResult::Unknown) | None => {
+                self.claim(&message_ref, self.runtime.now().after(SEND_RETRY_TIME)).await?
+            }
+        };
+        let decided = (end.asked, end.ledger);
+        if claim == ClaimResult::Elsewhere {
+            return self.close(origin, call, CallState::Elsewhere, decided);
+        }
+        self.close(origin, call, CallState::Over { outcome: end.outcome.clone(), sent: false }, decided)?;
+        self.send(origin, call, end.outcome).await
+    }
+
+    /// Sends a stored answer and marks it as sent.
+    async fn send(&self, origin: CallOrigin<'_>, call: &ToolCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
+        if self.answer(origin.conversation, call, outcome).await {
+            let _lock = self.runtime.state_lock();
+            calls::sent(self.runtime.records(), origin.agent, call)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the stored answer of a call that ended before the previous process stopped.
+    async fn send_leftover(&self, record: calls::CallRecord, outcome: ToolOutcome) {
+        let origin = record.origin();
+        if let Err(error) = self.send(origin, &record.call, outcome).await {
+            tracing::error!(%error, call = %record.call.call_id, "cannot send the answer of a call");
+        }
+    }
+
+    /// Sends an answer with retries. Returns whether the relay accepted it.
+    async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: ToolOutcome) -> bool {
+        let response = ToolResponse { call_id: call.call_id.clone(), outcome };
+        let (until, mut failures) = (self.runtime.now().after(SEND_RETRY_TIME), BACKOFF.start());
+        loop {
+            let Err(error) = self.runtime.peer().calls().respond(conversation, response.clone()).await else {
+                return true;
+            };
+            tracing::warn!(%conversation, %error, "cannot send the answer of a call; retrying");
+            if !error.is_retryable() || self.runtime.now() >= until {
+                return false;
+            }
+            self.runtime.pause(failures.next_delay()).await;
+        }
+    }
+
+    /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
+    async fn claim(&self, message_ref: &MessageRef, until: Timestamp) -> Result<ClaimResult, DeviceError> {
+        let id = message_ref.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
+        let mut failures = BACKOFF.start();
+        loop {
+            let error = match self.runtime.relay().claim(&id).await {
+                Ok(true) => return Ok(ClaimResult::Mine),
+                Ok(false) => return Ok(ClaimResult::Elsewhere),
+                Err(error) => error,
+            };
+            tracing::warn!(%error, "cannot claim a call at the relay");
+            let is_retryable = error.is_retryable() || matches!(error, RelayError::TooMany { .. });
+            if !is_retryable || self.runtime.now() >= until {
+                return Ok(ClaimResult::Unknown);
+            }
+            self.runtime.pause(failures.next_delay()).await;
+        }
+    }
+
+    /// Writes the final state and the audit entry of a call in one change.
+    fn close(
+        &self,
+        origin: CallOrigin<'_>,
+        call: &ToolCall,
+        state: CallState,
+        decided: (bool, Option<LedgerReference>),
+    ) -> Result<(), DeviceError> {
+        let _lock = self.runtime.state_lock();
+        let mut changes = self.audit_changes(origin, call, &state, decided)?;
+        if state == CallState::Elsewhere
+            && let Some(mut known) = known_agents::load(self.runtime.records(), origin.agent)?
+        {
+            // A one-time grant may have been used on the other device.
+            known.spend(&call.permission_scope);
+            changes.push(known_agents::put(&known));
+        }
+        changes.push(calls::moved(origin, call, state, self.runtime.now()));
+        self.runtime.records().save(changes)?;
+        self.runtime.notify(DeviceEvent::AuditChanged);
+        Ok(())
+    }
+
+    /// Changes that append the audit entry of an ended call.
+    fn audit_changes(
+        &self,
+        origin: CallOrigin<'_>,
+        call: &ToolCall,
+        state: &CallState,
+        (asked, ledger): (bool, Option<LedgerReference>),
+    ) -> Result<Vec<RecordChange>, DeviceError> {
+        let (status, reason) = audit_status(state);
+        let log = self.runtime.audit_log();
+        Ok(log.append(AuditEntry {
+            call_id: call.call_id.clone(),
+            agent_id: origin.agent.clone(),
+            tool_name: call.tool_name.clone(),
+            scope: call.permission_scope.clone(),
+            arguments_digest: log.digest(&call.arguments)?,
+            status: status.to_owned(),
+            reason,
+            asked,
+            timestamp: self.runtime.now(),
+            message_id: origin.message_id(),
+            envelope_digest: origin.envelope,
+            ledger,
+        })?)
+    }
+}
+
+/// Status and reason of a final state in the audit log.
+fn audit_status(state: &CallState) -> (&'static str, Option<String>) {
+    let decision = |value: serde_json::Value| value.as_str().map(str::to_owned);
+    match state {
+        CallState::Over { outcome: ToolOutcome::Ok { .. }, .. } => ("ok", None),
+        CallState::Over { outcome: ToolOutcome::Error { error_code, .. }, .. } => {
+            ("error", decision(serde_json::json!(error_code)))
+        }
+        CallState::Over { outcome: ToolOutcome::Denied { reason }, .. } => {
+            ("denied", decision(serde_json::json!(reason)))
+        }
+        CallState::Elsewhere => ("elsewhere", None),
+        CallState::Asked | CallState::Running => ("error", None),
+    }
+}

@@ -1,0 +1,294 @@
+//! Decision on a new call: check, prompt, claim and run.
+
+use nuncio_a2h::peer::InboundMessage;
+use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome};
+use nuncio_core::Code;
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::device_time::PERSON_ANSWERS;
+use nuncio_core::policy::Decision;
+use nuncio_core::text::plain;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{CallEnd, CallHandler, ClaimResult, IncomingCall};
+use crate::calls::{self, CallState};
+use crate::consent_windows::{self, ConsentWindowKey};
+use crate::device_events::DeviceEvent;
+use crate::did_verification::verify_agent;
+use crate::error::DeviceError;
+use crate::guard::{self, AgentFacts, CallFacts, PermittedCall, PersonDecision, denied, failed};
+use crate::known_agents::{self, KnownAgent};
+use crate::localized_text::{LocalizedText, ScopeTexts};
+use crate::prompt::{PromptAnswer, PromptQuestion, readable};
+use crate::tools::{ToolCaller, ToolFailure};
+
+/// Limit of a tool result, in bytes of JSON.
+const MAX_RESULT: usize = 64 * 1024;
+
+/// Result of prompting the person.
+enum PromptResult {
+    Answered(PromptAnswer),
+    TimedOut,
+    /// Another device claimed the call.
+    ClaimedElsewhere,
+    /// The person revoked a needed scope meanwhile; the call ends with this outcome.
+    Revoked(ToolOutcome),
+}
+
+impl CallHandler {
+    /// Decides on a new call, and runs the call if it is allowed.
+    pub(super) async fn decide(&self, incoming: &IncomingCall) -> Result<CallEnd, DeviceError> {
+        let (known, permitted) = match self.admit_or_refresh(incoming).await? {
+            Ok(permitted) => permitted,
+            Err(outcome) => {
+                if self.other_devices_may_allow(incoming, &outcome)? {
+                    self.wait_for_other_devices().await;
+                }
+                return Ok(CallEnd::now(outcome, false));
+            }
+        };
+        if self.runtime.config.tools.find(&permitted.tool.name, &permitted.tool.scope).is_none() {
+            // Another device of the person may have the tool, so this device answers last.
+            if known.has_other_devices() {
+                self.wait_for_other_devices().await;
+            }
+            let outcome = failed(ToolErrorCode::Unavailable, "this device has no such tool");
+            return Ok(CallEnd::now(outcome, false).under(&permitted));
+        }
+        let in_window = consent_windows::is_open(
+            self.runtime.records(),
+            incoming.window_key(&permitted),
+            permitted.ledger.seq,
+            self.runtime.now(),
+        )?;
+        let mut decision = if in_window { PersonDecision::RecentYes } else { PersonDecision::Unasked };
+        let call_facts = self.call_facts(incoming);
+        let attended = self.runtime.config.prompt.is_attended();
+        if let Decision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
+            match self.ask(incoming, &permitted, &known).await? {
+                PromptResult::Answered(PromptAnswer::Yes) => decision = PersonDecision::Yes,
+                PromptResult::Answered(PromptAnswer::No) => {
+                    // A device without a user interface denies last, because the person may answer on another device.
+                    if !attended && known.has_other_devices() {
+                        self.wait_for_other_devices().await;
+                    }
+                    return Ok(CallEnd::now(denied(DenialReason::UserRefused), attended).under(&permitted));
+                }
+                PromptResult::TimedOut => {
+                    return Ok(CallEnd::now(denied(DenialReason::UserTimeout), attended).under(&permitted));
+                }
+                PromptResult::ClaimedElsewhere => {
+                    let outcome = failed(ToolErrorCode::Unavailable, "another device claimed the call");
+                    let end = CallEnd { claim: Some(ClaimResult::Elsewhere), ..CallEnd::now(outcome, attended) };
+                    return Ok(end.under(&permitted));
+                }
+                PromptResult::Revoked(outcome) => return Ok(CallEnd::now(outcome, attended).under(&permitted)),
+            }
+        }
+        let asked = decision == PersonDecision::Yes && attended;
+        let claim = self.claim(&incoming.message_ref(), self.runtime.now()).await?;
+        let mut ledger = permitted.ledger;
+        let outcome = match claim {
+            ClaimResult::Mine => match self.begin(incoming, decision)? {
+                Ok(permitted) => {
+                    ledger.clone_from(&permitted.ledger);
+                    let caller = ToolCaller { agent: incoming.agent.clone(), name: known.name };
+                    self.perform(&caller, &incoming.call, &permitted).await
+                }
+                Err(outcome) => outcome,
+            },
+            ClaimResult::Elsewhere | ClaimResult::Unknown => failed(
+                ToolErrorCode::Unavailable,
+                "the device cannot reach its relay, or another device claimed the call",
+            ),
+        };
+        Ok(CallEnd { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
+    }
+
+    /// Whether another device of the person may have newer consent than this one.
+    fn other_devices_may_allow(&self, incoming: &IncomingCall, outcome: &ToolOutcome) -> Result<bool, DeviceError> {
+        let known = known_agents::load(self.runtime.records(), &incoming.agent)?;
+        let is_unsure =
+            |known: KnownAgent| known.is_unsure(&self.runtime.identity().person, &incoming.call.permission_scope);
+        Ok(*outcome == denied(DenialReason::ScopeNotGranted) && known.is_some_and(is_unsure))
+    }
+
+    /// Waits so that the person's other devices can answer first.
+    async fn wait_for_other_devices(&self) {
+        self.runtime.pause(PERSON_ANSWERS).await;
+    }
+
+    /// Repeats the check under the lock and marks the call as running: consent may have been revoked, or a one-time
+    /// grant used, while the person was asked.
+    fn begin(
+        &self,
+        incoming: &IncomingCall,
+        mut decision: PersonDecision,
+    ) -> Result<Result<PermittedCall, ToolOutcome>, DeviceError> {
+        let _lock = self.runtime.state_lock();
+        let Some(mut known) = known_agents::load(self.runtime.records(), &incoming.agent)? else {
+            return Ok(Err(denied(DenialReason::ScopeNotGranted)));
+        };
+        let permitted = match self.admit(incoming, &known) {
+            Ok(permitted) => permitted,
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let window_key = incoming.window_key(&permitted);
+        if decision == PersonDecision::RecentYes
+            && !consent_windows::is_open(self.runtime.records(), window_key, permitted.ledger.seq, self.runtime.now())?
+        {
+            decision = PersonDecision::Unasked;
+        }
+        if guard::decide_call(self.call_facts(incoming), &permitted, decision) != Decision::Allow {
+            return Ok(Err(failed(
+                ToolErrorCode::Unavailable,
+                "the grants of the person changed meanwhile; call again",
+            )));
+        }
+        let mut changes = vec![calls::moved(incoming.origin(), &incoming.call, CallState::Running, self.runtime.now())];
+        if permitted.stake == Sensitivity::Medium {
+            changes.push(consent_windows::used(window_key, permitted.ledger.seq, self.runtime.now()));
+        }
+        known.spend(&permitted.tool.scope);
+        changes.push(known_agents::put(&known));
+        self.runtime.records().save(changes)?;
+        Ok(Ok(permitted))
+    }
+
+    fn call_facts<'a>(&'a self, incoming: &'a IncomingCall) -> CallFacts<'a> {
+        CallFacts {
+            person: &self.runtime.identity().person,
+            agent: &incoming.agent,
+            kind: incoming.message.conversation_type,
+            call: &incoming.call,
+            sealed_at: incoming.message.sealed_at,
+            now: self.runtime.now(),
+        }
+    }
+
+    fn admit(&self, incoming: &IncomingCall, known: &KnownAgent) -> Result<PermittedCall, ToolOutcome> {
+        let (manifest, standing) =
+            (known.manifest(self.runtime.presets()), known.standing(&self.runtime.identity().person));
+        let about = AgentFacts {
+            known,
+            manifest: manifest.as_ref(),
+            standing: standing.as_ref(),
+            presets: self.runtime.presets(),
+            floors: &self.runtime.config.floors,
+        };
+        guard::admit(self.call_facts(incoming), &about)
+    }
+
+    /// Checks a call against the stored consent. Before a refusal the agent is reloaded once; if that fails, the stored
+    /// consent decides.
+    async fn admit_or_refresh(
+        &self,
+        incoming: &IncomingCall,
+    ) -> Result<Result<(KnownAgent, PermittedCall), ToolOutcome>, DeviceError> {
+        let unknown = || KnownAgent::new(incoming.agent.clone(), self.runtime.now());
+        let known = known_agents::load(self.runtime.records(), &incoming.agent)?.unwrap_or_else(unknown);
+        let outcome = match self.admit(incoming, &known) {
+            Ok(permitted) => return Ok(Ok((known, permitted))),
+            Err(outcome) => outcome,
+        };
+        match outcome {
+            ToolOutcome::Denied { reason: DenialReason::ToolNotDeclared | DenialReason::ScopeNotGranted }
+            | ToolOutcome::Error { error_code: ToolErrorCode::InvalidArguments, .. } => {}
+            _ => return Ok(Err(outcome)),
+        }
+        match self.consents.refresh(&incoming.agent).await {
+            Ok(known) => Ok(self.admit(incoming, &known).map(|permitted| (known, permitted))),
+            Err(error) => {
+                tracing::warn!(agent = %incoming.agent, %error, "cannot refresh an agent; the stored consent decides");
+                Ok(Err(outcome))
+            }
+        }
+    }
+
+    /// Prompts the person for at most [`PERSON_ANSWERS`], or until another device claims the call.
+    async fn ask(
+        &self,
+        incoming: &IncomingCall,
+        permitted: &PermittedCall,
+        known: &KnownAgent,
+    ) -> Result<PromptResult, DeviceError> {
+        let id = incoming.message_ref().id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
+        let IncomingCall { message, agent, call } = incoming;
+        let verified = verify_agent(&self.runtime, agent, Some(&message.device)).await;
+        let until = self.runtime.now().after(PERSON_ANSWERS);
+        let manifest = known.manifest(self.runtime.presets());
+        let scope = manifest
+            .as_ref()
+            .and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == permitted.tool.scope));
+        let question = PromptQuestion {
+            id: format!("{}-{}", message.conversation, message.seq),
+            agent: agent.clone(),
+            agent_name: known.name.clone(),
+            verified,
+            call: call.call_id.clone(),
+            conversation: message.conversation.clone(),
+            tool: call.tool_name.clone(),
+            description: LocalizedText::of(permitted.tool.description_fallback.as_ref()),
+            arguments: readable(&call.arguments),
+            scope: permitted.tool.scope.clone(),
+            scope_words: scope.map(|scope| ScopeTexts::of(self.runtime.presets(), scope)).unwrap_or_default(),
+            sensitivity: permitted.stake,
+            until,
+        };
+        let result = tokio::select! {
+            answer = self.runtime.config.prompt.ask(&question) => PromptResult::Answered(answer),
+            () = self.runtime.config.clock.sleep_until(until) => PromptResult::TimedOut,
+            () = self.claimed.wait_for(&id) => PromptResult::ClaimedElsewhere,
+            outcome = self.wait_for_revocation(incoming) => PromptResult::Revoked(outcome?),
+        };
+        // Timers stop while the machine sleeps, so the wall clock is compared too.
+        let late = matches!(result, PromptResult::Answered(PromptAnswer::Yes)) && self.runtime.now() > until;
+        Ok(if late { PromptResult::TimedOut } else { result })
+    }
+
+    /// Resolves when the call would now be refused without a prompt, because the person revoked a needed scope.
+    async fn wait_for_revocation(&self, incoming: &IncomingCall) -> Result<ToolOutcome, DeviceError> {
+        let mut events = self.runtime.events.subscribe();
+        loop {
+            match events.recv().await {
+                Ok(DeviceEvent::Agent { agent }) if agent == incoming.agent => {}
+                Ok(_) => continue,
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+            let refused = |known: KnownAgent| self.admit(incoming, &known).err();
+            if let Some(outcome) = known_agents::load(self.runtime.records(), &incoming.agent)?.and_then(refused) {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    async fn perform(&self, caller: &ToolCaller, call: &ToolCall, permitted: &PermittedCall) -> ToolOutcome {
+        let Some(tool) = self.runtime.config.tools.find(&permitted.tool.name, &permitted.tool.scope) else {
+            return failed(ToolErrorCode::Unavailable, "this device has no such tool");
+        };
+        let late = self.runtime.config.clock.sleep_until(self.runtime.now().after(permitted.time));
+        let done = tokio::select! {
+            done = tool.run_for(caller, &call.arguments, permitted.time) => done,
+            () = late => Err(ToolFailure::Failed("it took longer than its time".to_owned())),
+        };
+        match done {
+            Ok(result) => match result.to_string().len() {
+                size if size > MAX_RESULT => failed(
+                    ToolErrorCode::PlatformError,
+                    &format!("the result has {size} bytes, more than {MAX_RESULT}"),
+                ),
+                _ => ToolOutcome::Ok { result },
+            },
+            Err(ToolFailure::Unavailable(why)) => failed(ToolErrorCode::Unavailable, &plain(&why)),
+            Err(ToolFailure::Arguments(why)) => failed(ToolErrorCode::InvalidArguments, &plain(&why)),
+            Err(ToolFailure::Failed(why)) => failed(ToolErrorCode::PlatformError, &plain(&why)),
+        }
+    }
+}
+
+impl IncomingCall {
+    fn window_key<'a>(&'a self, permitted: &'a PermittedCall) -> ConsentWindowKey<'a> {
+        let InboundMessage { device, conversation, .. } = &self.message;
+        ConsentWindowKey { agent: &self.agent, by: device, conversation, scope: &permitted.tool.scope }
+    }
+}

@@ -1,0 +1,88 @@
+//! State that all parts of a device share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nuncio_a2h::client::{HttpRelay, SignFn};
+use nuncio_a2h::peer::Peer;
+use nuncio_core::manifest::Presets;
+use nuncio_core::notification::Recipient;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Entropy;
+use tokio::sync::broadcast;
+
+use crate::audit::AuditLog;
+use crate::device::{DeviceConfig, DeviceIdentity};
+use crate::device_events::DeviceEvent;
+use crate::records::Records;
+
+pub(crate) struct DeviceRuntime {
+    pub(crate) config: DeviceConfig,
+    pub(crate) identity: DeviceIdentity,
+    pub(crate) records: Records,
+    pub(crate) relay: Arc<HttpRelay>,
+    pub(crate) peer: Peer,
+    pub(crate) sign: SignFn,
+    pub(crate) lock: Mutex<()>,
+    pub(crate) events: broadcast::Sender<DeviceEvent>,
+}
+
+impl DeviceRuntime {
+    pub(crate) fn identity(&self) -> &DeviceIdentity {
+        &self.identity
+    }
+
+    /// The person that owns this device.
+    pub(crate) fn me(&self) -> Recipient {
+        Recipient::Person(self.identity.person.clone())
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    pub(crate) fn relay(&self) -> &HttpRelay {
+        &self.relay
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Lock for every read-modify-write of the records.
+    pub(crate) fn state_lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn audit_log(&self) -> AuditLog {
+        AuditLog::new(self.records.clone())
+    }
+
+    pub(crate) fn notify(&self, event: DeviceEvent) {
+        // Without subscribers the event is dropped.
+        let _ = self.events.send(event);
+    }
+
+    pub(crate) fn presets(&self) -> &Presets {
+        &self.config.presets
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.config.clock.now()
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.config.entropy
+    }
+
+    pub(crate) async fn pause(&self, time: Duration) {
+        self.config.clock.sleep_until(self.now().after(time)).await;
+    }
+}
+
+impl fmt::Debug for DeviceRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceRuntime({} of {})", self.identity.device, self.identity.person)
+    }
+}

@@ -1,0 +1,262 @@
+//! Running an admitted call: a free slot, the stored start, and the runner within the deadline.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_core::agent::{RunSpec, Tool};
+use nuncio_core::audit::{AuditDecision, AuditOutcome};
+use nuncio_core::execution::{CallAuthorization, ExecutionFailure};
+use nuncio_core::ids::GrantId;
+use nuncio_core::time::Timestamp;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::admit::{AdmittedCall, CallRefusal, ungranted};
+use super::request::FinishedCall;
+use super::{CallChain, denial, output};
+use crate::access::ScopeCheckResult;
+use crate::error::EngineError;
+use crate::ports::entropy::random_name;
+use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
+use crate::ports::store::{
+    AccessChange, CallChange, Change, Conflict, ExecutionChange, ResultTarget, StartedCall, StoreError,
+};
+use crate::tasks::CallInbox;
+
+impl CallChain<'_> {
+    /// Runs an admitted call. Its start is stored before it begins, its end before it is reported.
+    pub(super) async fn run(mut self, admitted: AdmittedCall) -> Result<FinishedCall, EngineError> {
+        let AdmittedCall { tool, allowed_by, spends, references } = admitted;
+        self.references = references;
+        let pass = match self.pass(&tool).await? {
+            Ok(pass) => pass,
+            Err(failure) => {
+                return self.finish(None, AuditDecision::Allowed { by: allowed_by }, None, Err(failure)).await;
+            }
+        };
+
+        let started_at = self.calls.runtime.now();
+        let key = match self.begin(&tool, &allowed_by, spends, started_at).await? {
+            Ok(key) => key,
+            Err(refusal) => return self.refuse(refusal).await,
+        };
+        if let Some(on_start) = self.call.on_start {
+            on_start(started_at);
+        }
+
+        let deadline = self.call.deadline.min(started_at.after(tool.call_time()));
+        // From here on only their digest is used.
+        let arguments = std::mem::take(&mut self.arguments);
+        let result = self.run_until(&tool, arguments, deadline).await?;
+        // Release the slot before the end is stored.
+        drop(pass);
+        if result.is_ok() {
+            self.call.published.record_latency(&tool.name, started_at.until(self.calls.runtime.now()));
+        }
+        self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
+    }
+
+    /// Waits for a free slot of the tool. Human work and fixed answers need no slot.
+    async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, ExecutionFailure>, EngineError> {
+        if self.call.cancel.is_cancelled() {
+            return Ok(Err(cancelled()));
+        }
+        if matches!(tool.run, RunSpec::Human(_) | RunSpec::Answer(_)) {
+            return Ok(Ok(None));
+        }
+        let gate = self.call.published.gate(&tool.name);
+        if let Ok(pass) = Arc::clone(&gate).try_acquire_owned() {
+            return Ok(Ok(Some(pass)));
+        }
+        self.calls.ensure_committed(self.call.pending_insert).await?;
+        tokio::select! {
+            biased;
+            () = self.call.cancel.cancelled() => Ok(Err(cancelled())),
+            pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
+            () = self.calls.runtime.clock().sleep_until(self.call.deadline) => {
+                let message = format!("too many calls of {} at once", tool.name);
+                Ok(Err(ExecutionFailure { code: Code::ToolBusy, message }))
+            }
+        }
+    }
+
+    /// The change that stores the start of the call: in its execution, or as a started call under its own key.
+    fn start(&self, tool: &Tool, allowed_by: &[String], at: Timestamp) -> (Option<String>, Change) {
+        if let Some(ResultTarget::Execution(stored_attempt)) = &self.call.target {
+            let authorization = CallAuthorization {
+                at: self.asked_at,
+                by: allowed_by.to_vec(),
+                scope: tool.scope.clone(),
+                // Human work counts as started once it is in the inbox.
+                started: matches!(tool.run, RunSpec::Human(_)),
+                references: self.references.clone(),
+            };
+            let (id, owner) = (stored_attempt.execution.clone(), self.calls.runtime.process().to_owned());
+            let start =
+                ExecutionChange::Start { id, owner, attempt: stored_attempt.attempt, at, call: Some(authorization) }
+                    .into();
+            return (None, start);
+        }
+        let key = random_name(self.calls.runtime.entropy(), "call_");
+        let decision = AuditDecision::Allowed { by: allowed_by.to_vec() };
+        let record = self.record(Some(tool), decision, AuditOutcome::NotRun, Some(at), at);
+        let call = StartedCall { key: key.clone(), record, target: self.call.target.clone() };
+        let start = CallChange::Start(Box::new(call)).into();
+        (Some(key), start)
+    }
+
+    /// Commits the start together with the grant and approval it uses. If another call used the grant first, looks for
+    /// another grant.
+    async fn begin(
+        &mut self,
+        tool: &Tool,
+        allowed_by: &[String],
+        mut spends: Vec<Change>,
+        at: Timestamp,
+    ) -> Result<Result<Option<String>, CallRefusal>, EngineError> {
+        // Most calls use no grant or approval and need no retry.
+        if spends.is_empty() {
+            let (key, start) = self.start(tool, allowed_by, at);
+            self.calls.commit_with_insert(self.call.pending_insert, vec![start]).await?;
+            return Ok(Ok(key));
+        }
+        loop {
+            let (key, start) = self.start(tool, allowed_by, at);
+            let changes = spends.iter().cloned().chain([start]).collect();
+            match self.calls.commit_with_insert(self.call.pending_insert, changes).await {
+                Err(StoreError::Conflict(Conflict::GrantUsed)) => {
+                    for grant in used_grants(&spends) {
+                        self.calls.access.forget_used_grant(&grant).await;
+                    }
+                    spends.retain(|change| !matches!(change, Change::Access(AccessChange::UseGrant(_))));
+                    let (check, rule) = self.check_scope(tool);
+                    self.references.rule = rule;
+                    match check {
+                        ScopeCheckResult::Lasting => {}
+                        ScopeCheckResult::Once(grant) => spends.push(AccessChange::UseGrant(grant).into()),
+                        ScopeCheckResult::Denied => return Ok(Err(ungranted(tool))),
+                    }
+                }
+                Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
+                    let failure = ExecutionFailure {
+                        code: Code::ApprovalClosed,
+                        message: denial(Some("the approval was already used")),
+                    };
+                    return Ok(Err(CallRefusal::new("policy", failure)));
+                }
+                other => {
+                    other?;
+                    for grant in used_grants(&spends) {
+                        self.calls.access.forget_used_grant(&grant).await;
+                    }
+                    return Ok(Ok(key));
+                }
+            }
+        }
+    }
+    /// Runs the tool. A call that waits for a person has no outcome while the server stops; it resumes at the next
+    /// start.
+    async fn run_until(
+        &self,
+        tool: &Arc<Tool>,
+        arguments: Value,
+        deadline: Timestamp,
+    ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
+        if self.call.cancel.is_cancelled() {
+            return Ok(Err(cancelled()));
+        }
+        let by_person = matches!(tool.run, RunSpec::Human(_));
+        let run = self.calls.runner.run(self.run_call(tool, arguments, deadline, by_person));
+        let result = if by_person {
+            // The inbox watches deadline and cancellation itself, because it withdraws the task then.
+            run.await
+        } else {
+            tokio::select! {
+                // In this order a tool that answers at once needs no timer and no waker.
+                biased;
+                result = run => result,
+                () = self.call.cancel.cancelled() => return Ok(Err(cancelled())),
+                () = async { self.calls.runtime.clock().sleep_until(deadline).await } => {
+                    let message = "it took longer than its time limit".to_owned();
+                    return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
+                }
+                never = self.record_program_start() => match never {},
+            }
+        };
+        match result {
+            Ok(output) => Ok(output::check(tool, &output).map(|()| output)),
+            Err(RunError::NoOutcome { code, message }) => Err(EngineError::new(code, message)),
+            Err(error) => Ok(Err(ExecutionFailure { code: error.code(), message: error.to_string() })),
+        }
+    }
+
+    fn run_call(&self, tool: &Arc<Tool>, arguments: Value, deadline: Timestamp, by_person: bool) -> RunCall {
+        let call = &self.call;
+        let Value::Object(arguments) = arguments else {
+            unreachable!("the arguments were made from a map");
+        };
+        let inbox = by_person.then(|| -> Arc<dyn HumanInbox> {
+            let execution = match &call.target {
+                Some(ResultTarget::Execution(attempt)) => Some(attempt.execution.clone()),
+                Some(ResultTarget::Message(_)) | None => None,
+            };
+            Arc::new(CallInbox { inbox: Arc::clone(&self.calls.inbox), execution, cancel: call.cancel.clone() })
+        });
+        RunCall {
+            agent: Arc::clone(&call.published.agent),
+            tool: Arc::clone(tool),
+            id: call.id.clone(),
+            arguments,
+            caller: call.caller.principal.clone(),
+            person: call.caller.person.clone(),
+            deadline,
+            trace: self.trace(),
+            program_start: self.program_start.clone(),
+            sent: self.sent.clone(),
+            inbox,
+        }
+    }
+
+    /// Stores that the program of the execution started, concurrently with the run.
+    async fn record_program_start(&self) -> Infallible {
+        let Some(ResultTarget::Execution(stored_attempt)) = &self.call.target else {
+            return std::future::pending().await;
+        };
+        self.program_start.reported().await;
+        self.calls.mark_started(&stored_attempt.execution, stored_attempt.attempt).await;
+        std::future::pending().await
+    }
+
+    /// Identifiers that are forwarded to the tool.
+    fn trace(&self) -> BTreeMap<&'static str, String> {
+        let call = &self.call;
+        let mut trace = BTreeMap::new();
+        trace.extend(call.caller.request.clone().map(|id| ("request_id", id)));
+        trace.extend(call.trace.trace_id.clone().map(|id| ("trace_id", id)));
+        trace.extend(call.trace.traceparent.clone().map(|context| ("traceparent", context)));
+        if let Some(ResultTarget::Execution(stored_attempt)) = &call.target {
+            trace.insert("execution_id", stored_attempt.execution.to_string());
+            trace.insert("attempt", stored_attempt.attempt.to_string());
+        }
+        trace
+    }
+}
+
+fn used_grants(spends: &[Change]) -> Vec<GrantId> {
+    let grant = |change: &Change| match change {
+        Change::Access(AccessChange::UseGrant(grant)) => Some(grant.clone()),
+        _ => None,
+    };
+    spends.iter().filter_map(grant).collect()
+}
+
+pub(crate) fn cancelled() -> ExecutionFailure {
+    let message = "it was cancelled and may or may not have had an effect".to_owned();
+    ExecutionFailure { code: Code::Cancelled, message }
+}
+
+pub(crate) fn cancelled_unbegun() -> ExecutionFailure {
+    ExecutionFailure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
+}

@@ -1,0 +1,25 @@
+//! Store of questions to approvers.
+
+use async_trait::async_trait;
+use nuncio_core::approval::Approval;
+use nuncio_core::ids::ApprovalId;
+
+use super::StoreError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ApprovalChange {
+    Create(Approval),
+    /// Updates an approval. `Missing`; `ApprovalMoved` unless its stored state is `from`.
+    Move {
+        approval: Approval,
+        /// Name of the state that the stored approval must have.
+        from: &'static str,
+    },
+}
+
+#[async_trait]
+pub trait ApprovalStore: Send + Sync {
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError>;
+    /// Approvals without an answer, oldest first.
+    async fn pending_approvals(&self) -> Result<Vec<Approval>, StoreError>;
+}

@@ -1,0 +1,82 @@
+//! Store of started calls, and where their results are stored.
+
+use async_trait::async_trait;
+use nuncio_core::audit::AuditRecord;
+use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease};
+use nuncio_core::ids::{CallId, ExecutionId, SessionId};
+use nuncio_core::turn::Turn;
+
+use super::StoreError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallChange {
+    /// Stores a running call until it ends, so that it is found after a crash. `Exists`.
+    Start(Box<StartedCall>),
+    /// Removes the started call with this key; no conflict if there is none.
+    Finish(String),
+}
+
+/// Where the result of a call is stored.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+pub enum ResultTarget {
+    Message(HistorySlot),
+    Execution(ExecutionAttempt),
+}
+
+/// A reserved position in a session's history.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct HistorySlot {
+    pub session: SessionId,
+    pub turn: u64,
+    pub number: u64,
+    pub call: CallId,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ExecutionAttempt {
+    pub execution: ExecutionId,
+    /// Number of the attempt, from one.
+    pub attempt: u32,
+    /// Whether an unavailable backend leads to another attempt.
+    pub may_retry: bool,
+    /// How long the execution is kept after its end, in milliseconds.
+    pub keep_ms: u64,
+    /// Whether the end of the execution causes a callback.
+    #[serde(default)]
+    pub callback: bool,
+}
+
+impl ResultTarget {
+    #[must_use]
+    pub fn message(&self) -> Option<&HistorySlot> {
+        match self {
+            Self::Message(place) => Some(place),
+            Self::Execution(_) => None,
+        }
+    }
+}
+
+/// A call that started and did not end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartedCall {
+    /// Key of the call, unique on this server, unlike its id.
+    pub key: String,
+    /// Audit record as far as known at the start.
+    pub record: AuditRecord,
+    pub target: Option<ResultTarget>,
+}
+
+impl StartedCall {
+    #[must_use]
+    pub fn belongs_to(&self, turn: &Turn) -> bool {
+        self.record.session.as_ref() == Some(&turn.session) && self.record.turn == Some(turn.number)
+    }
+}
+
+#[async_trait]
+pub trait CallStore: Send + Sync {
+    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError>;
+    /// Executions whose call began and did not end, oldest first, with their leases and the call's authorisation.
+    async fn begun_calls(&self) -> Result<Vec<(Execution, ExecutionLease, CallAuthorization)>, StoreError>;
+}

@@ -1,0 +1,40 @@
+//! Store of followed domains and directory listings.
+
+use async_trait::async_trait;
+
+use super::StoreError;
+use crate::directory::{DirectoryListing, ListingId};
+use crate::follow::{Domain, FollowedDomain};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum DirectoryChange {
+    /// Follows a domain. `Exists`.
+    Follow(FollowedDomain),
+    /// Updates a followed domain. `Missing`.
+    UpdateFollowed {
+        followed: FollowedDomain,
+        /// `None` leaves the stored offers as they are.
+        offers: Option<String>,
+    },
+    /// Stops following a domain and deletes its offers. `Missing`.
+    Unfollow(Domain),
+    /// Creates or replaces a directory listing.
+    PutListing {
+        entry: DirectoryListing,
+        /// Agent description of the listing, as stored.
+        description: String,
+    },
+    /// Updates a listing but not its description. `Missing`.
+    UpdateListing(DirectoryListing),
+    /// Removes a listing. `Missing`.
+    RemoveListing(ListingId),
+}
+
+#[async_trait]
+pub trait DirectoryStore: Send + Sync {
+    async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError>;
+    /// A followed domain with its stored offers.
+    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError>;
+    /// All listings with their stored descriptions, ordered by id.
+    async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, StoreError>;
+}

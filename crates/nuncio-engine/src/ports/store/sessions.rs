@@ -1,0 +1,118 @@
+//! Store of sessions: settings, history, turns and idempotency records.
+
+use async_trait::async_trait;
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::SessionId;
+use nuncio_core::message::Message;
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_core::session::{HistorySummary, PendingCall, Session, SessionSettings};
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::{StreamMode, Turn, TurnOutcome};
+
+use super::StoreError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum SessionChange {
+    /// Creates a session with its first messages, numbered from zero. `Exists`.
+    Create {
+        /// Session whose `next_message` is the number of `messages`.
+        session: Session,
+        messages: Vec<Message>,
+    },
+    /// Deletes a session with history, turns and idempotency records. `NoSession`.
+    Delete(SessionId),
+    /// Begins a turn. `NoSession`; `TurnRunning` unless the session had exactly `number - 1` turns and none runs.
+    BeginTurn {
+        session: SessionId,
+        number: u64,
+        mode: StreamMode,
+        protocol: Protocol,
+        at: Timestamp,
+        /// New settings of the session, if they change.
+        settings: Option<SessionSettings>,
+    },
+    /// Adds a message to the history. `NoSession`; `Exists` if the number is taken. The session's `next_message` becomes at least
+    /// `number + 1`.
+    AppendMessage {
+        session: SessionId,
+        turn: u64,
+        /// Position in the history; positions may be filled out of order.
+        number: u64,
+        message: Message,
+    },
+    /// Replaces the calls that wait for the client's answer. `NoSession`.
+    SetPending { session: SessionId, pending: Vec<PendingCall> },
+    /// Replaces the summary of the oldest messages. `NoSession`.
+    SetSummary { session: SessionId, summary: HistorySummary },
+    /// Ends a turn. `NoSession`, `TurnOver`.
+    EndTurn {
+        session: SessionId,
+        number: u64,
+        at: Timestamp,
+        stop: TurnOutcome,
+        /// Encoded event log.
+        events: Vec<u8>,
+    },
+    /// Stores the result of a request with an idempotency key. `NoSession`; `Exists` if the owner used the key
+    /// for the same `request` before.
+    Remember(IdempotencyRecord),
+    /// Deletes those sessions of `ids` that were created before `before` and had no turn since.
+    Prune { ids: Vec<SessionId>, before: Timestamp },
+}
+
+/// Result of a request with an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyRecord {
+    pub owner: Principal,
+    /// Kind and object of the request: `sessions`, or `turns/SESSION`.
+    pub request: String,
+    pub key: String,
+    pub body: Digest,
+    /// Session that the request created or belongs to; the record is deleted with the session.
+    pub session: SessionId,
+    pub turn: Option<u64>,
+}
+
+/// A message with its position in the history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredMessage {
+    pub number: u64,
+    /// Number of the turn; zero for messages that the session began with.
+    pub turn: u64,
+    pub message: Message,
+}
+
+/// Cursor in a principal's list of sessions, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionCursor {
+    /// Creation time of the last listed session.
+    pub created_at: Timestamp,
+    pub id: SessionId,
+}
+
+#[async_trait]
+pub trait SessionStore: Send + Sync {
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
+    /// Sessions of a principal that follow the cursor, newest first.
+    async fn sessions(
+        &self,
+        owner: &Principal,
+        after: Option<&SessionCursor>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError>;
+    /// Messages numbered `from` and above, in order.
+    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError>;
+    async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
+    /// Encoded event log of a finished turn.
+    async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError>;
+    /// At most `limit` sessions created before `before` that had no turn since.
+    async fn idle_sessions(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError>;
+    async fn running_turns(&self) -> Result<Vec<Turn>, StoreError>;
+    async fn idempotency_record(
+        &self,
+        owner: &Principal,
+        request: &str,
+        key: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError>;
+}

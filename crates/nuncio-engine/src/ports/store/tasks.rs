@@ -1,0 +1,22 @@
+//! Store of tasks for people.
+
+use async_trait::async_trait;
+use nuncio_core::ids::TaskId;
+use nuncio_core::task::Task;
+
+use super::StoreError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TaskChange {
+    /// Creates a human task. `Exists`.
+    Create(Box<Task>),
+    /// Updates a task. `Missing`; `TaskMoved` unless the stored task equals `from`.
+    Move { from: Box<Task>, to: Box<Task> },
+}
+
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;
+    /// At most `limit` unfinished human tasks, oldest first.
+    async fn open_tasks(&self, limit: usize) -> Result<Vec<Task>, StoreError>;
+}

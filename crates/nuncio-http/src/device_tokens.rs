@@ -1,0 +1,64 @@
+//! Access tokens of people's devices and of agents' accounts.
+
+use std::fmt;
+
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::person::Device;
+use nuncio_core::principal::Principal;
+use nuncio_core::signature::PublicKey;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::{Caller, Credential, Engine, EngineError};
+use serde_json::Value;
+
+/// Issues and verifies the access tokens of people's devices.
+pub trait DeviceTokens: fmt::Debug + Send + Sync {
+    /// Token for a device that proved its key.
+    fn issue(&self, device: &Device) -> AccessToken;
+    /// Holder of a token; `None` unless this server issued it and it is valid now.
+    fn read(&self, token: &str) -> Option<TokenHolder>;
+    /// Audience that devices sign for: this server's URL.
+    fn audience(&self) -> &str;
+    /// Key that signs tokens.
+    fn key(&self) -> PublicKey;
+    /// The same key as a JWK.
+    fn jwk(&self) -> Value;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessToken {
+    pub token: String,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenHolder {
+    pub person: PersonName,
+    pub device: DeviceId,
+    pub expires_at: Timestamp,
+}
+
+/// Authenticated caller; `expires_at` is `None` for tokens without an end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenIdentity {
+    pub caller: Caller,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Authenticates a token: that of an agent, or of a person's device that is not revoked.
+pub async fn identify(
+    engine: &Engine,
+    tokens: &dyn DeviceTokens,
+    token: &str,
+) -> Result<Option<TokenIdentity>, EngineError> {
+    if let Some(caller) = engine.accounts().authenticate_agent_token(token).await? {
+        return Ok(Some(TokenIdentity { caller, expires_at: None }));
+    }
+    let Some(holder) = tokens.read(token) else { return Ok(None) };
+    let device = engine.people().valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
+    Ok(device.map(|device| {
+        let credential = Credential::Device(device.id);
+        let person = Some(device.person.clone());
+        let caller = Caller { credential, person, ..Caller::new(Principal::Person(device.person)) };
+        TokenIdentity { caller, expires_at: Some(holder.expires_at) }
+    }))
+}

@@ -1,0 +1,31 @@
+//! Lines typed in the terminal: answers to yes-or-no questions, and passphrases.
+
+use std::io::{BufRead as _, IsTerminal as _, Read as _};
+
+use anstream::eprint;
+use tokio::sync::oneshot;
+
+/// Maximum length of a typed line, in bytes.
+pub(super) const MAX_LINE: u64 = 4096;
+
+/// Asks a yes-or-no question; `None` with `--json` or without a terminal.
+pub(super) async fn confirm(question: &str, json: bool) -> anyhow::Result<Option<bool>> {
+    if json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(None);
+    }
+    eprint!("{question} [y/N] ");
+    let line = read_line().await?;
+    Ok(Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
+}
+
+/// Reads one line of standard input on its own thread, so that shutdown does not wait for it.
+pub(super) async fn read_line() -> anyhow::Result<String> {
+    let (sender, line) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().take(MAX_LINE).read_line(&mut line).map(|_| line);
+        // After an interruption the receiver is gone.
+        let _ = sender.send(read);
+    });
+    Ok(line.await??)
+}
