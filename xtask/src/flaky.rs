@@ -1,4 +1,4 @@
-//! `cargo xtask flaky`: repeats the integration tests while every core is busy, and lists the tests that failed.
+//! `cargo xtask flaky`: repeats the tests while every core is busy, and lists the tests that failed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -46,12 +46,12 @@ pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()
     bail!("flaky tests:\n  {}", lines.join("\n  "))
 }
 
-/// The integration tests, without a second try and with new seeds.
+/// The tests, without a second try and with new seeds.
 fn nextest(root: &Path, tools: &Tools, rest: &[String]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root).envs(tools.environment());
     command.args(["nextest", "run", "--workspace", "--features", FEATURES, "--retries", "0"]);
     command.args(["--status-level", "fail", "--final-status-level", "fail", "--failure-output", "final"]);
-    command.args(["--filterset", "kind(test)"]).args(rest);
+    command.args(rest);
     command
 }

@@ -52,7 +52,7 @@ enum XtaskCommand {
         #[arg(long)]
         target: Option<String>,
     },
-    /// Repeat the integration tests while every core is busy, and list each test that failed
+    /// Repeat the tests while every core is busy, and list each test that failed
     Flaky {
         /// How often each test runs
         #[arg(long, default_value_t = 20)]
