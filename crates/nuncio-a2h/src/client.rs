@@ -26,7 +26,6 @@ pub use local_relay::LocalRelay;
 pub(crate) use read::{hooked_event, hooked_message};
 pub use relay_identity::{AgentToken, Credentials, DeviceLogin, RelayIdentity, SignFn};
 
-/// Event from the relay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayEvent {
     /// Sequence number; acknowledging it acknowledges all before. Zero for transient events, which are not stored.
@@ -52,7 +51,6 @@ pub enum RelayEventKind {
     Other(String),
 }
 
-/// Why a request to the relay failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
     /// Cannot be reached, or has an internal fault; a retry may help.
@@ -68,7 +66,6 @@ pub enum RelayError {
 }
 
 impl RelayError {
-    /// Whether a retry may succeed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Unreachable(_))
@@ -105,8 +102,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
 
     /// Sends a stream frame, or drops it; delivery is not guaranteed. The relay may report an error later as
     /// [`StreamNotice::Error`].
-    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
-        let _ = frame;
+    async fn stream(&self, _frame: StreamFrame) -> Result<(), RelayError> {
         Err(RelayError::Unreachable("this connection carries no streams".to_owned()))
     }
 }

@@ -162,7 +162,6 @@ pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
     Ok(KeyUpload { bundle: request.bundle, one_time_keys: request.one_time_keys })
 }
 
-/// Parses a person's encrypted key backup.
 pub(crate) fn backup(bytes: &[u8]) -> Result<KeyBackup, EngineError> {
     let backup: KeyBackup = strict(bytes)?;
     let length = |name: &str, text: &str| {

@@ -78,24 +78,16 @@ pub trait PeerHandler: fmt::Debug + Send + Sync + 'static {
 
     /// Handles a message that could not be opened because it was changed in transit or its sender is untrusted. A
     /// person is shown why.
-    async fn on_refused(&self, peer: &Peer, refused: UnopenedMessage) {
-        let _ = (peer, refused);
-    }
+    async fn on_refused(&self, _peer: &Peer, _refused: UnopenedMessage) {}
 
     /// Handles the confirmation that the relay has a message of this device, at least once. Later events wait for it.
-    async fn on_sent(&self, peer: &Peer, sent: SentConfirmation) {
-        let _ = (peer, sent);
-    }
+    async fn on_sent(&self, _peer: &Peer, _sent: SentConfirmation) {}
 
     /// Handles a verified stream event. Later events wait for it.
-    async fn on_stream(&self, peer: &Peer, event: StreamEvent) {
-        let _ = (peer, event);
-    }
+    async fn on_stream(&self, _peer: &Peer, _event: StreamEvent) {}
 
     /// Handles any other event. Later events wait for it.
-    async fn on_event(&self, peer: &Peer, what: &RelayEventKind) {
-        let _ = (peer, what);
-    }
+    async fn on_event(&self, _peer: &Peer, _what: &RelayEventKind) {}
 }
 
 /// A received and opened message, stored in this form until it is handled.
@@ -109,7 +101,6 @@ pub struct InboundMessage {
     pub content_type: ContentType,
     pub payload: Value,
     /// Digest of the sealed envelope; `None` for a message that an earlier version received.
-    #[serde(default)]
     pub envelope: Option<Digest>,
     /// Whether the keys of the sender give forward secrecy.
     pub mode: SealMode,

@@ -24,10 +24,7 @@ pub fn manifest(agent: &Agent) -> Option<Value> {
     }))
 }
 
-/// The generated manifest after validation; `None` without device tools.
-///
-/// # Errors
-/// Every violated rule.
+/// The generated manifest after validation, or every violated rule; `None` without device tools.
 pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<CheckedManifest>, ManifestFaults> {
     manifest(agent).map(|manifest| Manifest::check(manifest, presets)).transpose()
 }

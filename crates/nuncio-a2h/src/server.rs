@@ -51,11 +51,9 @@ const BESIDE_A_MANIFEST: usize = 16 * 1024;
 const MAX_BODY: usize = 256 * 1024;
 /// Limit of a request that carries a message, in bytes: the envelope in base64 and its fields.
 const MAX_MESSAGE_BODY: usize = 1024 * 1024;
-/// Default and largest page size.
-const MAX_PAGE_SIZE: usize = 20;
-const MAX_PAGE: usize = 50;
+const DEFAULT_PAGE_SIZE: usize = 20;
+const MAX_PAGE_SIZE: usize = 50;
 
-/// Return type of all request handlers.
 type A2hResult = Result<Response, A2hError>;
 
 #[derive(Debug, Clone)]
@@ -198,7 +196,6 @@ fn page<T, V: Serialize>(
     answer(StatusCode::OK, &Page { data: found.iter().map(view).collect(), next_cursor })
 }
 
-/// Page parameters of a query.
 struct ListQuery {
     asked: QueryParameters,
     limit: usize,
@@ -207,11 +204,11 @@ struct ListQuery {
 impl ListQuery {
     fn of(request: &Request) -> Result<Self, EngineError> {
         let asked = QueryParameters::of(request.uri());
+        let message = || format!("limit must be a whole number from 1 to {MAX_PAGE_SIZE}");
+        let bad = || EngineError::new(Code::BadRequest, message());
         let limit = match asked.pairs().find(|(name, _)| *name == "limit") {
-            None => MAX_PAGE_SIZE,
-            Some((_, text)) => text.parse().ok().filter(|limit| (1..=MAX_PAGE).contains(limit)).ok_or_else(|| {
-                EngineError::new(Code::BadRequest, format!("limit must be a whole number from 1 to {MAX_PAGE}"))
-            })?,
+            None => DEFAULT_PAGE_SIZE,
+            Some((_, text)) => text.parse().ok().filter(|limit| (1..=MAX_PAGE_SIZE).contains(limit)).ok_or_else(bad)?,
         };
         Ok(Self { asked, limit })
     }
@@ -233,7 +230,7 @@ impl ListQuery {
 }
 
 /// Path parameters. Bytes that are no UTF-8 become empty texts, which match nothing.
-struct PathParam<T>(T);
+struct PathParam<T = String>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> for PathParam<T> {
     type Rejection = Infallible;

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use nuncio_core::message::Message;
 use nuncio_core::turn::StreamMode;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
@@ -98,7 +97,7 @@ impl Client {
     /// `DELETE /sessions/:id`
     pub async fn delete_session(&self, session: &str) -> Result<(), ClientError> {
         let request = self.request(Method::DELETE, &["sessions", session])?.timeout(REQUEST_TIMEOUT);
-        accepted(send(request).await?).await.map(drop)
+        send(request).await.map(drop)
     }
 
     /// `GET /sessions/:id/history`. Unreadable messages are skipped, and duplicate tool results are removed.
@@ -121,7 +120,7 @@ impl Client {
         if body.stream != StreamMode::None {
             request = request.header(ACCEPT, "text/event-stream");
         }
-        let response = accepted(send(request).await?).await?;
+        let response = send(request).await?;
         if is_stream(response.headers(), body.stream != StreamMode::None) {
             return Ok(TurnStream::of_events(response));
         }
@@ -151,7 +150,7 @@ impl Client {
 
     async fn stream(request: RequestBuilder) -> Result<TurnStream, ClientError> {
         let request = request.header(ACCEPT, "text/event-stream");
-        let response = accepted(send(request).await?).await?;
+        let response = send(request).await?;
         if is_stream(response.headers(), false) {
             return Ok(TurnStream::of_events(response));
         }
@@ -164,7 +163,7 @@ impl Client {
     /// The server answers 404 if no turn runs or if it lacks the extension.
     pub async fn cancel(&self, session: &str) -> Result<(), ClientError> {
         let request = self.request(Method::POST, &["sessions", session, "cancel"])?.timeout(REQUEST_TIMEOUT);
-        accepted(send(request).await?).await.map(drop)
+        send(request).await.map(drop)
     }
 
     /// Builds a request for a path below the base; path segments are escaped.
@@ -182,24 +181,20 @@ impl Client {
     }
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
-        read_json(accepted(send(request).await?).await?).await
+        read_json(send(request).await?).await
     }
 }
 
+/// Sends a request; fails if the server answers with an error status.
 async fn send(request: RequestBuilder) -> Result<Response, ClientError> {
-    request.send().await.map_err(|error| ClientError::unreachable(&error))
-}
-
-/// Returns the response unless its status is an error.
-async fn accepted(response: Response) -> Result<Response, ClientError> {
+    let mut response = request.send().await.map_err(|error| ClientError::unreachable(&error))?;
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
-    let mut body = response.bytes_stream();
     let mut text = Vec::new();
     // An error body that cannot be read is treated as empty.
-    while let Some(Ok(chunk)) = body.next().await {
+    while let Ok(Some(chunk)) = response.chunk().await {
         text.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR - text.len())]);
         if text.len() == MAX_ERROR {
             break;
@@ -208,11 +203,9 @@ async fn accepted(response: Response) -> Result<Response, ClientError> {
     Err(ClientError::refused(status.as_u16(), &text))
 }
 
-async fn read_json<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
-    let mut body = response.bytes_stream();
+async fn read_json<T: DeserializeOwned>(mut response: Response) -> Result<T, ClientError> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = body.next().await {
-        let chunk = chunk.map_err(|error| ClientError::broken(&error))?;
+    while let Some(chunk) = response.chunk().await.map_err(|error| ClientError::broken(&error))? {
         if bytes.len() + chunk.len() > MAX_RESPONSE {
             return Err(ClientError::TooLarge(format!("the answer is larger than {MAX_RESPONSE} bytes")));
         }
@@ -225,5 +218,5 @@ async fn read_json<T: DeserializeOwned>(response: Response) -> Result<T, ClientE
 /// Whether the response is an event stream; without a content type, whether a stream was requested.
 fn is_stream(headers: &HeaderMap, stream_requested: bool) -> bool {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
-    if kind.contains("event-stream") { true } else { stream_requested && !kind.contains("json") }
+    kind.contains("event-stream") || (stream_requested && !kind.contains("json"))
 }

@@ -4,8 +4,6 @@
 
 #[cfg(feature = "client")]
 pub mod client;
-#[cfg(feature = "server")]
-mod error;
 mod event_id;
 #[cfg(feature = "server")]
 mod lift;

@@ -29,6 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 
 pub use capabilities::MessageService;
@@ -47,7 +48,7 @@ pub(crate) use error::plain;
 pub(crate) use target::{authority, did_authority};
 
 use exchange::HttpExchange;
-use invoke::DescriptionCache;
+use invoke::MAX_CACHED_DESCRIPTIONS;
 use negotiate::Agreements;
 
 /// Client for remote agents. Clones are cheap and share tokens and agreements.
@@ -56,7 +57,7 @@ pub struct AnpClient {
     http: HttpExchange,
     entropy: Arc<dyn Entropy>,
     agreements: Arc<Agreements>,
-    descriptions: Arc<DescriptionCache>,
+    descriptions: Arc<BoundedCache<String, Arc<VerifiedDescription>>>,
     options: AnpClientOptions,
 }
 
@@ -97,7 +98,8 @@ impl AnpClient {
         entropy: Arc<dyn Entropy>,
         options: AnpClientOptions,
     ) -> Self {
-        let (tokens, agreements, descriptions) = (Arc::default(), Arc::default(), Arc::default());
+        let (tokens, agreements) = (Arc::default(), Arc::default());
+        let descriptions = Arc::new(BoundedCache::new(MAX_CACHED_DESCRIPTIONS));
         let http = HttpExchange { fetch, clock, signer: None, bearer: None, tokens, timeout: options.exchange };
         Self { http, entropy, agreements, descriptions, options }
     }

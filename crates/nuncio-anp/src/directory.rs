@@ -32,13 +32,11 @@ pub const PATH: &str = "/registry/agents";
 /// Path of the directory's own description.
 pub const DESCRIPTION: &str = "/registry/ad.json";
 
-/// Maximum number of tags per agent.
 const MAX_TAGS: usize = 100;
-/// Maximum number of capabilities per agent.
 const MAX_CAPABILITIES: usize = 200;
 
 /// The searchable part of a description, as stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ListedAgent {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,24 +89,10 @@ impl ListedAgent {
 
     /// An entry whose description is not available.
     fn unread(entry: &DirectoryListing) -> Self {
-        Self {
-            name: plain(entry.url.as_str()),
-            did: Some(entry.did.clone()),
-            description: None,
-            owner: None,
-            tags: Vec::new(),
-            capabilities: Vec::new(),
-            verified: Vec::new(),
-        }
-    }
-
-    fn with_verified(mut self, verified: Vec<String>) -> Self {
-        self.verified = verified;
-        self
+        Self { name: plain(entry.url.as_str()), did: Some(entry.did.clone()), ..Self::default() }
     }
 }
 
-/// A searchable directory row.
 #[derive(Debug, Clone)]
 struct DirectoryRow {
     url: Url,
@@ -165,7 +149,6 @@ fn own_row(host: &Host, agent: &Agent, did: Option<&str>) -> Option<Arc<Director
     Some(Arc::new(DirectoryRow::new(url, ListedAgent::of(&description), None)))
 }
 
-/// One page of search results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchPage {
     /// Matching agents, sorted by URL.

@@ -83,7 +83,7 @@ pub fn result(
         }),
         execution: accepted.mode.map(|mode| Execution {
             mode: mode.as_str().to_owned(),
-            requires_human_authorization: Some(accepted.human_authorization),
+            requires_human_authorization: Some(offer.human_authorization),
             timeout_ms: accepted.timeout_ms,
             extra: Map::new(),
         }),

@@ -34,6 +34,9 @@ pub use verdict::{
 use offer::PreparedOffer;
 use request::PreparedRequest;
 
+#[cfg(feature = "client")]
+pub(crate) use constraint::is_below;
+
 use crate::wire::ErrorCode;
 
 /// Maximum age of a request, and maximum lead of the caller's clock.
@@ -46,7 +49,6 @@ pub struct InterfaceOffers {
     entries: Vec<PreparedOffer>,
 }
 
-/// An interface evaluated for a request.
 struct EvaluatedOffer<'a> {
     entry: &'a PreparedOffer,
     violations: Violations,
@@ -78,7 +80,8 @@ impl InterfaceOffers {
         evaluated.sort_by_cached_key(EvaluatedOffer::rank);
         let drafting = request.mode() == Some(NegotiationMode::Drafting);
         let is_acceptable = |it: &EvaluatedOffer<'_>| {
-            it.violations.is_empty() && it.entry.offer.granted && (it.is_structured() || !drafting)
+            let offer = &it.entry.offer;
+            it.violations.is_empty() && offer.granted && (offer.kind == InterfaceType::Structured || !drafting)
         };
         match evaluated.iter().position(is_acceptable) {
             Some(chosen) => Ok(InterfaceSelection::Accepted(accept(&evaluated, chosen, &wanted))),
@@ -98,7 +101,7 @@ impl InterfaceOffers {
         let mode = request.mode().ok_or_else(unsupported_mode)?;
         if let Some(created) = request.created_at {
             if created.until(now) > MAX_AGE {
-                return Err(NegotiationRefusal::expired(created, MAX_AGE));
+                return Err(NegotiationRefusal::expired(created));
             }
             if now.until(created) > MAX_AHEAD {
                 return Err(NegotiationRefusal::from_the_future(created));
@@ -141,7 +144,7 @@ impl InterfaceOffers {
         }
         // The specific cause, if no interface satisfies that requirement alone.
         for (cause, of) in verdict::CAUSES_OF_ONE_REQUIREMENT {
-            let blocked = |it: &EvaluatedOffer<'_>| it.violations.any_of(of);
+            let blocked = |it: &EvaluatedOffer<'_>| !it.violations.of(of).is_empty();
             if !evaluated.is_empty() && evaluated.iter().all(blocked) {
                 let all = evaluated.iter().fold(Violations::all(), |all, it| all.and(it.violations));
                 let mut unsupported = all.of(of);
@@ -152,7 +155,7 @@ impl InterfaceOffers {
             }
         }
         let nearest = evaluated.iter().find(|it| it.entry.offer.granted);
-        let mut unsupported = nearest.map_or_else(|| Violations::one(Constraint::Intent), |it| it.violations);
+        let mut unsupported = nearest.map_or_else(|| Violations::all().of(&[Constraint::Intent]), |it| it.violations);
         if unsupported.is_empty() {
             // It fits, but not for drafting.
             unsupported.add(Constraint::SupportedExecutionModes);
@@ -190,10 +193,6 @@ impl<'a> EvaluatedOffer<'a> {
         let security = std::cmp::Reverse(self.security.filter(|_| self.violations.is_empty()));
         (self.violations.count(), security, std::cmp::Reverse(self.score.total), self.entry.offer.id.as_str())
     }
-
-    fn is_structured(&self) -> bool {
-        self.entry.offer.kind == InterfaceType::Structured
-    }
 }
 
 fn accept<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: usize, wanted: &PreparedRequest<'_>) -> ChosenInterface<'a> {
@@ -206,7 +205,6 @@ fn accept<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: usize, wanted: &Prepared
         security: it.security.unwrap_or(SecurityProfile::TransportProtected),
         content_type: wanted.content_type(offer),
         mode: wanted.execution_mode(offer),
-        human_authorization: offer.human_authorization,
         timeout_ms: offer.timeout_of(it.ability).into_iter().chain(latency).min(),
         score: it.score,
         alternatives: verdict::alternatives(evaluated, Some(chosen)),

@@ -29,7 +29,7 @@ pub use openrpc::{CHAT, chat_method};
 
 use crate::wire::{
     AgentDescription, Capability, CollectionItem, CollectionPage, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION, Security,
-    SecurityDefinition, WELL_KNOWN, method, profile,
+    SecurityDefinition, WELL_KNOWN, method, profile, texts,
 };
 
 /// Name of the security definition for DID-WBA authentication.
@@ -97,7 +97,6 @@ impl Host {
         Self { base: base.trim_end_matches('/').to_owned(), drafts: false }
     }
 
-    /// Returns whether this agent drafts protocols here.
     #[must_use]
     pub fn drafts_with(&self, agent: &Agent) -> bool {
         self.drafts && agent.brain.composes() && agent.presence.conversation
@@ -151,13 +150,13 @@ impl Host {
     /// An agent's description, without a proof.
     #[must_use]
     pub fn description(&self, agent: &Agent, did: Option<&str>) -> AgentDescription {
-        let information: Vec<_> = agent.information.iter().map(|it| self.information(agent, it)).collect();
+        let information = agent.information.iter().map(|it| self.information(agent, it)).collect();
         AgentDescription {
             url: Some(self.description_url(&agent.name)),
             owner: agent.owner.as_ref().map(owner),
             description: Some(description_of(agent)),
             created: agent.created.map(|at| at.to_string()),
-            information: (!information.is_empty()).then_some(information),
+            information: some_list(information),
             capabilities: Some(agent.abilities().iter().map(capability).collect()),
             interfaces: Some(self.interfaces(agent)),
             ..bare_description(name_of(agent).to_owned(), did, DIDWBA)
@@ -235,14 +234,12 @@ impl Host {
 
     /// The methods of an interface inline, for clients that do not fetch the document.
     fn inline(&self, agent: &Agent, set: ToolDocument) -> Interface {
-        let document = self.openrpc(agent, set);
-        let by_url = self.structured(agent, set);
         Interface {
             id: Some(interface_id(&agent.name, &format!("{}.inline", set.as_str()))),
             url: None,
-            content: serde_json::to_value(document).ok(),
+            content: serde_json::to_value(self.openrpc(agent, set)).ok(),
             security: Some(Security::Name(DIDWBA.to_owned())),
-            ..by_url
+            ..self.structured(agent, set)
         }
     }
 }
@@ -284,7 +281,7 @@ fn capability(ability: &nuncio_core::agent::Capability) -> Capability {
         id: ability.id.to_string(),
         name: Some(ability.name.clone()),
         description: Some(ability.description.clone()),
-        intent_tags: Some(ability.intent_tags.clone()).filter(|tags| !tags.is_empty()),
+        intent_tags: some_list(ability.intent_tags.clone()),
         requires_human_authorization: Some(ability.human_authorization),
         extra: Map::new(),
     }
@@ -314,7 +311,6 @@ fn owner(owner: &Owner) -> crate::wire::Owner {
     }
 }
 
-/// Display name of an agent.
 #[must_use]
 pub fn name_of(agent: &Agent) -> &str {
     agent.title.as_deref().unwrap_or(agent.name.as_str())
@@ -329,12 +325,8 @@ fn protection() -> Vec<String> {
     texts(&[SecurityProfile::TransportProtected.as_str()])
 }
 
-fn some_list(list: Vec<String>) -> Option<Vec<String>> {
+fn some_list<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
-}
-
-fn texts(list: &[&str]) -> Vec<String> {
-    list.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// A non-empty string member of a schema.

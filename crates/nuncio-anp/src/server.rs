@@ -75,7 +75,6 @@ pub trait Identities: fmt::Debug + Send + Sync {
     async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), DeliveryFailure>;
 }
 
-/// Result of authenticating a request.
 #[derive(Debug)]
 pub enum AuthenticationResult {
     /// No credentials; the response asks for them.
@@ -90,7 +89,7 @@ pub enum AuthenticationResult {
 type AnpResult = Result<Response, Response>;
 
 /// State that all ANP routes share.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Anp {
     engine: Engine,
     host: Arc<Host>,
@@ -110,12 +109,6 @@ impl Anp {
         directory: DirectoryIndex,
     ) -> Self {
         Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), directory }
-    }
-}
-
-impl fmt::Debug for Anp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Anp").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -139,14 +132,13 @@ fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
     ]
 }
 
-/// An authenticated request with its complete body.
 struct AuthenticatedRequest {
     body: Bytes,
     /// The authenticated caller; `None` without credentials.
     caller: Option<Caller>,
     /// Header to add to the response.
     header: Option<(HeaderName, HeaderValue)>,
-    /// The response to send if the route requires authentication.
+    /// The response to send if the route requires authentication; `None` if there is a caller.
     challenge: Option<Response>,
 }
 
@@ -175,10 +167,8 @@ impl Anp {
             _ => None,
         };
         // A key or token of this server is sufficient; a caller without credentials may still have signed.
-        if by_server_key
-            .as_ref()
-            .is_some_and(|caller| caller.credential != Credential::None || !has_anp_credentials(&parts))
-        {
+        let is_sufficient = |caller: &Caller| caller.credential != Credential::None || !has_anp_credentials(&parts);
+        if by_server_key.as_ref().is_some_and(is_sufficient) {
             return Ok(AuthenticatedRequest { body, caller: by_server_key, header: None, challenge: None });
         }
         let (caller, header, challenge) = match self.identities.check(&parts, &body).await {
@@ -212,7 +202,10 @@ fn has_anp_credentials(parts: &Parts) -> bool {
 
 /// The response to a request that is refused before its route, or at the HTTP level.
 fn refuse(error: &EngineError) -> Response {
-    let status = nuncio_http::status(error.code);
+    error_response(nuncio_http::status(error.code), error)
+}
+
+fn error_response(status: StatusCode, error: &EngineError) -> Response {
     json_response(status, &json!({"error": {"code": error.code, "message": error.message}}))
 }
 

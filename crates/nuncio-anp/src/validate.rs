@@ -36,12 +36,15 @@ pub fn check(kind: AnpDocumentType, document: &Value) -> AnpReport {
         return AnpReport::unreadable(kind, &JsonError::TooDeep);
     }
     let mut validator = DocumentValidator::default();
+    let check = match kind {
+        AnpDocumentType::AgentDescription => description::check,
+        AnpDocumentType::OpenRpc => openrpc::check,
+        AnpDocumentType::Product => product::check,
+        AnpDocumentType::CollectionPage => description::check_page,
+    };
     let node = JsonNode::root(document);
-    match kind {
-        AnpDocumentType::AgentDescription => description::check(&mut validator, &node),
-        AnpDocumentType::OpenRpc => openrpc::check(&mut validator, &node),
-        AnpDocumentType::Product => product::check(&mut validator, &node),
-        AnpDocumentType::CollectionPage => description::check_page(&mut validator, &node),
+    if validator.object(&node) {
+        check(&mut validator, &node);
     }
     AnpReport::new(kind, validator.errors, validator.warnings)
 }
@@ -69,7 +72,6 @@ impl AnpDocumentType {
         }
     }
 
-    /// Detects the kind of a document from its content.
     #[must_use]
     pub fn of(document: &Value) -> Option<Self> {
         if document.get("openrpc").is_some() {

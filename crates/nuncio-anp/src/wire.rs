@@ -33,7 +33,7 @@ pub use security::{Security, SecurityDefinition, SecurityLocation};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::digest::Digest;
-use serde_json::Value;
+use serde_json::json;
 
 /// Version of the descriptions we write.
 pub const PROTOCOL_VERSION: &str = "1.0.0";
@@ -64,7 +64,8 @@ pub mod method {
 }
 
 /// Defines an open object: unknown members are kept and written back. A member `name?: T` is an `Option<T>` that is not
-/// written if absent. Member names are `camelCase` unless another case is given.
+/// written if absent, and `name[]: T` a `Vec<T>` that is not written if empty. Member names are `camelCase` unless
+/// another case is given.
 macro_rules! open {
     ($(#[$meta:meta])* struct $name:ident $fields:tt) => {
         open! { $(#[$meta])* "camelCase" struct $name $fields }
@@ -74,7 +75,7 @@ macro_rules! open {
         $case:literal struct $name:ident {
             $(
                 $(#[$field_meta:meta])*
-                $field:ident $(?: $optional:ty)? $(: $type:ty)?,
+                $field:ident $(?: $optional:ty)? $([]: $item:ty)? $(: $type:ty)?,
             )*
         }
     ) => {
@@ -88,6 +89,10 @@ macro_rules! open {
                 $(
                     #[serde(skip_serializing_if = "Option::is_none")]
                     pub $field: Option<$optional>
+                )?
+                $(
+                    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+                    pub $field: Vec<$item>
                 )?,
             )*
             /// Members that the specification does not define.
@@ -99,18 +104,19 @@ macro_rules! open {
 
 use open;
 
+pub(crate) fn texts(list: &[&str]) -> Vec<String> {
+    list.iter().map(|text| (*text).to_owned()).collect()
+}
+
 /// Canonical JSON of a document, identical on every machine.
-///
-/// # Panics
-/// Never: these types always serialise to JSON.
 #[must_use]
 pub fn canonical(document: &impl serde::Serialize) -> Vec<u8> {
-    let value = serde_json::to_value(document).expect("a document's names are texts and its values JSON");
-    nuncio_core::digest::canonical(&value)
+    nuncio_core::digest::canonical(&json!(document))
 }
 
 /// `sha-256:` and the base64url SHA-256 of the canonical document without its digest member.
-fn digest_without(mut document: Value, name: &str) -> String {
+fn digest_without(document: &impl serde::Serialize, name: &str) -> String {
+    let mut document = json!(document);
     if let Some(object) = document.as_object_mut() {
         object.remove(name);
     }

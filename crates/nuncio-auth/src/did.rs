@@ -7,8 +7,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::uri::PathAndQuery;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::Credential;
@@ -20,7 +18,7 @@ use nuncio_identity::{
 };
 use serde::Deserialize;
 
-use crate::RequestHead;
+use crate::{RequestHead, decode_jwt_part};
 
 mod challenge;
 mod resolver;
@@ -28,11 +26,10 @@ mod resolver;
 pub use resolver::{DidResolver, LocalhostDids};
 
 /// The DIDs of this server and its agents.
-pub trait HostDids: Send + Sync {
+pub trait HostDids: fmt::Debug + Send + Sync {
     /// Issues and verifies access tokens for DID callers; `None` if this server has no DID.
     fn tokens(&self) -> Option<Arc<TokenIssuer>>;
 
-    /// Whether this is the DID of the server itself.
     fn is_service(&self, did: &str) -> bool;
 
     /// Whether a DID belongs to this server; if so, with its document, which needs no lookup.
@@ -51,6 +48,7 @@ pub enum DidOwnership {
 }
 
 /// Finds out which DID a request comes from.
+#[derive(Debug)]
 pub struct DidAuth {
     dids: Arc<dyn HostDids>,
     resolver: DidResolver,
@@ -195,16 +193,7 @@ fn issuer(token: &str) -> Option<String> {
     struct IssuerClaim {
         iss: String,
     }
-    let mut parts = token.split('.');
-    let (Some(_), Some(claims), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-        return None;
-    };
-    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
-    Some(serde_json::from_slice::<IssuerClaim>(&claims).ok()?.iss)
-}
-
-impl fmt::Debug for DidAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DidAuth").field("base", &self.base).finish_non_exhaustive()
-    }
+    let parts: Vec<_> = token.split('.').collect();
+    let [_, claims, _] = parts[..] else { return None };
+    Some(decode_jwt_part::<IssuerClaim>(claims)?.iss)
 }

@@ -153,12 +153,10 @@ impl Authenticator {
                 _ => CallerIdentity::Invalid,
             });
         }
-        if let Some(kind) = self.people.kind(token) {
-            return if rules.tokens.contains(&kind) {
-                CredentialLookup::PersonOrAgent(token)
-            } else {
-                CredentialLookup::Identity(CallerIdentity::Invalid)
-            };
+        match self.people.kind(token) {
+            Some(kind) if rules.tokens.contains(&kind) => return CredentialLookup::PersonOrAgent(token),
+            Some(_) => return CredentialLookup::Identity(CallerIdentity::Invalid),
+            None => {}
         }
         if !is_own_key(token) && !self.issuers.is_empty() {
             return match self.issuers.cached_caller(token) {
@@ -224,7 +222,6 @@ impl Authenticator {
 /// The identity of a request, or the lookup that is needed to determine it.
 enum CredentialLookup<'a> {
     Identity(CallerIdentity),
-    /// A token of a person's device or of an agent's account.
     PersonOrAgent(&'a str),
     IssuerToken(&'a str),
     /// A signature, which needs the body to be checked.

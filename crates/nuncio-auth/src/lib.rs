@@ -22,7 +22,18 @@ pub use oauth::{Issuers, OAuthEndpoints, TokenCheckResult};
 pub use person_tokens::PersonTokens;
 pub use request_signatures::{SignatureCheckResult, SignatureVerifier};
 
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, Method, Uri};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
+use serde::de::DeserializeOwned;
+use url::Url;
+
+/// Time limit of fetching a document of another host; a caller waits for it.
+const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The part of a request that precedes its body; signatures cover it.
 #[derive(Debug, Clone, Copy)]
@@ -31,4 +42,26 @@ pub struct RequestHead<'a> {
     /// The request target as the client sent it.
     pub uri: &'a Uri,
     pub headers: &'a HeaderMap,
+}
+
+/// The request for a JSON document of another host.
+fn document_request(url: Url, trust: AddressTrust, max_bytes: usize) -> FetchRequest {
+    FetchRequest {
+        method: "GET",
+        url,
+        headers: vec![("accept".to_owned(), "application/json".to_owned())],
+        body: None,
+        trust,
+        timeout: DOCUMENT_TIMEOUT,
+        max_bytes,
+    }
+}
+
+/// Decodes a part of a JWT; `None` if it is not base64url of such JSON.
+fn decode_jwt_part<T: DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+fn unix_seconds(time: Timestamp) -> i64 {
+    time.as_millis().div_euclid(1000)
 }

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,12 +20,12 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Validity of a token.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(300);
+use crate::{decode_jwt_part, unix_seconds};
+
+const TOKEN_LIFETIME_SECONDS: i64 = 300;
 /// Tolerated clock difference between processes of this server.
 const LEEWAY_SECONDS: i64 = 60;
-/// Size limit of a token.
-const MAX_BYTES: usize = 4096;
+const MAX_TOKEN_BYTES: usize = 4096;
 /// Number of tokens whose verified claims are cached.
 const CACHED_TOKENS: usize = 16_384;
 /// Prefix of the tokens of agents' accounts, which the engine issues.
@@ -57,6 +56,12 @@ struct DeviceClaims {
     device_key: PublicKey,
 }
 
+impl DeviceClaims {
+    fn expires_at(&self) -> Timestamp {
+        Timestamp::from_millis(self.exp.saturating_mul(1000))
+    }
+}
+
 impl PersonTokens {
     /// Signs with `key`, for the server at `base`.
     #[must_use]
@@ -77,10 +82,6 @@ impl PersonTokens {
         token.starts_with(&self.header).then_some(TokenKind::Device)
     }
 
-    fn now_seconds(&self) -> i64 {
-        self.clock.now().as_millis().div_euclid(1000)
-    }
-
     fn verified_claims(&self, token: &str) -> Option<Arc<DeviceClaims>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let body = signed.strip_prefix(&self.header)?;
@@ -92,10 +93,8 @@ impl PersonTokens {
         if !Ed25519.holds(&self.public, signed.as_bytes(), &signature) {
             return None;
         }
-        let claims: DeviceClaims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
-        let until = Timestamp::from_millis(claims.exp.saturating_mul(1000));
-        let claims = Arc::new(claims);
-        self.verified.put(digest, Arc::clone(&claims), until);
+        let claims: Arc<DeviceClaims> = Arc::new(decode_jwt_part(body)?);
+        self.verified.put(digest, Arc::clone(&claims), claims.expires_at());
         Some(claims)
     }
 }
@@ -114,34 +113,34 @@ fn key_id(key: &PublicKey) -> String {
 
 impl DeviceTokens for PersonTokens {
     fn issue(&self, device: &Device) -> AccessToken {
-        let iat = self.now_seconds();
-        let exp = iat + i64::try_from(TOKEN_LIFETIME.as_secs()).unwrap_or(i64::MAX);
+        let iat = unix_seconds(self.clock.now());
         let claims = DeviceClaims {
             iss: self.audience.clone(),
             sub: device.person.clone(),
             aud: self.audience.clone(),
             iat,
-            exp,
+            exp: iat + TOKEN_LIFETIME_SECONDS,
             device_id: device.id.clone(),
             device_key: device.key,
         };
         let body = serde_json::to_vec(&claims).expect("claims are strings and numbers");
         let signed = format!("{}{}", self.header, URL_SAFE_NO_PAD.encode(body));
         let signature = URL_SAFE_NO_PAD.encode(self.key.sign(signed.as_bytes()));
-        AccessToken { token: format!("{signed}.{signature}"), expires_at: Timestamp::from_millis(exp * 1000) }
+        AccessToken { token: format!("{signed}.{signature}"), expires_at: claims.expires_at() }
     }
 
     fn read(&self, token: &str) -> Option<TokenHolder> {
-        if token.len() > MAX_BYTES {
+        if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
         let claims = self.verified_claims(token)?;
-        let (now, is_ours) = (self.now_seconds(), claims.iss == self.audience && claims.aud == self.audience);
+        let now = unix_seconds(self.clock.now());
+        let is_ours = claims.iss == self.audience && claims.aud == self.audience;
         let is_valid = is_ours && now < claims.exp && claims.iat <= now.saturating_add(LEEWAY_SECONDS);
         is_valid.then(|| TokenHolder {
             person: claims.sub.clone(),
             device: claims.device_id.clone(),
-            expires_at: Timestamp::from_millis(claims.exp.saturating_mul(1000)),
+            expires_at: claims.expires_at(),
         })
     }
 

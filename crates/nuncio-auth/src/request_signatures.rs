@@ -1,4 +1,4 @@
-//! SignatureVerifier over requests with a shared secret, the reference `custom` scheme of Skill Sharing:
+//! Signatures over requests with a shared secret, the reference `custom` scheme of Skill Sharing:
 //!
 //! ```text
 //! X-Signature: v1=hex(HMAC-SHA256(secret, timestamp "." nonce "." body))
@@ -11,26 +11,25 @@
 //! inputs. While a secret is being replaced, a request may carry several signatures, separated by commas. A bare hex
 //! digest over the body alone is accepted only if the operator allows it, since it can be replayed.
 
-use std::fmt;
-
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, Method};
 use nuncio_core::digest::Digest;
+use nuncio_core::ids::KeyId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, Engine};
 
-use crate::RequestHead;
 use crate::settings::SignatureSettings;
+use crate::{RequestHead, unix_seconds};
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
 const TIMESTAMP: HeaderName = HeaderName::from_static("x-signature-timestamp");
 const NONCE: HeaderName = HeaderName::from_static("x-signature-nonce");
 /// Tolerated difference between the timestamp and the clock of this server.
 const WINDOW_SECONDS: i64 = 300;
-/// Number of signatures that one request may carry.
-const MAX_TAGS: usize = 4;
+const MAX_SIGNATURES: usize = 4;
 
 /// Checks signatures with the signing keys of the engine. A nonce is accepted once, also across restarts.
+#[derive(Debug)]
 pub struct SignatureVerifier {
     engine: Engine,
     allow_bare: bool,
@@ -38,7 +37,6 @@ pub struct SignatureVerifier {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignatureCheckResult {
-    /// The request has no signature.
     Absent,
     /// The signature is invalid; the text tells the caller why.
     Invalid(String),
@@ -111,25 +109,21 @@ impl SignatureVerifier {
 
     /// The time until which a request with this timestamp is accepted.
     fn acceptance_end(&self, timestamp: &str) -> Result<Timestamp, String> {
-        let now = self.engine.now();
-        let canonical = timestamp.len() <= 12 && timestamp.bytes().all(|byte| byte.is_ascii_digit());
-        let signed: i64 = canonical
-            .then(|| timestamp.parse().ok())
-            .flatten()
-            .ok_or_else(|| format!("{TIMESTAMP} must be seconds since 1970 in digits"))?;
-        if (seconds(now) - signed).abs() > WINDOW_SECONDS {
+        let now = unix_seconds(self.engine.now());
+        let is_canonical = timestamp.len() <= 12 && timestamp.bytes().all(|byte| byte.is_ascii_digit());
+        let signed: Option<i64> = timestamp.parse().ok().filter(|_| is_canonical);
+        let signed = signed.ok_or_else(|| format!("{TIMESTAMP} must be seconds since 1970 in digits"))?;
+        if (now - signed).abs() > WINDOW_SECONDS {
             return Err(format!(
-                "{TIMESTAMP} is {signed} and the time here is {}; they may differ by {WINDOW_SECONDS} seconds",
-                seconds(now)
+                "{TIMESTAMP} is {signed} and the time here is {now}; they may differ by {WINDOW_SECONDS} seconds"
             ));
         }
         Ok(Timestamp::from_millis((signed + WINDOW_SECONDS).saturating_mul(1000)))
     }
 
     /// The key that made one of the signatures. A signature names no key, so every key is tried.
-    fn find_signer(&self, tags: &[[u8; 32]], parts: &[&[u8]]) -> Result<(nuncio_core::ids::KeyId, Caller), String> {
-        let keys = self.engine.access().signing_keys();
-        let now = self.engine.now();
+    fn find_signer(&self, tags: &[[u8; 32]], parts: &[&[u8]]) -> Result<(KeyId, Caller), String> {
+        let (keys, now) = (self.engine.access().signing_keys(), self.engine.now());
         let signer = keys.iter().filter(|key| key.is_valid(now)).find(|key| key.made(tags, parts));
         signer.map(|key| (key.id().clone(), key.caller())).ok_or_else(|| {
             "no valid signing key made this signature over this body; `nuncio key create --signing` makes one, and `nuncio key list` shows which expired"
@@ -149,10 +143,10 @@ impl<'a> ReceivedSignature<'a> {
             return Ok(Self::Bare(parse_tag(text)?));
         }
         let values: Vec<_> = text.split(',').map(str::trim).collect();
-        if values.len() > MAX_TAGS {
-            return Err(format!("{SIGNATURE} holds more than {MAX_TAGS} signatures"));
+        if values.len() > MAX_SIGNATURES {
+            return Err(format!("{SIGNATURE} holds more than {MAX_SIGNATURES} signatures"));
         }
-        // SignatureVerifier of unknown versions are ignored.
+        // Signatures of unknown versions are ignored.
         let mut tags = SignatureTags::default();
         for value in &values {
             if let Some(hex) = value.strip_prefix("v2=") {
@@ -195,14 +189,4 @@ fn single_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option
 fn parse_tag(hex: &str) -> Result<[u8; 32], String> {
     let digest = hex.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| Digest::parse(hex)).flatten();
     digest.map(|digest| *digest.as_bytes()).ok_or_else(|| format!("{SIGNATURE} must be 64 hex digits"))
-}
-
-fn seconds(time: Timestamp) -> i64 {
-    time.as_millis().div_euclid(1000)
-}
-
-impl fmt::Debug for SignatureVerifier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignatureVerifier").field("allow_bare", &self.allow_bare).finish_non_exhaustive()
-    }
 }

@@ -11,30 +11,24 @@ use url::{Host, Url};
 pub struct IssuerSetting {
     /// Issuer identifier, exactly as in its tokens (`iss`) and metadata.
     pub url: IssuerUrl,
-    /// Accepted audiences (`aud`).
     pub audience: Audiences,
     /// Algorithms that tokens may be signed with.
     #[serde(default = "default_algorithms")]
     pub algorithms: Vec<Algorithm>,
     /// Authorization endpoint, if it differs from the metadata.
-    #[serde(default)]
     pub authorization_url: Option<Url>,
     /// Token endpoint, if it differs from the metadata.
-    #[serde(default)]
     pub token_url: Option<Url>,
     /// How opaque tokens are introspected.
-    #[serde(default)]
     pub introspection: Option<IntrospectionSetting>,
     /// Whether its subjects are people who use this server themselves. Their `trust` and their granted permissions
     /// then count as that person's approval, and they need no scope to talk to an agent. False if absent.
-    #[serde(default)]
     pub people: Option<bool>,
     /// Tolerated clock difference to the issuer.
     #[serde(default = "default_leeway")]
     pub leeway_seconds: u32,
 }
 
-/// Upper limit of `leeway_seconds`.
 const MAX_LEEWAY: u32 = 300;
 
 fn default_leeway() -> u32 {
@@ -72,13 +66,10 @@ impl IssuerSetting {
 #[serde(deny_unknown_fields)]
 pub struct IntrospectionSetting {
     /// Introspection endpoint; taken from the metadata when absent.
-    #[serde(default)]
     pub url: Option<Url>,
     pub client_id: String,
     /// The environment variable that holds the secret.
-    #[serde(default)]
     pub client_secret_env: Option<String>,
-    #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
 }
 
@@ -150,11 +141,20 @@ pub(crate) fn check_url(url: &Url) -> Result<(), String> {
 #[serde(try_from = "OneOrManyStrings")]
 pub struct Audiences(Vec<String>);
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum OneOrManyStrings {
+pub(crate) enum OneOrManyStrings {
     One(String),
     Many(Vec<String>),
+}
+
+impl OneOrManyStrings {
+    pub(crate) fn as_slice(&self) -> &[String] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
 }
 
 impl Audiences {
@@ -168,14 +168,11 @@ impl TryFrom<OneOrManyStrings> for Audiences {
     type Error = String;
 
     fn try_from(setting: OneOrManyStrings) -> Result<Self, String> {
-        let list = match setting {
-            OneOrManyStrings::One(one) => vec![one],
-            OneOrManyStrings::Many(many) => many,
-        };
+        let list = setting.as_slice();
         if list.is_empty() || list.iter().any(String::is_empty) {
             return Err("an audience is needed: a token for anyone else must not open this server".to_owned());
         }
-        Ok(Self(list))
+        Ok(Self(list.to_vec()))
     }
 }
 

@@ -6,11 +6,9 @@ use std::sync::Arc;
 use nuncio_core::agent::{Agent, BrainSpec, OptionValueType};
 use nuncio_core::ids::OptionName;
 use nuncio_engine::ports::brain::{Brain, BrainFactory, BrainPrompt};
-use nuncio_engine::ports::clock::Clock;
 use serde_json::{Map, Value};
 
-use crate::runners::Runners;
-use crate::runners::process::Programs;
+use crate::runners::{Runners, SharedServices};
 
 mod aap;
 mod chunks;
@@ -28,24 +26,14 @@ pub use script::ScriptBrain;
 /// Creates the brain that an agent file declares.
 #[derive(Debug, Clone)]
 pub struct LocalBrains {
-    services: Arc<BrainServices>,
-}
-
-/// Services that brains use.
-#[derive(Debug)]
-pub(crate) struct BrainServices {
-    pub(crate) clock: Arc<dyn Clock>,
-    /// HTTP client for addresses that an agent file names.
-    pub(crate) http: reqwest::Client,
-    /// Starts programs and resolves relative paths of an agent.
-    pub(crate) programs: Arc<Programs>,
+    services: Arc<SharedServices>,
 }
 
 impl LocalBrains {
     /// Creates brains that share the clock, HTTP client and folders of the runners.
     #[must_use]
     pub fn new(runners: &Runners) -> Self {
-        Self { services: Arc::new(runners.services()) }
+        Self { services: Arc::clone(&runners.services) }
     }
 }
 

@@ -3,8 +3,9 @@
 //! Architecture Invariant: nothing else in the tree connects to an untrusted address. Such an address is connected to
 //! only after the exact socket address was found to be public.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -57,6 +58,7 @@ pub struct GuardedFetch {
 
 /// One HTTP client for each way in which an address may be reached.
 struct RoutedClients {
+    /// For untrusted addresses, which must be public.
     strangers: Client,
     /// For addresses that the operator named, and untrusted addresses that the operator allowed.
     configured: Client,
@@ -64,39 +66,20 @@ struct RoutedClients {
     loopback: Option<Client>,
 }
 
-impl RoutedClients {
-    fn of(&self, route: ReachableAddresses) -> &Client {
-        match route {
-            ReachableAddresses::Configured => &self.configured,
-            ReachableAddresses::Stranger => &self.strangers,
-            ReachableAddresses::Loopback => self.loopback.as_ref().unwrap_or(&self.strangers),
-        }
-    }
-}
-
 impl GuardedFetch {
     /// Creates a client with the operator's exceptions. `dev` allows untrusted addresses on this machine, also by
     /// `http:`. `extra_roots` are PEM certificates that are trusted beside the system's.
     pub fn new(allow: AllowedAddresses, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
-        Self::with_lookup(allow, dev, extra_roots, resolver::system)
+        Self::with_lookup(usize::MAX, allow, dev, extra_roots, resolver::system)
     }
 
     /// As [`Self::new`], without connection reuse: each request resolves the name and checks its addresses again.
     pub fn connecting_anew(allow: AllowedAddresses, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
-        Self::with_idle_connections(0, allow, dev, extra_roots, resolver::system)
+        Self::with_lookup(0, allow, dev, extra_roots, resolver::system)
     }
 
+    /// `idle` is the number of idle connections per host.
     fn with_lookup(
-        allow: AllowedAddresses,
-        dev: bool,
-        extra_roots: Option<&[u8]>,
-        lookup: Lookup,
-    ) -> Result<Self, String> {
-        Self::with_idle_connections(usize::MAX, allow, dev, extra_roots, lookup)
-    }
-
-    /// Sets the number of idle connections per host.
-    fn with_idle_connections(
         idle: usize,
         allow: AllowedAddresses,
         dev: bool,
@@ -132,8 +115,8 @@ impl GuardedFetch {
         self.requests.configured.clone()
     }
 
-    /// Determines how an address may be reached, or why not.
-    fn route(&self, url: &Url, trust: AddressTrust) -> Result<ReachableAddresses, String> {
+    /// Chooses the client that may reach an address; the error says why none may.
+    fn route<'a>(&self, clients: &'a RoutedClients, url: &Url, trust: AddressTrust) -> Result<&'a Client, String> {
         let Some(host) = url.host() else {
             return Err("it names no host".into());
         };
@@ -147,38 +130,34 @@ impl GuardedFetch {
             return Err("there is no port 0".into());
         }
         if trust == AddressTrust::Configured || self.allow.origin(url) {
-            return Ok(ReachableAddresses::Configured);
+            return Ok(&clients.configured);
         }
-        if self.requests.loopback.is_some() && is_this_machine(&host) {
-            return Ok(ReachableAddresses::Loopback);
+        if let Some(loopback) = &clients.loopback
+            && is_this_machine(&host)
+        {
+            return Ok(loopback);
         }
         if url.scheme() != "https" {
             return Err("only https: is accepted from outside".into());
         }
+        // A literal address is not resolved, so it is checked here.
+        let check = |address: IpAddr| AddressPolicy::Public(self.allow.clone()).check(address);
         match host {
-            Host::Domain(name) if self.allow.host(name) => Ok(ReachableAddresses::Configured),
-            Host::Domain(_) if is_this_machine(&host) => Err("it names this machine".into()),
-            Host::Domain(_) => Ok(ReachableAddresses::Stranger),
-            // A literal address is not resolved, so it is checked here.
-            Host::Ipv4(address) => self.literal(address.into()),
-            Host::Ipv6(address) => self.literal(address.into()),
+            Host::Domain(name) if self.allow.host(name) => return Ok(&clients.configured),
+            Host::Domain(_) if is_this_machine(&host) => return Err("it names this machine".into()),
+            Host::Domain(_) => {}
+            Host::Ipv4(address) => check(address.into())?,
+            Host::Ipv6(address) => check(address.into())?,
         }
-    }
-
-    fn literal(&self, address: std::net::IpAddr) -> Result<ReachableAddresses, String> {
-        AddressPolicy::Public(self.allow.clone()).check(address).map(|()| ReachableAddresses::Stranger)
+        Ok(&clients.strangers)
     }
 
     async fn exchange(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let url = shown(&request.url);
         let refused = |why: String| FetchError::Refused { url: url.clone(), why };
-        let unreachable = |why: String| FetchError::Unreachable { url: url.clone(), why };
-        let failed = |error: &reqwest::Error| match blocked(error) {
-            Some(why) => refused(why),
-            None => unreachable(cause(error)),
-        };
+        let failed = |error: reqwest::Error| failure(&url, &error);
 
-        let client = self.requests.of(self.route(&request.url, request.trust).map_err(refused)?);
+        let client = self.route(&self.requests, &request.url, request.trust).map_err(refused)?;
         let method =
             Method::from_bytes(request.method.as_bytes()).map_err(|_| refused("its method is invalid".into()))?;
         let headers = outgoing_headers(&request.headers).map_err(refused)?;
@@ -186,11 +165,12 @@ impl GuardedFetch {
         if let Some(body) = request.body.clone() {
             call = call.body(body);
         }
-        let mut response = call.send().await.map_err(|error| failed(&error))?;
+        let mut response = call.send().await.map_err(failed)?;
 
         let status = response.status().as_u16();
         let too_large = || FetchError::TooLarge { url: url.clone(), status, limit: request.max_bytes };
-        let headers = incoming_headers(response.headers()).map_err(unreachable)?;
+        let headers =
+            incoming_headers(response.headers()).map_err(|why| FetchError::Unreachable { url: url.clone(), why })?;
         let announced = response.content_length();
         let is_head = request.method.eq_ignore_ascii_case("HEAD");
         if !is_head
@@ -199,7 +179,7 @@ impl GuardedFetch {
             return Err(too_large());
         }
         let mut body = BytesMut::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| failed(&error))? {
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > request.max_bytes {
                 return Err(too_large());
             }
@@ -213,10 +193,8 @@ impl GuardedFetch {
 impl Fetch for GuardedFetch {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let (url, limit) = (shown(&request.url), request.timeout);
-        match tokio::time::timeout(limit, self.exchange(request)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(FetchError::TooSlow { url, limit }),
-        }
+        let exchange = tokio::time::timeout(limit, self.exchange(request)).await;
+        exchange.unwrap_or(Err(FetchError::TooSlow { url, limit }))
     }
 }
 
@@ -227,17 +205,6 @@ impl fmt::Debug for GuardedFetch {
             .field("dev", &self.requests.loopback.is_some())
             .finish_non_exhaustive()
     }
-}
-
-/// Which addresses a connection may reach.
-#[derive(Clone, Copy)]
-enum ReachableAddresses {
-    /// The operator named the address: no restriction.
-    Configured,
-    /// The address is untrusted: only public addresses may be reached.
-    Stranger,
-    /// Only loopback addresses may be reached.
-    Loopback,
 }
 
 /// Builds one HTTP client; the clients differ in name resolution and in whether they support WebSockets.
@@ -309,26 +276,26 @@ fn incoming_headers(headers: &HeaderMap) -> Result<Vec<(String, String)>, String
     Ok(headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect())
 }
 
-/// Rule that a name violated during resolution.
-fn blocked(error: &reqwest::Error) -> Option<String> {
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if let Some(BlockedAddress(why)) = inner.downcast_ref() {
-            return Some(why.clone());
-        }
-        source = inner.source();
+/// Error of a request that failed or that name resolution refused.
+fn failure(url: &str, error: &reqwest::Error) -> FetchError {
+    let url = url.to_owned();
+    match causes(error).find_map(|cause| cause.downcast_ref()) {
+        Some(BlockedAddress(why)) => FetchError::Refused { url, why: why.clone() },
+        None => FetchError::Unreachable { url, why: cause(error) },
     }
-    None
 }
 
 /// Innermost cause of a failure, such as "connection refused". The address is left out, because it may contain a
 /// secret.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
-    let mut source = error.source();
-    let mut last = None;
-    while let Some(inner) = source {
-        last = Some(inner.to_string());
-        source = inner.source();
+    match causes(error).last() {
+        Some(innermost) => innermost.to_string(),
+        None if error.is_body() => "the answer broke off".into(),
+        None => "the exchange failed".into(),
     }
-    last.unwrap_or_else(|| if error.is_body() { "the answer broke off".into() } else { "the exchange failed".into() })
+}
+
+/// Causes of an error, from the outermost to the innermost.
+pub(crate) fn causes<'a>(error: &'a dyn Error) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&cause| cause.source())
 }

@@ -28,7 +28,6 @@ mod skill;
 pub use device::PeerLookup;
 pub use profile::resolve_allowed;
 
-use crate::brains::BrainServices;
 use anp::RemoteAgents;
 use device::DeviceTools;
 use process::Programs;
@@ -69,12 +68,20 @@ pub struct McpOffer {
     pub unusable: Vec<String>,
 }
 
+/// Services that runners and brains use.
+#[derive(Debug)]
+pub(crate) struct SharedServices {
+    pub(crate) clock: Arc<dyn Clock>,
+    /// HTTP client for addresses that an agent file names.
+    pub(crate) http: reqwest::Client,
+    /// Starts programs and resolves relative paths of an agent.
+    pub(crate) programs: Programs,
+}
+
 /// [`Runner`] for every kind of tool.
 pub struct Runners {
     fetch: Arc<dyn Fetch>,
-    clock: Arc<dyn Clock>,
-    programs: Arc<Programs>,
-    http: reqwest::Client,
+    pub(crate) services: Arc<SharedServices>,
     servers: mcp::McpConnections,
     skills: RemoteSkills,
     peers: RemoteAgents,
@@ -88,26 +95,21 @@ impl Runners {
         let skills = RemoteSkills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
         let peers = RemoteAgents::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
         let devices = DeviceTools::default();
-        let programs = Arc::new(Programs::new(executable, working_dir, confined));
-        let context =
-            mcp::McpContext { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
-        Self { fetch, clock, programs, http, servers: mcp::McpConnections::new(context), skills, peers, devices }
-    }
-
-    pub(crate) fn services(&self) -> BrainServices {
-        BrainServices { clock: Arc::clone(&self.clock), http: self.http.clone(), programs: Arc::clone(&self.programs) }
+        let programs = Programs::new(executable, working_dir, confined);
+        let services = Arc::new(SharedServices { clock, http, programs });
+        Self { fetch, servers: mcp::McpConnections::new(Arc::clone(&services)), services, skills, peers, devices }
     }
 
     /// Sets the folder of an agent's file, which is the working directory of its programs and the base of its relative
     /// paths. Must be called before the agent is resolved.
     pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
-        self.programs.set_base_dir(agent, folder);
+        self.services.programs.set_base_dir(agent, folder);
     }
 
     /// Folder that the agent's programs may write to.
     #[must_use]
     pub fn state_folder(&self, agent: &AgentName) -> PathBuf {
-        self.programs.state_folder(agent)
+        self.services.programs.state_folder(agent)
     }
 
     /// Sets the signers of requests to other agents. Without signers, agents call anonymously. Only the first call has
@@ -141,21 +143,21 @@ impl Runners {
         match &call.tool.run {
             RunSpec::Mcp { server, tool } => self.servers.call(call, server, tool).await,
             RunSpec::Answer(template) => answer::run(template, call),
-            RunSpec::Command(run) => command::run(&self.programs, run, call).await,
+            RunSpec::Command(run) => command::run(&self.services.programs, run, call).await,
             RunSpec::Human(run) => human::run(run, call).await,
             RunSpec::Device(_) => self.devices.run(call).await,
             RunSpec::Anp(run) => self.peers.run(run, call).await,
             RunSpec::Skill(run) => {
-                let base_dir = self.programs.base_dir(&call.agent.name);
+                let base_dir = self.services.programs.base_dir(&call.agent.name);
                 let secrets =
                     SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
                 self.skills.run(&secrets, run, call).await
             }
             RunSpec::Http(run) => {
-                let base_dir = self.programs.base_dir(&call.agent.name);
+                let base_dir = self.services.programs.base_dir(&call.agent.name);
                 let secrets =
                     SecretValues::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
-                let left = self.clock.now().until(call.deadline) + DEADLINE_MARGIN;
+                let left = self.services.clock.now().until(call.deadline) + DEADLINE_MARGIN;
                 call.program_start.report();
                 http::run(&self.fetch, &secrets, run, call, left).await
             }
@@ -164,8 +166,8 @@ impl Runners {
 
     /// Checks an agent's tools without running them.
     async fn check(&self, agent: &Agent) -> Result<(), String> {
-        let base_dir = self.programs.base_dir(&agent.name);
-        self.programs.check(agent)?;
+        let base_dir = self.services.programs.base_dir(&agent.name);
+        self.services.programs.check(agent)?;
         secrets::check(agent, &base_dir).await?;
         if let BrainSpec::Process(program) = &agent.brain {
             let secrets =
@@ -208,7 +210,7 @@ impl Runner for Runners {
         }
         // Boxed, because the future has the size of the largest runner.
         let dispatched = Box::pin(self.dispatch(&call));
-        let too_late = self.clock.sleep_until(call.deadline.after(DEADLINE_MARGIN));
+        let too_late = self.services.clock.sleep_until(call.deadline.after(DEADLINE_MARGIN));
         tokio::select! {
             outcome = dispatched => outcome,
             () = too_late => Err(RunError::Failed(format!("the tool `{}` was not done by its deadline", call.tool.name))),
@@ -232,6 +234,6 @@ impl Runner for Runners {
 
 impl fmt::Debug for Runners {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runners").field("programs", &self.programs).finish_non_exhaustive()
+        f.debug_struct("Runners").field("programs", &self.services.programs).finish_non_exhaustive()
     }
 }

@@ -36,15 +36,10 @@ pub(super) async fn show(
 ) -> Response {
     // A query that cannot be parsed is ignored.
     let query = query.map_or_else(|_| HomeQuery::default(), |Query(query)| query);
-    let request = HomeRequest {
-        language: query.lang.as_deref().and_then(Language::parse).unwrap_or_else(|| Language::accepted(&headers)),
-        language_was_chosen: query.lang.is_some(),
-        agent: query.agent.as_deref(),
-        host: headers.get(header::HOST).and_then(|host| host.to_str().ok()),
-        needs_key: matches!(identity, Some(Extension(CallerIdentity::Missing))) || (console.asks_for_keys)(),
-        waiting: count_waiting(&console, identity).await,
-    };
-    match HomeTemplate::new(&console, &request).render().map(nuncio_core::text::printable) {
+    // Requests through a proxy need a key even if local requests do not.
+    let needs_key = matches!(identity, Some(Extension(CallerIdentity::Missing))) || (console.asks_for_keys)();
+    let waiting = count_waiting(&console, identity).await;
+    match HomeTemplate::new(&console, &query, &headers, needs_key, waiting).render().map(nuncio_core::text::printable) {
         Ok(html) => cacheable_page(&headers, html),
         Err(error) => {
             tracing::error!(%error, "a page could not be rendered");
@@ -66,28 +61,11 @@ async fn count_waiting(console: &Console, identity: Option<Extension<CallerIdent
 /// A page that browsers revalidate with every visit and that is sent again only if it changed.
 fn cacheable_page(request: &HeaderMap, html: String) -> Response {
     let tag = nuncio_http::etag(html.as_bytes());
-    let mut response = if nuncio_http::has_etag(request, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        Html(html).into_response()
-    };
+    let mut response = nuncio_http::unless_known(request, tag, || Html(html).into_response());
     let headers = response.headers_mut();
-    headers.insert(header::ETAG, tag);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::VARY, HeaderValue::from_static("Accept-Language, Host"));
     response
-}
-
-struct HomeRequest<'a> {
-    language: Language,
-    /// Whether the URL sets the language, so that links keep it.
-    language_was_chosen: bool,
-    agent: Option<&'a str>,
-    host: Option<&'a str>,
-    /// Whether the reader's requests need a key. Requests through a proxy need one even if local requests do not.
-    needs_key: bool,
-    /// Number of open tasks; `None` hides the link to the inbox.
-    waiting: Option<usize>,
 }
 
 #[derive(Template)]
@@ -177,12 +155,14 @@ struct DocumentView {
 }
 
 impl HomeTemplate {
-    fn new(console: &Console, request: &HomeRequest<'_>) -> Self {
-        let (language, text) = (request.language, Texts::of(request.language));
+    /// `waiting` is the number of open tasks; `None` hides the link to the inbox.
+    fn new(console: &Console, query: &HomeQuery, headers: &HeaderMap, needs_key: bool, waiting: Option<usize>) -> Self {
+        let language = query.lang.as_deref().and_then(Language::parse).unwrap_or_else(|| Language::accepted(headers));
         let agents = console.engine.agents().list();
-        let needs_key = request.needs_key;
-        let chosen = agents.iter().find(|agent| Some(agent.name.as_str()) == request.agent).or_else(|| agents.first());
-        let kept_language = request.language_was_chosen.then_some(language);
+        let asked = query.agent.as_deref();
+        let chosen = agents.iter().find(|agent| Some(agent.name.as_str()) == asked).or_else(|| agents.first());
+        // Links keep a language that the URL sets.
+        let kept_language = query.lang.is_some().then_some(language);
         let links = agents.iter().map(|agent| AgentLink {
             name: agent.name.to_string(),
             title: title(agent),
@@ -190,14 +170,14 @@ impl HomeTemplate {
             href: home_path(kept_language, Some(agent.name.as_str())),
         });
         Self {
-            text,
+            text: Texts::of(language),
             language,
-            switches: Switches::new(&home_path(None, request.agent), language),
+            switches: Switches::new(&home_path(None, asked), language),
             home: home_path(kept_language, None),
             assets: assets::folder(),
-            origin: origin(request.host),
+            origin: origin(headers.get(header::HOST).and_then(|host| host.to_str().ok())),
             needs_key,
-            inbox: request.waiting.map(|waiting| InboxLink {
+            inbox: waiting.map(|waiting| InboxLink {
                 href: format!(
                     "/console/tasks{}",
                     kept_language.map(|it| format!("?lang={}", it.tag())).unwrap_or_default()

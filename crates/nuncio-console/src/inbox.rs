@@ -137,21 +137,18 @@ async fn post_action(
     State(inbox): State<Arc<Inbox>>,
     Path((id, action)): Path<(String, String)>,
     mut post: FormPost,
-) -> Response {
-    let Some(visitor) = post.page.visitor(&inbox) else { return see(&post.page.sign_in_link(&task_path(&id))) };
+) -> Result<Response, Response> {
+    let Some(visitor) = post.page.visitor(&inbox) else { return Ok(see(&post.page.sign_in_link(&task_path(&id)))) };
     // The cookie identified the visitor, so the limits of an identified caller apply to the body.
-    let fields = match post.read_fields(&inbox, Some(&visitor), CredentialLocation::Body).await {
-        Ok(fields) => fields,
-        Err(refusal) => return refusal,
-    };
+    let fields = post.read_fields(&inbox, Some(&visitor), CredentialLocation::Body).await?;
     let found = match TaskAction::parse(&action) {
         Some(action) => find_task(&inbox, &id).await.map(|task| (action, task)),
         None => Err(EngineError::new(Code::TaskNotFound, "there is nothing at this address")),
     };
-    match found {
+    Ok(match found {
         Ok((action, task)) => perform_action(&inbox, &post.page, visitor, task, action, &fields).await,
         Err(error) => post.page.error_page(Some(visitor), &error),
-    }
+    })
 }
 
 /// Performs the action and shows its outcome. A page after a failure shows the typed text again.

@@ -12,13 +12,13 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
-use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::get;
+use nuncio_core::opaque_debug;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::Entropy;
 use nuncio_http::BodyLimits;
@@ -62,8 +62,4 @@ async fn add_security_headers(mut response: Response) -> Response {
     response
 }
 
-impl fmt::Debug for Console {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Console").finish_non_exhaustive()
-    }
-}
+opaque_debug!(Console);

@@ -28,6 +28,8 @@ mod tools;
 pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, WarningRule};
 pub use presets::Presets;
 
+pub(crate) use tools::is_device_tool_name;
+
 use fault::ManifestNotes;
 
 /// The only defined format version.

@@ -79,6 +79,12 @@ pub(crate) fn join_lines(items: &[impl ToString]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
+/// Whether a text has the form of a translation key, such as `agent.scope.filesystem_read.label`.
+pub(crate) fn is_i18n_key(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    (1..=200).contains(&text.len()) && text.bytes().all(fits)
+}
+
 /// Whether a text has the form of a BCP 47 language tag. The language need not exist.
 #[must_use]
 pub fn is_language(tag: &str) -> bool {

@@ -120,8 +120,7 @@ impl AuditLog {
 
     /// Keyed digest of arguments; the key is created on first use.
     pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeyStoreError> {
-        let bytes: Option<Vec<u8>> = self.records.get(SIGNING_KEY_RECORD)?;
-        let bytes = match bytes {
+        let bytes: Vec<u8> = match self.records.get(SIGNING_KEY_RECORD)? {
             Some(bytes) => bytes,
             None => {
                 let mut fresh = vec![0; 32];
@@ -157,7 +156,7 @@ impl AuditLog {
         self.walk(drop)
     }
 
-    /// Verifies the audit chain from its beginning and passes each readable entry to `see`, including those after a
+    /// Verifies the audit chain from its beginning and passes each readable entry to `visit`, including those after a
     /// break. An unreadable entry counts as a break.
     fn walk(&self, mut visit: impl FnMut(ChainedEntry)) -> Result<u64, AuditChainError> {
         let state = self.state()?;

@@ -16,7 +16,7 @@ use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 
 use crate::consent::AgentConsents;
-use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF};
+use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF, folder_in_use};
 use crate::devices::OwnDevices;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
@@ -57,10 +57,9 @@ impl Device {
     /// The directory already holds a device, the passphrase is wrong, or the relay refuses the login. Then nothing has
     /// changed.
     pub async fn restore(config: DeviceConfig, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
-        let used = || DeviceError::new(Code::DataDirInUse, "this folder already has a device; choose another folder");
         let records = Records::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
-            return Err(used());
+            return Err(folder_in_use());
         }
         let restored = Arc::new(file.open(passphrase).await?);
         // A device that was revoked meanwhile is refused here, before anything is written.
@@ -70,7 +69,7 @@ impl Device {
         match SealIdentity::load(Arc::clone(&config.key_store))? {
             // An earlier restore was interrupted after writing the keys.
             Some(seal_identity) if seal_identity.signing_key() == restored.signing_key() => {}
-            Some(_) => return Err(used()),
+            Some(_) => return Err(folder_in_use()),
             None => {
                 let owner = Recipient::Person(file.device.person.clone());
                 let named = Some((owner, file.device.device.clone()));
@@ -80,8 +79,7 @@ impl Device {
         }
         let devices = file.devices.iter().map(former_devices::put);
         records.save(devices.chain([Records::put(SELF, &file.device)]).collect())?;
-        let device = Self::open(config)?
-            .ok_or_else(|| DeviceError::new(Code::Internal, "the identity of the new device cannot be read back"))?;
+        let device = Self::open_new(config)?;
         device.peer().keys().publish_keys().await?;
         device.consents().refresh_all().await?;
         Ok(device)
@@ -104,15 +102,15 @@ impl DeviceBackups {
             Ok::<_, DeviceError>(backup::seal(&seal_identity, &passphrase, Argon2Params::RECOMMENDED)?)
         });
         let backup = sealed.await.map_err(given_up)??;
-        let mut devices = former_devices::all(self.runtime.records())?;
+        let mut devices = former_devices::all(&self.runtime.records)?;
         for own in self.own_devices.trusted().await? {
-            if own.keys.device_id != self.runtime.identity().device {
+            if own.keys.device_id != self.runtime.identity.device {
                 devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
             }
         }
-        self.runtime.relay().send::<BackupView>("PUT", "/keys/backup", &backup).await?;
-        let signature = (self.runtime.sign)(&BackupFile::message(self.runtime.identity(), &devices, &backup));
-        Ok(BackupFile { device: self.runtime.identity().clone(), devices, backup, signature })
+        self.runtime.relay.send::<BackupView>("PUT", "/keys/backup", &backup).await?;
+        let signature = (self.runtime.sign)(&BackupFile::message(&self.runtime.identity, &devices, &backup));
+        Ok(BackupFile { device: self.runtime.identity.clone(), devices, backup, signature })
     }
 
     /// Replaces a lost device: opens its backup from the relay, and its key vouches for this device, so that peers that
@@ -122,14 +120,14 @@ impl DeviceBackups {
     /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,
     /// nothing has changed.
     pub async fn recover(&self, passphrase: &str) -> Result<DeviceId, DeviceError> {
-        let BackupView { backup, .. } = self.runtime.relay().get("/keys/backup").await?;
+        let BackupView { backup, .. } = self.runtime.relay.get("/keys/backup").await?;
         let restored = open(&backup, passphrase).await?;
         let before = restored.device().clone();
-        if before == self.runtime.identity().device {
+        if before == self.runtime.identity.device {
             let message = "this is the device that was backed up: there is nothing to recover";
             return Err(DeviceError::new(Code::BadRequest, message));
         }
-        self.runtime.peer().keys().vouch_by_backup(restored).await?;
+        self.runtime.peer.keys().vouch_by_backup(restored).await?;
         self.consents.refresh_all().await?;
         Ok(before)
     }

@@ -6,21 +6,20 @@ use std::time::Duration;
 use nuncio_a2h::client::{Relay as _, RelayError};
 use nuncio_a2h::peer::InboundMessage;
 use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome, ToolResponse};
-use nuncio_core::Code;
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::backoff::Backoff;
-use nuncio_core::conversation::{ConversationType, MessageRef};
+use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::RecordChange;
 
-use crate::audit::AuditEntry;
+use crate::audit::{AUDIT_RETENTION, AuditEntry};
 use crate::calls::{self, CallArrival, CallOrigin, CallState};
 use crate::claimed_calls::ClaimedCalls;
 use crate::consent::AgentConsents;
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
-use crate::guard::{PermittedCall, denied, failed};
+use crate::guard::{denied, failed};
 use crate::known_agents;
 use crate::runtime::DeviceRuntime;
 
@@ -29,7 +28,6 @@ mod decide;
 /// How long sending an answer is retried in this process; it is tried again at the next start.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(600);
 
-/// Delays between retries.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
 
 /// Record with the time of the last clean-up.
@@ -43,10 +41,6 @@ pub(crate) struct IncomingCall {
 }
 
 impl IncomingCall {
-    fn message_ref(&self) -> MessageRef {
-        MessageRef { conversation: self.message.conversation.clone(), seq: self.message.seq }
-    }
-
     fn origin(&self) -> CallOrigin<'_> {
         let InboundMessage { conversation, seq, envelope, .. } = &self.message;
         CallOrigin { agent: &self.agent, conversation, seq: *seq, envelope: *envelope }
@@ -58,19 +52,15 @@ struct CallEnd {
     outcome: ToolOutcome,
     /// Whether the person was prompted.
     asked: bool,
-    /// Result of the claim, if one was made.
     claim: Option<ClaimResult>,
     /// Last ledger entry that the decision was based on.
     ledger: Option<LedgerReference>,
 }
 
 impl CallEnd {
-    const fn now(outcome: ToolOutcome, asked: bool) -> Self {
-        Self { outcome, asked, claim: None, ledger: None }
-    }
-
-    fn under(self, permitted: &PermittedCall) -> Self {
-        Self { ledger: Some(permitted.ledger.clone()), ..self }
+    /// Outcome of a call about which the person was not asked and that was not claimed.
+    const fn unasked(outcome: ToolOutcome, ledger: Option<LedgerReference>) -> Self {
+        Self { outcome, asked: false, claim: None, ledger }
     }
 }
 
@@ -82,26 +72,19 @@ enum ClaimResult {
     Unknown,
 }
 
-/// Handles the tool calls of agents.
 pub(crate) struct CallHandler {
     pub(crate) runtime: Arc<DeviceRuntime>,
     pub(crate) consents: Arc<AgentConsents>,
-    /// Calls that other devices claimed.
     pub(crate) claimed: ClaimedCalls,
 }
 
 impl CallHandler {
-    /// Answers the calls that were open when the previous process stopped; nothing runs again and the person is not
-    /// asked again.
+    /// Answers the calls that the previous process did not answer; nothing runs or is asked again.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<(), DeviceError> {
         self.tidy()?;
-        for (record, outcome) in calls::unsent(self.runtime.records())? {
+        for (record, outcome) in calls::unanswered(&self.runtime.records)? {
             let handler = Arc::clone(self);
-            tokio::spawn(async move { handler.send_leftover(record, outcome).await });
-        }
-        for (record, outcome) in calls::leftovers(self.runtime.records())? {
-            let handler = Arc::clone(self);
-            tokio::spawn(async move { handler.finish_leftover(record, outcome).await });
+            tokio::spawn(async move { handler.answer_leftover(record, outcome).await });
         }
         Ok(())
     }
@@ -109,10 +92,9 @@ impl CallHandler {
     /// Stores an incoming call.
     pub(crate) fn take(&self, incoming: &IncomingCall) -> Result<CallArrival, DeviceError> {
         let _lock = self.runtime.state_lock();
-        Ok(calls::take(self.runtime.records(), incoming.origin(), &incoming.call, self.runtime.now())?)
+        Ok(calls::take(&self.runtime.records, incoming.origin(), &incoming.call, self.runtime.now())?)
     }
 
-    /// Answers an incoming call.
     pub(crate) async fn serve(&self, incoming: &IncomingCall, arrival: CallArrival) -> Result<(), DeviceError> {
         let (conversation, call) = (&incoming.message.conversation, &incoming.call);
         match arrival {
@@ -141,7 +123,7 @@ impl CallHandler {
 
     /// Claims a repeated message too, so that a device that sees only the repetition does not run the call.
     async fn claim_repetition(&self, incoming: &IncomingCall) -> Result<(), DeviceError> {
-        self.claim(&incoming.message_ref(), self.runtime.now()).await.map(drop)
+        self.claim(incoming.origin(), self.runtime.now()).await.map(drop)
     }
 
     /// Refuses a message that reuses the id of another call; the stored call is not changed.
@@ -149,12 +131,8 @@ impl CallHandler {
         let state = CallState::Over { outcome: outcome.clone(), sent: true };
         {
             let _lock = self.runtime.state_lock();
-            self.runtime.records().save(self.audit_changes(
-                incoming.origin(),
-                &incoming.call,
-                &state,
-                (false, None),
-            )?)?;
+            let changes = self.audit_changes(incoming.origin(), &incoming.call, &state, (false, None))?;
+            self.runtime.records.save(changes)?;
         }
         self.answer(&incoming.message.conversation, &incoming.call, outcome).await;
         Ok(())
@@ -162,10 +140,10 @@ impl CallHandler {
 
     /// Deletes expired records, once per day.
     fn tidy_when_due(&self) -> Result<(), DeviceError> {
-        let last: Option<Timestamp> = self.runtime.records().get(LAST_CLEANUP_RECORD)?;
+        let last: Option<Timestamp> = self.runtime.records.get(LAST_CLEANUP_RECORD)?;
         if last.is_none_or(|last| self.runtime.now() >= last.after(DAY) || self.runtime.now() < last) {
             self.tidy()?;
-            self.runtime.records().set(LAST_CLEANUP_RECORD, &self.runtime.now())?;
+            self.runtime.records.set(LAST_CLEANUP_RECORD, &self.runtime.now())?;
         }
         Ok(())
     }
@@ -174,28 +152,28 @@ impl CallHandler {
     fn tidy(&self) -> Result<(), DeviceError> {
         let _lock = self.runtime.state_lock();
         let mut changes = self.runtime.audit_log().forget(self.runtime.now())?;
-        changes
-            .extend(calls::forget(self.runtime.records(), self.runtime.now().before(crate::audit::AUDIT_RETENTION))?);
-        Ok(self.runtime.records().save(changes)?)
+        changes.extend(calls::forget(&self.runtime.records, self.runtime.now().before(AUDIT_RETENTION))?);
+        Ok(self.runtime.records.save(changes)?)
     }
 
-    /// Answers a call that was open when the previous process stopped.
-    async fn finish_leftover(&self, record: calls::CallRecord, outcome: ToolOutcome) {
-        let origin = record.origin();
-        if let Err(error) = self.finish(origin, &record.call, CallEnd::now(outcome, false)).await {
-            tracing::error!(%error, call = %record.call.call_id, "cannot end a call of the previous process");
+    /// Answers a call that the previous process left open, or sends the stored answer of a call that was over.
+    async fn answer_leftover(&self, record: calls::CallRecord, outcome: ToolOutcome) {
+        let (origin, call) = (record.origin(), &record.call);
+        if let CallState::Over { .. } = record.state {
+            if let Err(error) = self.send(origin, call, outcome).await {
+                tracing::error!(%error, call = %call.call_id, "cannot send the answer of a call");
+            }
+        } else if let Err(error) = self.finish(origin, call, CallEnd::unasked(outcome, None)).await {
+            tracing::error!(%error, call = %call.call_id, "cannot end a call of the previous process");
         }
     }
 
     /// Closes and answers the call, unless another device claimed it.
     async fn finish(&self, origin: CallOrigin<'_>, call: &ToolCall, end: CallEnd) -> Result<(), DeviceError> {
-        let message_ref = MessageRef { conversation: origin.conversation.clone(), seq: origin.seq };
         let claim = match end.claim {
             Some(known @ (ClaimResult::Mine | ClaimResult::Elsewhere)) => known,
             // Without the relay's reply another device may already have answered.
-            Some(ClaimResult::Unknown) | None => {
-                self.claim(&message_ref, self.runtime.now().after(SEND_RETRY_TIME)).await?
-            }
+            Some(ClaimResult::Unknown) | None => self.claim(origin, self.runtime.now().after(SEND_RETRY_TIME)).await?,
         };
         let decided = (end.asked, end.ledger);
         if claim == ClaimResult::Elsewhere {
@@ -209,17 +187,9 @@ impl CallHandler {
     async fn send(&self, origin: CallOrigin<'_>, call: &ToolCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
         if self.answer(origin.conversation, call, outcome).await {
             let _lock = self.runtime.state_lock();
-            calls::sent(self.runtime.records(), origin.agent, call)?;
+            calls::sent(&self.runtime.records, origin.agent, call)?;
         }
         Ok(())
-    }
-
-    /// Sends the stored answer of a call that ended before the previous process stopped.
-    async fn send_leftover(&self, record: calls::CallRecord, outcome: ToolOutcome) {
-        let origin = record.origin();
-        if let Err(error) = self.send(origin, &record.call, outcome).await {
-            tracing::error!(%error, call = %record.call.call_id, "cannot send the answer of a call");
-        }
     }
 
     /// Sends an answer with retries. Returns whether the relay accepted it.
@@ -227,7 +197,7 @@ impl CallHandler {
         let response = ToolResponse { call_id: call.call_id.clone(), outcome };
         let (until, mut failures) = (self.runtime.now().after(SEND_RETRY_TIME), BACKOFF.start());
         loop {
-            let Err(error) = self.runtime.peer().calls().respond(conversation, response.clone()).await else {
+            let Err(error) = self.runtime.peer.calls().respond(conversation, response.clone()).await else {
                 return true;
             };
             tracing::warn!(%conversation, %error, "cannot send the answer of a call; retrying");
@@ -239,11 +209,11 @@ impl CallHandler {
     }
 
     /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
-    async fn claim(&self, message_ref: &MessageRef, until: Timestamp) -> Result<ClaimResult, DeviceError> {
-        let id = message_ref.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
+    async fn claim(&self, origin: CallOrigin<'_>, until: Timestamp) -> Result<ClaimResult, DeviceError> {
+        let id = origin.message_id()?;
         let mut failures = BACKOFF.start();
         loop {
-            let error = match self.runtime.relay().claim(&id).await {
+            let error = match self.runtime.relay.claim(&id).await {
                 Ok(true) => return Ok(ClaimResult::Mine),
                 Ok(false) => return Ok(ClaimResult::Elsewhere),
                 Err(error) => error,
@@ -268,14 +238,14 @@ impl CallHandler {
         let _lock = self.runtime.state_lock();
         let mut changes = self.audit_changes(origin, call, &state, decided)?;
         if state == CallState::Elsewhere
-            && let Some(mut known) = known_agents::load(self.runtime.records(), origin.agent)?
+            && let Some(mut known) = known_agents::load(&self.runtime.records, origin.agent)?
         {
             // A one-time grant may have been used on the other device.
             known.spend(&call.permission_scope);
             changes.push(known_agents::put(&known));
         }
         changes.push(calls::moved(origin, call, state, self.runtime.now()));
-        self.runtime.records().save(changes)?;
+        self.runtime.records.save(changes)?;
         self.runtime.notify(DeviceEvent::AuditChanged);
         Ok(())
     }
@@ -297,10 +267,10 @@ impl CallHandler {
             scope: call.permission_scope.clone(),
             arguments_digest: log.digest(&call.arguments)?,
             status: status.to_owned(),
-            reason,
+            reason: reason.map(str::to_owned),
             asked,
             timestamp: self.runtime.now(),
-            message_id: origin.message_id(),
+            message_id: origin.message_id().ok(),
             envelope_digest: origin.envelope,
             ledger,
         })?)
@@ -308,16 +278,11 @@ impl CallHandler {
 }
 
 /// Status and reason of a final state in the audit log.
-fn audit_status(state: &CallState) -> (&'static str, Option<String>) {
-    let decision = |value: serde_json::Value| value.as_str().map(str::to_owned);
+fn audit_status(state: &CallState) -> (&'static str, Option<&'static str>) {
     match state {
         CallState::Over { outcome: ToolOutcome::Ok { .. }, .. } => ("ok", None),
-        CallState::Over { outcome: ToolOutcome::Error { error_code, .. }, .. } => {
-            ("error", decision(serde_json::json!(error_code)))
-        }
-        CallState::Over { outcome: ToolOutcome::Denied { reason }, .. } => {
-            ("denied", decision(serde_json::json!(reason)))
-        }
+        CallState::Over { outcome: ToolOutcome::Error { error_code, .. }, .. } => ("error", Some(error_code.as_str())),
+        CallState::Over { outcome: ToolOutcome::Denied { reason }, .. } => ("denied", Some(reason.as_str())),
         CallState::Elsewhere => ("elsewhere", None),
         CallState::Asked | CallState::Running => ("error", None),
     }

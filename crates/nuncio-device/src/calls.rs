@@ -1,6 +1,7 @@
 //! Runs each tool call at most once: the call's state is written to disk before it starts and when it ends.
 
 use nuncio_a2h::wire::artifact::{ToolCall, ToolErrorCode, ToolOutcome};
+use nuncio_core::Code;
 use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
@@ -9,6 +10,8 @@ use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::error::DeviceError;
+use crate::guard::failed;
 use crate::records::Records;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +23,6 @@ pub(crate) struct CallRecord {
     pub(crate) conversation: ConversationId,
     pub(crate) seq: u64,
     /// Digest of the sealed message; `None` if an earlier version received the call.
-    #[serde(default)]
     pub(crate) envelope: Option<Digest>,
     /// Digest of tool and arguments, which tells a repeated call from another call with the same id.
     pub(crate) digest: Digest,
@@ -38,8 +40,9 @@ pub(crate) struct CallOrigin<'a> {
 }
 
 impl CallOrigin<'_> {
-    pub(crate) fn message_id(&self) -> Option<MessageId> {
-        MessageRef { conversation: self.conversation.clone(), seq: self.seq }.id().ok()
+    pub(crate) fn message_id(&self) -> Result<MessageId, DeviceError> {
+        let message_ref = MessageRef { conversation: self.conversation.clone(), seq: self.seq };
+        message_ref.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
     }
 }
 
@@ -97,8 +100,7 @@ pub(crate) fn take(
     now: Timestamp,
 ) -> Result<CallArrival, KeyStoreError> {
     let name = name(origin.agent, call);
-    let stored: Option<CallRecord> = records.get(&name)?;
-    Ok(match stored {
+    Ok(match records.get::<CallRecord>(&name)? {
         None => {
             records.save(vec![moved(origin, call, CallState::Asked, now)])?;
             CallArrival::New
@@ -125,35 +127,24 @@ pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, a
     Records::put(&name, &record)
 }
 
-/// Calls that were open when the previous process stopped, each with the error to answer. Nothing runs again and the
-/// person is not asked again.
-pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
-    let mut open = Vec::new();
+/// Calls that the previous process did not answer, each with the answer. Nothing runs again and the person is not asked
+/// again: a call that was still open gets an error.
+pub(crate) fn unanswered(records: &Records) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
+    let mut unanswered = Vec::new();
     for (_, record) in records.all::<CallRecord>("call/")? {
         let record = record?;
-        let (error_code, message) = match record.state {
-            CallState::Asked => (ToolErrorCode::Unavailable, "the device stopped before its person had answered"),
+        let outcome = match &record.state {
+            CallState::Asked => failed(ToolErrorCode::Unavailable, "the device stopped before its person had answered"),
             CallState::Running => {
-                (ToolErrorCode::PlatformError, "the device stopped while it ran; it may or may not have had an effect")
+                let message = "the device stopped while it ran; it may or may not have had an effect";
+                failed(ToolErrorCode::PlatformError, message)
             }
-            CallState::Over { .. } | CallState::Elsewhere => continue,
+            CallState::Over { outcome, sent: false } => outcome.clone(),
+            CallState::Over { sent: true, .. } | CallState::Elsewhere => continue,
         };
-        open.push((record, ToolOutcome::Error { error_code, message: Some(message.to_owned()) }));
+        unanswered.push((record, outcome));
     }
-    Ok(open)
-}
-
-/// Finished calls whose answer may not have been sent.
-pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
-    let mut open = Vec::new();
-    for (_, record) in records.all::<CallRecord>("call/")? {
-        let record = record?;
-        if let CallState::Over { outcome, sent: false } = &record.state {
-            let outcome = outcome.clone();
-            open.push((record, outcome));
-        }
-    }
-    Ok(open)
+    Ok(unanswered)
 }
 
 /// Marks the answer of a call as sent.

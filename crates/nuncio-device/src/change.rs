@@ -58,7 +58,7 @@ impl AgentConsents {
     /// A published manifest version and its change note.
     async fn published(&self, known: &KnownAgent, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
-        match self.runtime.relay().get::<ManifestView>(&path).await {
+        match self.runtime.relay.get::<ManifestView>(&path).await {
             Ok(found) => Ok((found.capability_manifest.unwrap_or_default(), found.change_note.as_deref().map(plain))),
             Err(RelayError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
             Err(error) => Err(error.into()),

@@ -8,15 +8,10 @@ use tokio::sync::watch;
 /// Number of remembered claims; more than there are prompts at a time.
 const MAX_CLAIMED_CALLS: usize = 256;
 
-/// The latest claims of other devices.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ClaimedCalls(watch::Sender<VecDeque<MessageId>>);
 
 impl ClaimedCalls {
-    pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(VecDeque::new()))
-    }
-
     pub(crate) fn add(&self, message: MessageId) {
         self.0.send_modify(|claims| {
             claims.truncate(MAX_CLAIMED_CALLS - 1);
@@ -42,7 +37,7 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_for_a_claim_ends_when_the_call_was_or_is_claimed() {
-        let claims = ClaimedCalls::new();
+        let claims = ClaimedCalls::default();
         (0..=MAX_CLAIMED_CALLS).for_each(|number| claims.add(id(number)));
         claims.wait_for(&id(1)).await;
         claims.wait_for(&id(MAX_CLAIMED_CALLS)).await;

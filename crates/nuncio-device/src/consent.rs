@@ -35,7 +35,6 @@ use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
 use crate::runtime::DeviceRuntime;
 
-/// What an agent requests of the person.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessRequest {
     pub agent: AgentId,
@@ -69,7 +68,6 @@ pub struct RequestedScope {
     pub suspended: bool,
 }
 
-/// Agent found by a search at the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AgentSearchHit {
     pub id: AgentId,
@@ -79,7 +77,6 @@ pub struct AgentSearchHit {
     pub description: Option<String>,
 }
 
-/// Scopes that the person grants, each with its term.
 pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
 /// What agents request, and what the person grants to them.
@@ -89,31 +86,34 @@ pub struct AgentConsents {
 }
 
 impl AgentConsents {
-    /// Loads what an agent requests, from the relay.
-    ///
-    /// # Errors
-    /// The agent does not exist, or its manifest is missing or invalid.
+    /// Loads what an agent requests, from the relay; fails if the agent or a valid manifest is missing.
     pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;
         let checked = known.manifest(self.runtime.presets()).ok_or_else(|| {
             DeviceError::new(Code::ManifestInvalid, format!("agent {agent} has no manifest, or an invalid one"))
         })?;
-        let standing = known.standing(&self.runtime.identity().person);
+        let standing = known.standing(&self.runtime.identity.person);
         let changed = match &standing {
             Some(standing) => self.changed(&known, standing, &checked).await?,
             None => None,
         };
-        let verified = verify_agent(&self.runtime, agent, None).await;
-        Ok(AccessRequest { changed, ..self.build_request(&known, &checked, standing.as_ref(), verified) })
+        Ok(AccessRequest {
+            agent: agent.clone(),
+            manifest_hash: checked.hash,
+            manifest_version: known.version,
+            verified: verify_agent(&self.runtime, agent, None).await,
+            scopes: self.requested_scopes(&known, &checked, standing.as_ref()),
+            changed,
+            name: known.name,
+        })
     }
 
-    fn build_request(
+    fn requested_scopes(
         &self,
         known: &KnownAgent,
         checked: &CheckedManifest,
         standing: Option<&LedgerState>,
-        verified: AgentVerification,
-    ) -> AccessRequest {
+    ) -> Vec<RequestedScope> {
         let now = self.runtime.now();
         let mut scopes: Vec<_> = checked
             .manifest
@@ -141,26 +141,17 @@ impl AgentConsents {
             })
             .collect();
         scopes.sort_by(|a, b| b.sensitivity.cmp(&a.sensitivity).then_with(|| a.id.cmp(&b.id)));
-        AccessRequest {
-            agent: known.agent.clone(),
-            name: known.name.clone(),
-            manifest_hash: checked.hash,
-            manifest_version: known.version,
-            verified,
-            scopes,
-            changed: None,
-        }
+        scopes
     }
 
     /// Searches the relay's agent directory.
     pub async fn search(&self, query: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
         let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
-        let found: Page<AgentView> = self.runtime.relay().page(&format!("/agents?limit=20&q={encoded}")).await?;
-        let plain = nuncio_core::text::plain;
+        let found: Page<AgentView> = self.runtime.relay.page(&format!("/agents?limit=20&q={encoded}")).await?;
         let agent = |view: AgentView| AgentSearchHit {
             id: view.id,
             name: nuncio_core::text::name(&view.display_name),
-            description: view.description.as_deref().map(plain),
+            description: view.description.as_deref().map(nuncio_core::text::plain),
         };
         Ok(found.data.into_iter().map(agent).collect())
     }
@@ -181,21 +172,20 @@ impl AgentConsents {
             manifest_hash: Some(ask.manifest_hash),
             entry: None,
         };
-        let decision = ConsentDecision { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
         let entry = self.drafted(method, &path, &body).await?;
-        self.check_draft(&entry, &decision, relation.as_ref().map(|relation| relation.ledger_head))?;
+        self.check_draft(&entry, ask, given, relation.as_ref())?;
         body.entry = Some(self.signed(entry));
-        self.runtime.relay().send::<RelationView>(method, &path, &body).await?;
+        self.runtime.relay.send::<RelationView>(method, &path, &body).await?;
         let fresh = self.refresh(&ask.agent).await?;
         let _lock = self.runtime.state_lock();
-        let mut known = known_agents::load(self.runtime.records(), &ask.agent)?.unwrap_or(fresh);
+        let mut known = known_agents::load(&self.runtime.records, &ask.agent)?.unwrap_or(fresh);
         known.taken_back = false;
         for scope in ask.scopes.iter().filter(|scope| given.contains_key(&scope.id)) {
             known.accepted.insert(scope.id.clone(), scope.sensitivity);
         }
-        let mut changes = consent_windows::close(self.runtime.records(), &ask.agent)?;
+        let mut changes = consent_windows::close(&self.runtime.records, &ask.agent)?;
         changes.push(known_agents::put(&known));
-        self.runtime.records().save(changes)?;
+        self.runtime.records.save(changes)?;
         Ok(known)
     }
 
@@ -210,18 +200,17 @@ impl AgentConsents {
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
         let entry = self.drafted("DELETE", &path, &RevokeRequest::default()).await?;
-        let head = relation.ledger_head;
         let fits = entry.action == LedgerAction::Revoke
             && entry.relation_id == relation.id
             && entry.agent_id == *agent
-            && (entry.seq, entry.prev_hash) == (head.seq + 1, head.hash);
+            && follows(&entry, &relation);
         if !fits {
             return Err(draft_error("it does not end this relation"));
         }
         // From now on a ledger without this entry is rejected as outdated.
         self.update_agent(agent, |known| known.record_seen(&entry.relation_id, entry.seq))?;
         let body = RevokeRequest { entry: Some(self.signed(entry)) };
-        self.runtime.relay().send::<RelationView>("DELETE", &path, &body).await?;
+        self.runtime.relay.send::<RelationView>("DELETE", &path, &body).await?;
         self.refresh(agent).await?;
         // The relay has recorded the revocation, so the local mark is no longer needed.
         self.update_agent(agent, |known| known.taken_back = false)
@@ -230,21 +219,21 @@ impl AgentConsents {
     /// Stops this device from running calls of the agent, even while the relay cannot be reached.
     fn revoke_locally(&self, agent: &AgentId) -> Result<(), DeviceError> {
         let _lock = self.runtime.state_lock();
-        let mut changes = consent_windows::close(self.runtime.records(), agent)?;
-        if let Some(mut known) = known_agents::load(self.runtime.records(), agent)? {
+        let mut changes = consent_windows::close(&self.runtime.records, agent)?;
+        if let Some(mut known) = known_agents::load(&self.runtime.records, agent)? {
             known.taken_back = true;
             changes.push(known_agents::put(&known));
         }
-        Ok(self.runtime.records().save(changes)?)
+        Ok(self.runtime.records.save(changes)?)
     }
 
     /// Changes the record of an agent, or a new record if there is none.
     fn update_agent(&self, agent: &AgentId, change: impl FnOnce(&mut KnownAgent)) -> Result<(), DeviceError> {
         let _lock = self.runtime.state_lock();
-        let known = known_agents::load(self.runtime.records(), agent)?;
+        let known = known_agents::load(&self.runtime.records, agent)?;
         let mut known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), self.runtime.now()));
         change(&mut known);
-        Ok(self.runtime.records().save(vec![known_agents::put(&known)])?)
+        Ok(self.runtime.records.save(vec![known_agents::put(&known)])?)
     }
 
     /// Requests the ledger entry that the server wants signed.
@@ -254,7 +243,7 @@ impl AgentConsents {
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<LedgerEntry, DeviceError> {
-        match self.runtime.relay().send::<RelationView>(method, path, body).await {
+        match self.runtime.relay.send::<RelationView>(method, path, body).await {
             Err(RelayError::Unsigned(entry)) => {
                 serde_json::from_value(entry).map_err(|why| draft_error(&format!("it cannot be parsed: {why}")))
             }
@@ -271,30 +260,27 @@ impl AgentConsents {
     fn check_draft(
         &self,
         entry: &LedgerEntry,
-        decision: &ConsentDecision<'_>,
-        head: Option<nuncio_core::ledger::ChainHead>,
+        ask: &AccessRequest,
+        given: &GrantedScopes,
+        relation: Option<&RelationView>,
     ) -> Result<(), DeviceError> {
-        let scopes: BTreeSet<_> = decision.given.keys().collect();
-        let terms: BTreeMap<_, _> =
-            decision.given.iter().filter(|(_, term)| **term != GrantTerm::UntilRevoked).collect();
-        let identity = self.runtime.identity();
+        let scopes: BTreeSet<_> = given.keys().collect();
+        let terms: BTreeMap<_, _> = given.iter().filter(|(_, term)| **term != GrantTerm::UntilRevoked).collect();
+        let identity = &self.runtime.identity;
         let checks = [
             ("the person", entry.actor == LedgerActor::Person(identity.person.clone())),
             ("the device", entry.device_id.as_ref() == Some(&identity.device)),
-            ("the agent", entry.agent_id == decision.ask.agent),
-            ("the relation", decision.relation.is_none_or(|id| *id == entry.relation_id)),
+            ("the agent", entry.agent_id == ask.agent),
+            ("the relation", relation.is_none_or(|relation| relation.id == entry.relation_id)),
             ("the action", entry.action.allows()),
             (
                 "the scopes",
                 entry.scopes.iter().collect::<BTreeSet<_>>() == scopes && entry.scopes.len() == scopes.len(),
             ),
             ("the duration", entry.terms.iter().collect::<BTreeMap<_, _>>() == terms),
-            ("the manifest", entry.manifest_hash == Some(decision.ask.manifest_hash)),
-            ("the version", entry.manifest_version == decision.ask.manifest_version),
-            (
-                "the position in the ledger",
-                head.is_none_or(|head| entry.seq == head.seq + 1 && entry.prev_hash == head.hash),
-            ),
+            ("the manifest", entry.manifest_hash == Some(ask.manifest_hash)),
+            ("the version", entry.manifest_version == ask.manifest_version),
+            ("the position in the ledger", relation.is_none_or(|relation| follows(entry, relation))),
         ];
         match checks.into_iter().find(|(_, holds)| !holds) {
             None => Ok(()),
@@ -311,8 +297,7 @@ impl AgentConsents {
         let mut all = Vec::new();
         let mut cursor = String::new();
         loop {
-            let page: Page<RelationView> =
-                self.runtime.relay().page(&format!("/h2a/relations?limit=50{cursor}")).await?;
+            let page: Page<RelationView> = self.runtime.relay.page(&format!("/h2a/relations?limit=50{cursor}")).await?;
             all.extend(page.data.into_iter().filter(|relation| relation.status != RelationStatus::Revoked));
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -323,15 +308,15 @@ impl AgentConsents {
 
     /// Reloads an agent from the relay: its manifest, and the ledger between the agent and the person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
-        let view: AgentView = self.runtime.relay().get(&format!("/agents/{agent}")).await?;
+        let view: AgentView = self.runtime.relay.get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {
             Some(relation) => Some(self.ledger(&relation.id).await?),
             None => None,
         };
         let own = self.own_devices.trusted().await?;
         let _lock = self.runtime.state_lock();
-        let former = former_devices::all(self.runtime.records())?;
-        let before = known_agents::load(self.runtime.records(), agent)?;
+        let former = former_devices::all(&self.runtime.records)?;
+        let before = known_agents::load(&self.runtime.records, agent)?;
         let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.runtime.now()));
         known.name = nuncio_core::text::name(&view.display_name);
         known.manifest = view.capability_manifest.unwrap_or_default();
@@ -355,16 +340,16 @@ impl AgentConsents {
             former.iter().for_each(|former| former.limit(device));
         }
         (known.entries, known.devices) = (entries, devices);
-        if let Some(standing) = known.standing(&self.runtime.identity().person) {
+        if let Some(standing) = known.standing(&self.runtime.identity.person) {
             let relation = known.entries.first().map(|first| first.relation_id.clone());
             relation.iter().for_each(|relation| known.record_seen(relation, standing.head.seq));
         }
         let mut changes = vec![known_agents::put(&known)];
         let same = |before: &KnownAgent| before.entries.last() == known.entries.last();
         if before.as_ref().is_some_and(|before| !same(before)) {
-            changes.extend(consent_windows::close(self.runtime.records(), agent)?);
+            changes.extend(consent_windows::close(&self.runtime.records, agent)?);
         }
-        self.runtime.records().save(changes)?;
+        self.runtime.records.save(changes)?;
         if before.is_none_or(|before| !same(&before) || before.manifest != known.manifest) {
             self.runtime.notify(DeviceEvent::Agent { agent: agent.clone() });
         }
@@ -387,7 +372,7 @@ impl AgentConsents {
         let mut cursor = String::new();
         loop {
             let path = format!("/h2a/relations/{relation}/ledger?limit=50{cursor}");
-            let page: LedgerPage = self.runtime.relay().page(&path).await?;
+            let page: LedgerPage = self.runtime.relay.page(&path).await?;
             entries.extend(page.data);
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -405,34 +390,31 @@ impl AgentConsents {
     ) -> Result<(), DeviceError> {
         let unknown = || DeviceError::new(Code::UnknownAgent, format!("this device has no record of agent {agent}"));
         let _lock = self.runtime.state_lock();
-        let mut known = known_agents::load(self.runtime.records(), agent)?.ok_or_else(unknown)?;
+        let mut known = known_agents::load(&self.runtime.records, agent)?.ok_or_else(unknown)?;
         match level {
             Some(level) => known.stricter.insert(scope.clone(), level),
             None => known.stricter.remove(scope),
         };
-        Ok(self.runtime.records().save(vec![known_agents::put(&known)])?)
+        Ok(self.runtime.records.save(vec![known_agents::put(&known)])?)
     }
 
     /// Every agent with a record on this device, including revoked ones.
     pub fn agents(&self) -> Result<Vec<KnownAgent>, DeviceError> {
-        Ok(known_agents::all(self.runtime.records())?)
+        Ok(known_agents::all(&self.runtime.records)?)
     }
 }
 
-struct ConsentDecision<'a> {
-    given: &'a GrantedScopes,
-    ask: &'a AccessRequest,
-    relation: Option<&'a RelationId>,
+/// Whether an entry comes directly after the last one of the relation's ledger.
+fn follows(entry: &LedgerEntry, relation: &RelationView) -> bool {
+    let head = relation.ledger_head;
+    (entry.seq, entry.prev_hash) == (head.seq + 1, head.hash)
 }
 
 fn grant_request(scope: &ScopeId, term: GrantTerm) -> ScopeGrantRequest {
-    let scope = scope.clone();
-    match term {
-        GrantTerm::UntilRevoked => ScopeGrantRequest::Plain(scope),
-        GrantTerm::Once => ScopeGrantRequest::For(TermedScope { scope, mode: GrantMode::Once, until: None }),
-        GrantTerm::Until(end) => {
-            ScopeGrantRequest::For(TermedScope { scope, mode: GrantMode::Until, until: Some(end) })
-        }
+    let (scope, (mode, until)) = (scope.clone(), GrantMode::of(term));
+    match mode {
+        GrantMode::UntilRevoked => ScopeGrantRequest::Plain(scope),
+        GrantMode::Once | GrantMode::Until => ScopeGrantRequest::For(TermedScope { scope, mode, until }),
     }
 }
 

@@ -22,7 +22,6 @@ pub(crate) use unavailable::{locate, notify};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    /// No keyring runs in this session.
     #[error("there is no keyring in this session: {0}")]
     Absent(String),
     #[error("the keyring is locked: unlock it and try again")]

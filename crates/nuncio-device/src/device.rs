@@ -126,31 +126,19 @@ parts! {
 impl DeviceParts {
     fn new(runtime: DeviceRuntime) -> Self {
         let runtime = Arc::new(runtime);
-        let own_devices = Arc::new(OwnDevices { runtime: Arc::clone(&runtime) });
-        let consents = Arc::new(AgentConsents { runtime: Arc::clone(&runtime), own_devices: Arc::clone(&own_devices) });
-        let messages = AgentMessages {
-            runtime: Arc::clone(&runtime),
-            consents: Arc::clone(&consents),
-            writing: ReplyStreams::new(),
-        };
-        let backups = DeviceBackups {
-            runtime: Arc::clone(&runtime),
-            own_devices: Arc::clone(&own_devices),
-            consents: Arc::clone(&consents),
-        };
-        let calls = CallHandler {
-            runtime: Arc::clone(&runtime),
-            consents: Arc::clone(&consents),
-            claimed: ClaimedCalls::new(),
-        };
+        let shared = || Arc::clone(&runtime);
+        let own_devices = Arc::new(OwnDevices { runtime: shared() });
+        let consents = Arc::new(AgentConsents { runtime: shared(), own_devices: Arc::clone(&own_devices) });
+        let (own, granted) = (Arc::clone(&own_devices), || Arc::clone(&consents));
+        let (claimed, writing) = (ClaimedCalls::default(), ReplyStreams::new());
         Self {
-            calls: Arc::new(calls),
-            messages: Arc::new(messages),
-            backups: Arc::new(backups),
-            audit: Arc::new(AuditReader { runtime: Arc::clone(&runtime) }),
+            calls: Arc::new(CallHandler { runtime: shared(), consents: granted(), claimed }),
+            messages: Arc::new(AgentMessages { runtime: shared(), consents: granted(), writing }),
+            backups: Arc::new(DeviceBackups { runtime: shared(), own_devices: own, consents: granted() }),
+            audit: Arc::new(AuditReader { runtime: shared() }),
             own_devices,
-            consents,
-            runtime,
+            consents: granted(),
+            runtime: shared(),
         }
     }
 }
@@ -164,10 +152,7 @@ impl Device {
     pub async fn enrol(config: DeviceConfig, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
         let records = Records::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
-            return Err(DeviceError::new(
-                Code::DataDirInUse,
-                "this folder already has a device; choose another folder",
-            ));
+            return Err(folder_in_use());
         }
         if !reaches_safely(&invitation.url) {
             let message = "a relay on another machine needs an https address: without TLS others could read the tokens";
@@ -179,17 +164,13 @@ impl Device {
         let seal_identity = seal_identity(&config)?;
         let key = seal_identity.signing_key();
         let sign = signer(seal_identity);
-        let enrolled = match enrol_at_relay(&*config.fetch, invitation, name, key, &sign).await {
-            Ok(enrolled) => enrolled,
-            Err(error) => {
-                // A server with another key than the invite names has accepted this device key: the key is discarded.
-                if matches!(error, RelayError::Refused { code: Code::PeerUntrusted, .. }) {
-                    let names = config.key_store.names("")?;
-                    config.key_store.save(names.into_iter().map(|name| (name, None)).collect())?;
-                }
-                return Err(error.into());
-            }
-        };
+        let enrolled = enrol_at_relay(&*config.fetch, invitation, name, key, &sign).await;
+        // A server with another key than the invite names has accepted this device key: the key is discarded.
+        if let Err(RelayError::Refused { code: Code::PeerUntrusted, .. }) = &enrolled {
+            let names = config.key_store.names("")?;
+            config.key_store.save(names.into_iter().map(|name| (name, None)).collect())?;
+        }
+        let enrolled = enrolled?;
         let identity = DeviceIdentity {
             person: enrolled.person,
             device: enrolled.device,
@@ -199,8 +180,7 @@ impl Device {
         };
         let introduced = introduction.map(|introduction| Records::put(INTRODUCED, &introduction));
         records.save([Records::put(SELF, &identity)].into_iter().chain(introduced).collect())?;
-        let device = Self::open(config)?
-            .ok_or_else(|| DeviceError::new(Code::Internal, "the identity of the new device cannot be read back"))?;
+        let device = Self::open_new(config)?;
         if let Err(error) = device.own_devices().trust_inviter(&device.runtime().me()).await {
             tracing::warn!(%error, "cannot check the keys of the inviting device yet; they are checked later");
         }
@@ -234,12 +214,18 @@ impl Device {
         Ok(Some(Self { parts }))
     }
 
+    /// Opens a device that was stored just now.
+    pub(crate) fn open_new(config: DeviceConfig) -> Result<Self, DeviceError> {
+        let missing = || DeviceError::new(Code::Internal, "the identity of the new device cannot be read back");
+        Self::open(config)?.ok_or_else(missing)
+    }
+
     /// Answers calls until `stop`. Calls that were open when the previous process stopped are answered first; nothing
     /// runs again and the person is not asked again.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), DeviceError> {
         self.parts.calls.resume()?;
         self.messages().resume_sending()?;
-        for known in known_agents::all(self.runtime().records())? {
+        for known in known_agents::all(&self.runtime().records)? {
             if known.taken_back
                 && let Err(error) = self.consents().revoke(&known.agent).await
                 && error.code != Code::RelationNotFound
@@ -265,7 +251,6 @@ impl Device {
         &self.runtime().peer
     }
 
-    /// Subscribes to changes on this device.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<DeviceEvent> {
         self.runtime().events.subscribe()
@@ -280,6 +265,10 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({} of {})", self.identity().device, self.identity().person)
     }
+}
+
+pub(crate) fn folder_in_use() -> DeviceError {
+    DeviceError::new(Code::DataDirInUse, "this folder already has a device; choose another folder")
 }
 
 /// The device's key material, created on first use.
@@ -303,7 +292,6 @@ fn signer(seal_identity: SealIdentity) -> SignFn {
     Arc::new(move |message| seal_identity.lock().unwrap_or_else(PoisonError::into_inner).sign(message))
 }
 
-/// Dispatches what arrives at the device.
 struct DeviceHandler(Weak<DeviceParts>);
 
 opaque_debug!(DeviceHandler);
@@ -356,8 +344,8 @@ impl PeerHandler for DeviceHandler {
             RelayEventKind::KeysChanged(Recipient::Agent(agent)) => {
                 let closed = {
                     let _lock = device.runtime.state_lock();
-                    consent_windows::close(device.runtime.records(), agent)
-                        .map(|changes| device.runtime.records().save(changes))
+                    consent_windows::close(&device.runtime.records, agent)
+                        .map(|changes| device.runtime.records.save(changes))
                 };
                 if !matches!(closed, Ok(Ok(()))) {
                     tracing::error!(%agent, "cannot close the consent windows of an agent");
@@ -365,19 +353,15 @@ impl PeerHandler for DeviceHandler {
                 device.runtime.notify(DeviceEvent::Agent { agent: agent.clone() });
                 vec![agent.clone()]
             }
-            RelayEventKind::KeysChanged(Recipient::Person(person)) => {
-                if *person == device.runtime.identity.person {
-                    device.runtime.notify(DeviceEvent::Devices);
-                }
-                return;
+            RelayEventKind::KeysChanged(Recipient::Person(person)) if *person == device.runtime.identity.person => {
+                return device.runtime.notify(DeviceEvent::Devices);
             }
-            RelayEventKind::Relation(_) => match known_agents::all(device.runtime.records()) {
-                Ok(all) => all.into_iter().map(|known| known.agent).collect(),
-                Err(_) => return,
-            },
+            RelayEventKind::Relation(_) => {
+                let all = known_agents::all(&device.runtime.records).unwrap_or_default();
+                all.into_iter().map(|known| known.agent).collect()
+            }
             RelayEventKind::Claimed { message, device: other } if *other != device.runtime.identity.device => {
-                device.calls.claimed.add(message.clone());
-                return;
+                return device.calls.claimed.add(message.clone());
             }
             _ => return,
         };

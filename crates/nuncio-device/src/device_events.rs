@@ -10,9 +10,12 @@ pub enum DeviceEvent {
     #[serde(rename = "happened")]
     AuditChanged,
     /// An agent's request, grants or keys changed.
-    Agent { agent: AgentId },
-    /// The person's devices changed.
+    Agent {
+        agent: AgentId,
+    },
     Devices,
     /// A message arrived, or its delivery state changed.
-    Talk { agent: AgentId },
+    Talk {
+        agent: AgentId,
+    },
 }

@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 256 * 1024;
 
 /// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
 pub(crate) async fn verify_agent(runtime: &DeviceRuntime, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
-    let pinned = runtime.peer().keys().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
+    let pinned = runtime.peer.keys().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
     let mut vouching = None;
     for bundle in pinned.iter().filter(|bundle| by.is_none_or(|device| bundle.keys.device_id == *device)) {
         match (vouching_did(&*runtime.config.fetch, bundle, runtime.now()).await, &vouching) {

@@ -4,7 +4,6 @@ use nuncio_core::Code;
 use nuncio_identity::seal::backup::BackupError;
 use nuncio_identity::seal::{KeyStoreError, TrustError};
 
-/// Why an operation of the device failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeviceError {

@@ -31,16 +31,12 @@ impl FormerDevice {
     }
 }
 
-fn name(id: &DeviceId) -> String {
-    format!("former/{id}")
-}
-
 pub(crate) fn all(records: &Records) -> Result<Vec<FormerDevice>, KeyStoreError> {
     records.all("former/")?.into_iter().map(|(_, former)| former).collect()
 }
 
 pub(crate) fn put(former: &FormerDevice) -> RecordChange {
-    Records::put(&name(&former.id), former)
+    Records::put(&format!("former/{}", former.id), former)
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ pub struct CallFacts<'a> {
     pub agent: &'a AgentId,
     pub kind: ConversationType,
     pub call: &'a ToolCall,
-    /// Time at which the sender sealed it.
     pub sealed_at: Timestamp,
     pub now: Timestamp,
 }
@@ -58,7 +57,6 @@ pub struct PermittedCall {
     pub ledger: LedgerReference,
 }
 
-/// What the person has decided so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PersonDecision {
     Unasked,
@@ -89,7 +87,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<PermittedCa
         return Err(denied(DenialReason::ScopeNotGranted));
     }
     let standing = agent.standing.filter(|standing| agent.known.allows(standing, &tool.scope, facts.now));
-    let standing = standing.ok_or_else(|| denied(DenialReason::ScopeNotGranted))?;
+    let LedgerState { head, relation, .. } = standing.ok_or_else(|| denied(DenialReason::ScopeNotGranted))?;
     if let Err(faults) = tool.input.check(&facts.call.arguments) {
         let faults: Vec<_> = faults.iter().take(5).map(|fault| plain(&fault.to_string())).collect();
         return Err(failed(ToolErrorCode::InvalidArguments, &faults.join("; ")));
@@ -101,11 +99,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<PermittedCa
         stake: agent.known.stake(&tool.scope, published, floors),
         time,
         tool: tool.clone(),
-        ledger: LedgerReference {
-            hash: standing.head.hash,
-            relation: standing.relation.clone(),
-            seq: standing.head.seq,
-        },
+        ledger: LedgerReference { hash: head.hash, relation: relation.clone(), seq: head.seq },
     })
 }
 

@@ -78,9 +78,7 @@ impl Introduction {
 }
 
 fn beginning(digest: &Digest) -> [u8; INTRODUCTION_HALF_BYTES] {
-    let mut half = [0; INTRODUCTION_HALF_BYTES];
-    half.copy_from_slice(&digest.as_bytes()[..INTRODUCTION_HALF_BYTES]);
-    half
+    std::array::from_fn(|index| digest.as_bytes()[index])
 }
 
 #[cfg(test)]

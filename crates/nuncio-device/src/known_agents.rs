@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::agent::Sensitivity;
-use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
 use nuncio_core::manifest::{CheckedManifest, Manifest, Presets};
@@ -14,6 +13,7 @@ use nuncio_identity::seal::KeyStoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::localized_text::ScopeTexts;
 use crate::records::Records;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -73,6 +73,12 @@ impl KnownAgent {
         Manifest::check(self.manifest.clone(), presets).ok()
     }
 
+    /// Texts of a scope that the manifest declares.
+    pub(crate) fn scope_texts(&self, scope: &ScopeId, presets: &Presets) -> Option<ScopeTexts> {
+        let checked = self.manifest(presets)?;
+        checked.manifest.scope(scope.as_str()).map(|declared| ScopeTexts::of(presets, declared))
+    }
+
     /// The person's grants, if the ledger verifies and is not older than one already seen.
     #[must_use]
     pub fn standing(&self, person: &PersonName) -> Option<LedgerState> {
@@ -103,11 +109,10 @@ impl KnownAgent {
 
     /// Marks a one-time grant as used.
     pub(crate) fn spend(&mut self, scope: &ScopeId) {
-        let (relation, given) =
-            (self.entries.first().map(|first| first.relation_id.clone()), self.granted_at_seq(scope));
-        relation.into_iter().for_each(|relation| {
+        if let Some(first) = self.entries.first() {
+            let (relation, given) = (first.relation_id.clone(), self.granted_at_seq(scope));
             self.used.entry(relation).or_default().insert(scope.clone(), given);
-        });
+        }
     }
 
     /// Whether another device might allow what this device refuses: the signer is unknown to this device, or a one-time
@@ -147,12 +152,6 @@ impl KnownAgent {
         floors: [Option<Sensitivity>; 2],
     ) -> Sensitivity {
         self.accepted.get(scope).copied().into_iter().chain(floors.into_iter().flatten()).fold(published, Ord::max)
-    }
-
-    /// Hash of the agent's manifest; `None` if the manifest is missing or invalid.
-    #[must_use]
-    pub fn hash(&self, presets: &Presets) -> Option<Digest> {
-        self.manifest(presets).map(|checked| checked.hash)
     }
 }
 

@@ -40,17 +40,12 @@ impl ScopeTexts {
     /// Texts of a scope: the preset for well-known scopes, else from the manifest.
     #[must_use]
     pub fn of(presets: &Presets, scope: &ManifestScope) -> Self {
-        match presets.scope(scope.id.as_str()) {
-            Some(preset) => Self {
-                label: LocalizedText::of(Some(&preset.label)),
-                description: LocalizedText::of(Some(&preset.description)),
-                agents_words: false,
-            },
-            None => Self {
-                label: LocalizedText::of(scope.label_fallback.as_ref()),
-                description: LocalizedText::of(scope.description_fallback.as_ref()),
-                agents_words: true,
-            },
-        }
+        let preset = presets.scope(scope.id.as_str());
+        let (label, description) = match preset {
+            Some(preset) => (Some(&preset.label), Some(&preset.description)),
+            None => (scope.label_fallback.as_ref(), scope.description_fallback.as_ref()),
+        };
+        let agents_words = preset.is_none();
+        Self { label: LocalizedText::of(label), description: LocalizedText::of(description), agents_words }
     }
 }

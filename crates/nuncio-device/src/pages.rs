@@ -15,7 +15,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
@@ -48,8 +48,8 @@ pub use path::PagesPath;
 pub use prompt_queue::PromptQueue;
 pub use welcome::welcome;
 
-use frame::SignedInRequest;
-use page_access::HasPageAccess;
+use frame::{PageRequest, SignedInRequest};
+use page_access::AccessState;
 
 /// State shared with the prompt and the command line, created before the pages are served.
 #[derive(Debug, Clone)]
@@ -127,26 +127,27 @@ fn routes(pages: Pages, address: SocketAddr) -> Router {
         .route("/devices/{id}/trust", get(devices::again).post(devices::trust))
         .route("/devices/{id}/remove", get(devices::ask_remove).post(devices::remove))
         .route("/leave", post(page_access::leave))
-        .fallback(not_found)
-        .layer(middleware::from_fn_with_state(pages.clone(), page_access::inside::<Pages>));
-    below_path(pages, inside, address)
+        .fallback(not_found);
+    let access = AccessState::new(&pages.shared.access, &pages.device.runtime().config);
+    below_path(access, inside.with_state(pages), address)
 }
 
-/// Adds routes that need no session, and nests all pages under the unguessable path.
-fn below_path<D: HasPageAccess>(state: D, inside: Router<D>, address: SocketAddr) -> Router {
-    let path = state.access().path().clone();
+/// Requires a session for `inside`, adds routes that need none, and nests all pages under the unguessable path.
+fn below_path(state: AccessState, inside: Router, address: SocketAddr) -> Router {
+    let path = state.access.path().clone();
+    let inside = inside.layer(middleware::from_fn_with_state(state.clone(), page_access::inside));
     let pages = Router::new()
-        .route("/open", get(page_access::show_link::<D>).post(page_access::use_link::<D>))
+        .route("/open", get(page_access::show_link).post(page_access::use_link))
         .route("/assets/{version}/{file}", get(file))
+        .with_state(state)
         .merge(inside);
     let first_page = path.as_str().to_owned();
     Router::new()
         .route(&format!("{first_page}/"), get(async move |RawQuery(query): RawQuery| first_page_at(&first_page, query)))
         .nest(path.as_str(), pages)
-        .fallback(page_access::outside)
+        .fallback(PageRequest::outside)
         .layer(middleware::map_response(add_security_headers))
         .layer(middleware::from_fn_with_state(address, page_access::is_this_machine))
-        .with_state(state)
 }
 
 /// Redirects the trailing-slash form, because the first page has no slash at its end.
@@ -169,7 +170,7 @@ async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap)
     files::FILES.answer(&version, &file, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
-async fn not_found(State(_): State<Pages>, visit: SignedInRequest) -> Response {
+async fn not_found(visit: SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.frame.not_found_why)
 }
 

@@ -24,21 +24,11 @@ pub struct PolicyRule {
     pub scope: Option<ScopeId>,
     /// Highest sensitivity that the rule allows; `medium` by default, so that `high` must be named.
     pub at_most: Option<Sensitivity>,
-    pub answer: PolicyAnswer,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PolicyAnswer {
-    Allow,
-    Deny,
+    pub answer: PromptAnswer,
 }
 
 impl PolicyFile {
-    /// Parses a policy file.
-    ///
-    /// # Errors
-    /// The message names line and column.
+    /// Parses a policy file; the error names line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|why| why.to_string())
     }
@@ -48,12 +38,10 @@ impl PolicyFile {
             rule.agent.as_ref().is_none_or(|agent| *agent == question.agent)
                 && rule.scope.as_ref().is_none_or(|scope| *scope == question.scope)
         };
+        let at_most = |rule: &PolicyRule| rule.at_most.unwrap_or(Sensitivity::Medium);
         match self.rule.iter().find(fits) {
-            Some(rule) if rule.answer == PolicyAnswer::Allow => {
-                match question.sensitivity <= rule.at_most.unwrap_or(Sensitivity::Medium) {
-                    true => PromptAnswer::Yes,
-                    false => PromptAnswer::No,
-                }
+            Some(rule) if rule.answer == PromptAnswer::Yes && question.sensitivity <= at_most(rule) => {
+                PromptAnswer::Yes
             }
             _ => PromptAnswer::No,
         }

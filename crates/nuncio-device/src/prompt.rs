@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::localized_text::{LocalizedText, ScopeTexts};
 
@@ -31,7 +31,6 @@ pub struct PromptQuestion {
     pub until: Timestamp,
 }
 
-/// How the agent was verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum AgentVerification {
@@ -42,16 +41,17 @@ pub enum AgentVerification {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum PromptAnswer {
+    #[serde(rename = "allow")]
     Yes,
+    #[serde(rename = "deny")]
     No,
 }
 
 #[async_trait]
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
-    /// Asks the person and waits for the answer. The future is dropped at the deadline, or when another device claims
-    /// the call.
+    /// Asks the person. The future is dropped at the deadline, or when another device claims the call.
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer;
 
     /// Whether a person may be present. If not, the person's other devices may answer before a no counts.

@@ -52,7 +52,6 @@ impl Records {
         Ok(records.into_iter().filter_map(named).collect())
     }
 
-    /// Names of the records that start with `prefix`.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeyStoreError> {
         let names = self.0.names(&format!("{RECORD_PREFIX}{prefix}"))?;
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(RECORD_PREFIX).map(str::to_owned)).collect())

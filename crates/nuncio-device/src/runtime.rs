@@ -1,6 +1,5 @@
 //! State that all parts of a device share.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,25 +28,9 @@ pub(crate) struct DeviceRuntime {
 }
 
 impl DeviceRuntime {
-    pub(crate) fn identity(&self) -> &DeviceIdentity {
-        &self.identity
-    }
-
     /// The person that owns this device.
     pub(crate) fn me(&self) -> Recipient {
         Recipient::Person(self.identity.person.clone())
-    }
-
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    pub(crate) fn relay(&self) -> &HttpRelay {
-        &self.relay
-    }
-
-    pub(crate) fn records(&self) -> &Records {
-        &self.records
     }
 
     /// Lock for every read-modify-write of the records.
@@ -78,11 +61,5 @@ impl DeviceRuntime {
 
     pub(crate) async fn pause(&self, time: Duration) {
         self.config.clock.sleep_until(self.now().after(time)).await;
-    }
-}
-
-impl fmt::Debug for DeviceRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DeviceRuntime({} of {})", self.identity.device, self.identity.person)
     }
 }

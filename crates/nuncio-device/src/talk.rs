@@ -35,8 +35,7 @@ pub const MAX_MESSAGES: u64 = 2000;
 /// Bytes of text stored per agent; the oldest messages are deleted.
 pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Limit of a message text, in bytes; the sealed message is well below the relay's limit. A longer incoming text is
-/// cut.
+/// Limit of a message text, in bytes, well below the relay's limit once sealed. A longer incoming text is cut.
 pub const MAX_TEXT: usize = 64 * 1024;
 
 /// Limit of unsent or failed messages to one agent.
@@ -65,7 +64,6 @@ impl MessagePosition {
     }
 }
 
-/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatMessage {
     /// Position of the message; `None` while it is being sent.
@@ -156,7 +154,6 @@ pub struct ChatPage {
     pub more: bool,
 }
 
-/// Messages between the person and agents.
 pub struct AgentMessages {
     pub(crate) runtime: Arc<DeviceRuntime>,
     pub(crate) consents: Arc<AgentConsents>,

@@ -41,13 +41,11 @@ pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure>;
 
     /// Runs the tool for a caller, for tools that show who called.
-    async fn run_for(&self, caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
-        let _ = caller;
+    async fn run_for(&self, _caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         self.run(arguments, time).await
     }
 }
 
-/// Agent that a tool runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCaller {
     pub agent: AgentId,
@@ -77,7 +75,6 @@ impl Tools {
         self
     }
 
-    /// Adds a tool for one name and scope.
     #[must_use]
     pub fn named(mut self, name: ToolName, scope: ScopeId, tool: Arc<dyn LocalTool>) -> Self {
         self.by_name.insert(name, (scope, tool));
@@ -129,8 +126,7 @@ impl LocalTool for LazyTool {
             match family.tool(&self.name).await {
                 Ok(Some(tool)) => return tool.run(arguments, time).await,
                 Ok(None) => {}
-                // A source that fails may have the tool: only another source may run it instead, not the tool of the
-                // scope.
+                // A source that fails may have the tool: only another source may run it, not the scope's tool.
                 Err(failure) => silent = Some(failure),
             }
         }

@@ -1,9 +1,6 @@
 //! API keys and grants: which caller may use which permission scope of which agent.
 
-use crate::publish::Agents;
-use crate::runtime::Runtime;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Once, PoisonError, RwLock};
 
 use futures_util::StreamExt as _;
@@ -17,8 +14,9 @@ use nuncio_core::time::Timestamp;
 
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::entropy::random_name;
-use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore, StoreError};
+use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore};
+use crate::publish::Agents;
+use crate::runtime::{CommitResult as _, Runtime};
 use crate::vault::Vault;
 
 mod admission;
@@ -59,18 +57,27 @@ pub struct ConfiguredGrant {
     pub scopes: KeyScopes,
 }
 
-/// Whether a caller has a permission scope, and for how long.
+/// Why a caller may use a permission scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ScopeCheckResult {
-    Denied,
-    /// The grant covers any number of calls.
-    Lasting,
-    /// The grant covers one call, which uses it up.
-    Once(GrantId),
+pub(crate) struct ScopePermission {
+    pub(crate) source: PermissionSource,
+    /// Grant that covers one call, which uses it up; `None` if any number of calls is covered.
+    pub(crate) once: Option<GrantId>,
+}
+
+impl ScopePermission {
+    pub(crate) fn lasting(source: PermissionSource) -> Self {
+        Self { source, once: None }
+    }
+
+    fn by_grant(grant: &Grant) -> Self {
+        let source = PermissionSource::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) };
+        Self { source, once: (grant.term == GrantTerm::Once).then(|| grant.id.clone()) }
+    }
 }
 
 /// In-memory copy of keys and grants, because every request reads them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct AccessTable {
     current: RwLock<Arc<AccessSnapshot>>,
     standing: Vec<ConfiguredGrant>,
@@ -87,12 +94,6 @@ struct AccessSnapshot {
     /// Whether any key was ever created, including revoked ones. A server whose last key was revoked stays closed.
     any: bool,
     grants: HashMap<Principal, Vec<Grant>>,
-}
-
-impl fmt::Debug for AccessSnapshot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Snapshot({} keys)", self.keys.len())
-    }
 }
 
 impl AccessTable {
@@ -139,25 +140,14 @@ impl AccessTable {
         }
     }
 
-    /// Checks whether the caller has `scope` of `agent` at `now`.
-    pub(crate) fn check_scope(
+    /// The permission of the caller to use `scope` of `agent` at `now`.
+    pub(crate) fn permission(
         &self,
         caller: &Caller,
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> ScopeCheckResult {
-        self.check_scope_by_rule(caller, agent, scope, now).0
-    }
-
-    /// Like [`Self::check_scope`], with the rule that grants the scope, for the audit record.
-    pub(crate) fn check_scope_by_rule(
-        &self,
-        caller: &Caller,
-        agent: &AgentName,
-        scope: &ScopeId,
-        now: Timestamp,
-    ) -> (ScopeCheckResult, Option<PermissionSource>) {
+    ) -> Option<ScopePermission> {
         let snapshot = self.snapshot();
         let principal = &caller.principal;
         let by_itself = match (principal, &caller.credential) {
@@ -177,28 +167,19 @@ impl AccessTable {
                 && grant.agent.as_ref().is_none_or(|name| name == agent)
                 && grant.scopes.gives(scope)
         });
-        if let Some(rule) = by_itself.or(standing.then_some(PermissionSource::Settings)) {
-            return (ScopeCheckResult::Lasting, Some(rule));
+        if let Some(source) = by_itself.or(standing.then_some(PermissionSource::Settings)) {
+            return Some(ScopePermission::lasting(source));
         }
         let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
-        let once = giving.peek().copied();
-        let given = match (giving.find(|grant| grant.term != GrantTerm::Once), once) {
-            (Some(lasting), _) => return (ScopeCheckResult::Lasting, Some(rule(lasting))),
-            (None, Some(once)) => (ScopeCheckResult::Once(once.id.clone()), Some(rule(once))),
-            (None, None) => (ScopeCheckResult::Denied, None),
-        };
+        let first = giving.peek().copied();
+        let granted = giving.find(|grant| grant.term != GrantTerm::Once).or(first).map(ScopePermission::by_grant);
         // A person's consent counts beside operator grants; a lasting one is preferred to a one-time grant.
-        match (self.consents.check_scope_by_rule(principal, agent, scope, now), given) {
-            (lasting @ (ScopeCheckResult::Lasting, _), _) => lasting,
-            (consent, (ScopeCheckResult::Denied, _)) => consent,
-            (_, given) => given,
+        match (granted, self.consents.permission(principal, agent, scope, now)) {
+            (Some(granted), Some(consent)) if granted.once.is_some() && consent.once.is_none() => Some(consent),
+            (granted, consent) => granted.or(consent),
         }
     }
-}
-
-fn rule(grant: &Grant) -> PermissionSource {
-    PermissionSource::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) }
 }
 
 /// API keys, grants, linked DIDs, and what a caller may use.
@@ -221,22 +202,17 @@ impl Access {
 
     /// Subscribes to the bus until the server stops.
     fn listen(self: &Arc<Self>) {
-        let (mut notices, access) = (self.runtime.bus().subscribe(), Arc::clone(self));
-        self.runtime.spawn(async move {
-            loop {
-                let notice = tokio::select! {
-                    notice = notices.next() => notice,
-                    () = access.runtime.closing().cancelled() => return,
-                };
+        let (mut notices, access) = (self.runtime.bus.subscribe(), Arc::clone(self));
+        self.runtime.tasks.spawn(async move {
+            while let Some(Some(notice)) = access.runtime.closing.run_until_cancelled(notices.next()).await {
                 match notice {
-                    Some(BusNotice::Access { by }) if *by != *access.runtime.process() => {
+                    BusNotice::Access { by } if *by != *access.runtime.process => {
                         if let Err(error) = access.reload_access().await {
                             tracing::error!(%error, "changed keys and grants could not be read");
                         }
                     }
-                    Some(BusNotice::GrantUsed(grant)) => access.table.remove_grant(&grant),
-                    Some(_) => {}
-                    None => return,
+                    BusNotice::GrantUsed(grant) => access.table.remove_grant(&grant),
+                    _ => {}
                 }
             }
         });
@@ -246,7 +222,7 @@ impl Access {
     pub(crate) async fn reload_access(&self) -> Result<(), EngineError> {
         let keys = self.store.keys().await?;
         let grants = self.store.grants().await?;
-        self.table.replace(keys, grants, self.runtime.vault());
+        self.table.replace(keys, grants, &self.runtime.vault);
         self.links.replace(self.store.links().await?);
         self.reload_consents().await
     }
@@ -255,6 +231,10 @@ impl Access {
     #[must_use]
     pub fn has_keys(&self) -> bool {
         self.table.snapshot().any
+    }
+
+    pub(crate) fn has_scope(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> bool {
+        self.table.permission(caller, agent, scope, self.runtime.now()).is_some()
     }
 
     /// Whether the caller may read the metrics: `local`, an operator key, a key from before roles existed, or a grant
@@ -290,7 +270,7 @@ impl Access {
         if scopes.is_empty() {
             return Err(EngineError::new(Code::BadRequest, "a grant needs at least one scope"));
         }
-        let id = GrantId::parse(&random_name(self.runtime.entropy(), "grant_"))?;
+        let id = GrantId::parse(&self.runtime.random_name("grant_"))?;
         let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.runtime.now() };
         self.runtime.commit_one(AccessChange::CreateGrant(grant.clone())).await?;
         self.access_changed().await?;
@@ -303,27 +283,22 @@ impl Access {
     }
 
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
-        match self.runtime.commit_one(AccessChange::RevokeGrant(id.clone())).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => {
-                let message = format!("there is no grant {id}; `nuncio grant list` shows them");
-                Err(EngineError::new(Code::GrantNotFound, message))
-            }
-            other => {
-                other?;
-                self.access_changed().await
-            }
+        if !self.runtime.commit_one(AccessChange::RevokeGrant(id.clone())).await.made_unless(Conflict::Missing)? {
+            let message = format!("there is no grant {id}; `nuncio grant list` shows them");
+            return Err(EngineError::new(Code::GrantNotFound, message));
         }
+        self.access_changed().await
     }
 
     /// Takes a used one-time grant out of the cache, here and on other nodes, without reading the store.
     pub(crate) async fn forget_used_grant(&self, grant: &GrantId) {
         self.table.remove_grant(grant);
-        self.runtime.bus().publish(BusNotice::GrantUsed(grant.clone())).await;
+        self.runtime.bus.publish(BusNotice::GrantUsed(grant.clone())).await;
     }
 
     pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.runtime.bus().publish(BusNotice::Access { by: self.runtime.process().into() }).await;
+        self.runtime.bus.publish(BusNotice::Access { by: self.runtime.process.as_str().into() }).await;
         Ok(())
     }
 }
@@ -349,31 +324,32 @@ mod tests {
         }
     }
 
-    fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> ScopeCheckResult {
+    const LASTING: Option<Option<GrantId>> = Some(None);
+    const DENIED: Option<Option<GrantId>> = None;
+
+    /// The one-time grant of the permission, if there is a permission.
+    fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> Option<Option<GrantId>> {
         let table = AccessTable::new(Vec::new());
         table.replace(Vec::new(), grants, &Vault::new(&[1; KEY_BYTES]));
-        table.check_scope(
-            &Caller::new(Principal::Anonymous),
-            &AgentName::parse("hotel").unwrap(),
-            &scope(scope_id),
-            Timestamp::from_millis(now),
-        )
+        let (caller, hotel) = (Caller::new(Principal::Anonymous), AgentName::parse("hotel").unwrap());
+        let permission = table.permission(&caller, &hotel, &scope(scope_id), Timestamp::from_millis(now));
+        permission.map(|permission| permission.once)
     }
 
     #[test]
     fn grant_covers_only_its_scope_and_term() {
         let until = GrantTerm::Until(Timestamp::from_millis(100));
-        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 99), ScopeCheckResult::Lasting);
-        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 100), ScopeCheckResult::Denied);
-        assert_eq!(check(vec![grant("g1", until)], "booking:write", 0), ScopeCheckResult::Denied);
-        assert_eq!(check(vec![], "rooms:read", 0), ScopeCheckResult::Denied);
+        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 99), LASTING);
+        assert_eq!(check(vec![grant("g1", until)], "rooms:read", 100), DENIED);
+        assert_eq!(check(vec![grant("g1", until)], "booking:write", 0), DENIED);
+        assert_eq!(check(vec![], "rooms:read", 0), DENIED);
     }
 
     #[test]
     fn lasting_grant_is_preferred_to_one_time_grant() {
         let once = grant("g1", GrantTerm::Once);
-        assert_eq!(check(vec![once.clone()], "rooms:read", 0), ScopeCheckResult::Once(once.id.clone()));
-        assert_eq!(check(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), ScopeCheckResult::Lasting);
+        assert_eq!(check(vec![once.clone()], "rooms:read", 0), Some(Some(once.id.clone())));
+        assert_eq!(check(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), LASTING);
     }
 
     #[test]
@@ -384,19 +360,17 @@ mod tests {
         table.replace(Vec::new(), vec![given], &Vault::new(&[1; KEY_BYTES]));
         let check = |principal: &Principal, credential: Credential, scope_id: &str| {
             let caller = Caller { credential, ..Caller::new(principal.clone()) };
-            table.check_scope(&caller, &AgentName::parse("hotel").unwrap(), &scope(scope_id), Timestamp::from_millis(0))
+            let hotel = AgentName::parse("hotel").unwrap();
+            let permission = table.permission(&caller, &hotel, &scope(scope_id), Timestamp::from_millis(0));
+            permission.map(|permission| permission.once)
         };
         let token = || Credential::Token { scopes: [scope("booking:write")].into(), people: false };
-        assert_eq!(check(&ada, token(), "booking:write"), ScopeCheckResult::Lasting);
-        assert_eq!(check(&ada, token(), "rooms:read"), ScopeCheckResult::Lasting, "by the grant");
-        assert_eq!(check(&ada, token(), "rooms:write"), ScopeCheckResult::Denied);
+        assert_eq!(check(&ada, token(), "booking:write"), LASTING);
+        assert_eq!(check(&ada, token(), "rooms:read"), LASTING, "by the grant");
+        assert_eq!(check(&ada, token(), "rooms:write"), DENIED);
         let bob = Principal::OAuth { issuer: "https://id.example".into(), subject: "bob".into() };
-        assert_eq!(check(&bob, token(), "rooms:read"), ScopeCheckResult::Denied);
-        assert_eq!(check(&bob, Credential::None, "booking:write"), ScopeCheckResult::Denied);
-        assert_eq!(
-            check(&Principal::Anonymous, token(), "booking:write"),
-            ScopeCheckResult::Denied,
-            "a token speaks for its subject"
-        );
+        assert_eq!(check(&bob, token(), "rooms:read"), DENIED);
+        assert_eq!(check(&bob, Credential::None, "booking:write"), DENIED);
+        assert_eq!(check(&Principal::Anonymous, token(), "booking:write"), DENIED, "a token speaks for its subject");
     }
 }

@@ -1,6 +1,5 @@
 //! Approvals: a call waits until a person other than its caller allows or denies it.
 
-use crate::runtime::Runtime;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::approval::{Approval, ApprovalAnswer, ApprovalError, ApprovalQuestion, ApprovalState, Approver};
@@ -13,11 +12,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{ExecutionFailure, cancelled, denial};
+use crate::call::{CallRefusal, ExecutionFailure, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::entropy::random_name;
-use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, StoreError};
+use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict};
+use crate::runtime::{CommitResult as _, Runtime};
 
 /// An approval of one call, and the change that marks it as used.
 #[derive(Debug)]
@@ -27,20 +26,6 @@ pub(crate) struct ApprovalPermit {
     pub(crate) redeemed: Change,
     /// Reference to the approval, for the audit record.
     pub(crate) approval: ApprovalReference,
-}
-
-/// Outcome of an approval request.
-#[derive(Debug)]
-pub(crate) enum ApprovalReply {
-    Yes(Box<ApprovalPermit>),
-    /// Denied, or expired without an answer.
-    No {
-        /// Principal or `policy`, for the audit record.
-        by: String,
-        failure: ExecutionFailure,
-        /// Reference to the approval, for the audit record.
-        approval: Option<ApprovalReference>,
-    },
 }
 
 /// Questions to approvers, and their answers.
@@ -57,21 +42,21 @@ impl Approvals {
         approver: Approver,
         deadline: Timestamp,
         cancel: &CancellationToken,
-    ) -> Result<ApprovalReply, EngineError> {
+    ) -> Result<Result<Box<ApprovalPermit>, CallRefusal>, EngineError> {
         // Subscribed before the approval is created, so that no answer is missed.
-        let mut notices = self.runtime.bus().subscribe();
+        let mut notices = self.runtime.bus.subscribe();
         let now = self.runtime.now();
         let approval = Approval {
-            id: ApprovalId::parse(&random_name(self.runtime.entropy(), "apr_"))?,
+            id: ApprovalId::parse(&self.runtime.random_name("apr_"))?,
             question,
             asked_of: approver,
             asked_at: now,
-            expires_at: deadline.min(now.after(self.runtime.limits().approval)),
+            expires_at: deadline.min(now.after(self.runtime.limits.approval)),
             state: ApprovalState::Pending,
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
         self.runtime.commit_one(ApprovalChange::Create(approval)).await?;
-        self.runtime.bus().publish(BusNotice::Approvals).await;
+        self.runtime.bus.publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
         loop {
@@ -81,40 +66,37 @@ impl Approvals {
             }
             tokio::select! {
                 _ = notices.next() => {}
-                () = self.runtime.clock().sleep_until(expires_at) => self.close(current).await?,
+                () = self.runtime.clock.sleep_until(expires_at) => self.close(current).await?,
                 () = cancel.cancelled() => {
                     self.close(current).await?;
-                    return Ok(ApprovalReply::No { by: "policy".to_owned(), failure: cancelled(), approval: None });
+                    return Ok(Err(CallRefusal::new("policy", cancelled())));
                 }
             }
         }
     }
 
-    fn reply(&self, approval: Approval) -> ApprovalReply {
+    fn reply(&self, approval: Approval) -> Result<Box<ApprovalPermit>, CallRefusal> {
         let approval_reference = reference(&approval);
-        let no = |by: String, code: Code, message: String| ApprovalReply::No {
-            by,
-            failure: ExecutionFailure { code, message },
-            approval: Some(approval_reference),
+        let no = |by: &str, code: Code, reason: Option<&str>| {
+            let failure = ExecutionFailure { code, message: denial(reason) };
+            Err(CallRefusal { by: by.to_owned(), failure, approval: Some(approval_reference) })
         };
         match approval.state.clone() {
             ApprovalState::Allowed { by, .. } => {
                 let question = approval.question.clone();
                 match approval.redeem(&question.call, &question.arguments_digest, self.runtime.now()) {
-                    Ok(used) => ApprovalReply::Yes(Box::new(ApprovalPermit {
+                    Ok(used) => Ok(Box::new(ApprovalPermit {
                         by,
                         approval: reference(&used),
                         redeemed: ApprovalChange::Move { approval: used, from: "allowed" }.into(),
                     })),
-                    Err(error) => no("policy".into(), Code::ApprovalExpired, denial(Some(&error.to_string()))),
+                    Err(error) => no("policy", Code::ApprovalExpired, Some(&error.to_string())),
                 }
             }
-            ApprovalState::Denied { by, reason, .. } => no(by.to_string(), Code::Denied, denial(reason.as_deref())),
-            ApprovalState::Expired { .. } => {
-                no("policy".into(), Code::ApprovalExpired, denial(Some("nobody approved it in time")))
-            }
+            ApprovalState::Denied { by, reason, .. } => no(&by.to_string(), Code::Denied, reason.as_deref()),
+            ApprovalState::Expired { .. } => no("policy", Code::ApprovalExpired, Some("nobody approved it in time")),
             ApprovalState::Used { .. } | ApprovalState::Pending => {
-                no("policy".into(), Code::ApprovalClosed, denial(Some("the approval was already used")))
+                no("policy", Code::ApprovalClosed, Some("the approval was already used"))
             }
         }
     }
@@ -122,10 +104,9 @@ impl Approvals {
     /// Expires an unanswered approval. An answer that was stored first wins.
     async fn close(&self, approval: Approval) -> Result<(), EngineError> {
         let Ok(expired) = approval.expire(self.runtime.now()) else { return Ok(()) };
-        match self.runtime.commit_one(ApprovalChange::Move { approval: expired, from: "pending" }).await {
-            Err(StoreError::Conflict(Conflict::ApprovalMoved)) => Ok(()),
-            other => Ok(other?),
-        }
+        let change = ApprovalChange::Move { approval: expired, from: "pending" };
+        self.runtime.commit_one(change).await.made_unless(Conflict::ApprovalMoved)?;
+        Ok(())
     }
 
     /// Lists the approvals that wait for an operator.
@@ -149,11 +130,11 @@ impl Approvals {
             ApprovalError::OwnCall(_) => EngineError::new(Code::Denied, error.to_string()),
             other => closed(&other),
         })?;
-        match self.runtime.commit_one(ApprovalChange::Move { approval: decided.clone(), from: "pending" }).await {
-            Err(StoreError::Conflict(conflict @ Conflict::ApprovalMoved)) => return Err(closed(&conflict)),
-            other => other?,
+        let change = ApprovalChange::Move { approval: decided.clone(), from: "pending" };
+        if !self.runtime.commit_one(change).await.made_unless(Conflict::ApprovalMoved)? {
+            return Err(closed(&Conflict::ApprovalMoved));
         }
-        self.runtime.bus().publish(BusNotice::Approvals).await;
+        self.runtime.bus.publish(BusNotice::Approvals).await;
         Ok(decided)
     }
 

@@ -6,7 +6,7 @@ use tokio_util::task::TaskTracker;
 /// the runtime of a request may be the low-priority one for unidentified callers.
 #[derive(Debug, Clone)]
 pub(crate) struct BackgroundTasks {
-    tracker: TaskTracker,
+    pub(crate) tracker: TaskTracker,
     /// `None` if the engine was created outside a runtime; tasks then run where they are spawned.
     runtime: Option<Handle>,
 }
@@ -20,21 +20,15 @@ impl BackgroundTasks {
     where
         T: Send + 'static,
     {
-        match &self.runtime {
-            Some(runtime) => self.tracker.spawn_on(task, runtime),
-            None => self.tracker.spawn(task),
-        }
+        self.tracker.spawn_on(task, &self.handle())
     }
 
     /// Spawns a task that the server does not wait for when it stops.
     pub(crate) fn spawn_untracked(&self, task: impl Future<Output = ()> + Send + 'static) {
-        match &self.runtime {
-            Some(runtime) => runtime.spawn(task),
-            None => tokio::spawn(task),
-        };
+        self.handle().spawn(task);
     }
 
-    pub(crate) fn tracker(&self) -> &TaskTracker {
-        &self.tracker
+    fn handle(&self) -> Handle {
+        self.runtime.clone().unwrap_or_else(Handle::current)
     }
 }

@@ -15,7 +15,6 @@ use crate::approve::Approvals;
 use crate::error::EngineError;
 use crate::ports::Runner;
 use crate::ports::runner::{SentMessages, StartSignal};
-use crate::ports::store::ResultTarget;
 use crate::record::Records;
 use crate::runtime::Runtime;
 use crate::tasks::Inbox;
@@ -30,9 +29,10 @@ mod request;
 mod run;
 
 use admit::Admission;
+pub(crate) use admit::CallRefusal;
 pub use history_text::denial;
 pub use pending_insert::PendingInsert;
-pub(crate) use pending_insert::{CommitReceiver, NotifyWhen};
+pub(crate) use pending_insert::{CommitReceiver, CommitSender, NotifyWhen};
 pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest};
 pub(crate) use run::{cancelled, cancelled_unbegun};
 
@@ -80,15 +80,12 @@ struct CallChain<'a> {
     /// Messages that carried the call to a person's device.
     sent: SentMessages,
 }
+
 impl<'a> CallChain<'a> {
     fn new(calls: &'a Calls, mut call: ToolCallRequest<'a>) -> Self {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
-        let program_start = match &call.target {
-            Some(ResultTarget::Execution(_)) => StartSignal::observed(),
-            Some(ResultTarget::Message(_)) | None => StartSignal::default(),
-        };
-        let (references, sent) = Default::default();
+        let (program_start, references, sent) = Default::default();
         Self { calls, call, arguments, digest, asked_at: calls.runtime.now(), program_start, references, sent }
     }
 }

@@ -1,7 +1,6 @@
 //! Callbacks that report the end of an execution. A pending callback is stored with that end; the protocol formats it
 //! and the server sends it.
 
-use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +12,12 @@ use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
 
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore, StoreError};
+use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore};
+use crate::runtime::{CommitResult as _, Runtime};
 
 /// Maximum number of attempts per callback.
 const MAX_ATTEMPTS: u32 = 12;
 
-/// Pauses after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::from_secs(3 * 3600));
 
 /// Callbacks that are sent when executions end.
@@ -79,13 +78,8 @@ impl Callbacks {
         }
         let due = self.runtime.now().after(BACKOFF.after(attempts));
         let later = ExecutionCallback { execution: execution.clone(), due, attempts };
-        match self.runtime.commit_one(ExecutionChange::PutCallback(later)).await {
-            // Deleted meanwhile.
-            Err(StoreError::Conflict(Conflict::Missing)) => Ok(None),
-            other => {
-                other?;
-                Ok(Some(due))
-            }
-        }
+        // The execution may have been deleted meanwhile.
+        let made = self.runtime.commit_one(ExecutionChange::PutCallback(later)).await.made_unless(Conflict::Missing)?;
+        Ok(made.then_some(due))
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::error::EngineError;
 
@@ -49,7 +49,12 @@ impl ComputePool {
             let message = "too many long computations wait already; try again in a few seconds";
             return Err(EngineError::new(Code::ComputationQueueFull, message));
         };
-        self.when_free(Some(admitted), work).await
+        // The permit travels with the work: a caller who stops waiting does not free capacity.
+        let admitted_work = move || {
+            let _admitted = admitted;
+            work()
+        };
+        self.run_for_operator(admitted_work).await
     }
 
     /// Runs a computation for the operator, who is not refused when the queue is full.
@@ -60,21 +65,12 @@ impl ComputePool {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        self.when_free(None, work).await
-    }
-
-    async fn when_free<T: Send + 'static>(
-        &self,
-        admitted: Option<OwnedSemaphorePermit>,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, EngineError> {
         let running = Arc::clone(&self.running).acquire_owned().await.expect("the semaphore is never closed");
-        // The permits travel with the work: a caller who stops waiting does not free capacity.
-        let work = move || {
-            let _permits = (admitted, running);
+        let running_work = move || {
+            let _running = running;
             work()
         };
-        tokio::task::spawn_blocking(work).await.map_err(|error| {
+        tokio::task::spawn_blocking(running_work).await.map_err(|error| {
             tracing::error!(%error, "a computation failed");
             EngineError::new(Code::Internal, "a computation failed; nothing was changed")
         })

@@ -23,7 +23,6 @@ pub use catalogue::{Catalogue, CatalogueQuery};
 /// Time without a successful visit after which documents of a host are no longer listed.
 pub const STALE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Number of hosts visited in parallel.
 const MAX_PARALLEL_HOSTS: usize = 4;
 /// Delay before the next attempt when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(60);

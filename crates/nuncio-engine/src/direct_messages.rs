@@ -1,8 +1,6 @@
 //! Direct messages between agents (ANP `direct.send`). A reply that is due is stored before the agent's turn begins and
 //! until it is delivered; replies to messages sent from here are stored for whoever asks.
 
-use crate::converse::Conversations;
-use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,22 +15,22 @@ use nuncio_core::time::Timestamp;
 use serde_json::json;
 
 use crate::access::Caller;
-use crate::converse::IdempotencyKey;
+use crate::converse::{Conversations, IdempotencyKey};
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, DirectMessageChange, DirectMessageStore, StoreError};
-use crate::ports::store::{DirectMessageReply, PendingReply, SentDirectMessage};
+use crate::ports::store::{
+    Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
+};
 use crate::publish::PublishedAgent;
+use crate::runtime::{CommitResult as _, Runtime};
 
 /// Maximum delivery attempts per reply.
 const MAX_ATTEMPTS: u32 = 12;
 
-/// Pauses after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(5), Duration::from_secs(3 * 3600));
 
 /// Extra time after the turn limit at which a reply is checked even without a notification.
 const CHECK_MARGIN: Duration = Duration::from_secs(60);
 
-/// Retention of sent messages.
 const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +91,7 @@ impl DirectMessages {
             agent: served.agent.name.clone(),
             to: from.to,
             answers: from.answers,
-            due: self.runtime.now().after(self.runtime.limits().turn + CHECK_MARGIN),
+            due: self.runtime.now().after(self.runtime.limits.turn + CHECK_MARGIN),
             attempts: 0,
         };
         // Stored before the turn: a crash in between leaves a pending reply without a turn, which is detected; the
@@ -109,7 +107,7 @@ impl DirectMessages {
             }
         };
         let direct_messages = Arc::clone(self);
-        self.runtime.tasks().spawn(async move {
+        self.runtime.tasks.spawn(async move {
             turn.finished().await;
             let now = PendingReply { due: direct_messages.runtime.now(), ..reply };
             match direct_messages.runtime.commit_one(DirectMessageChange::PutPendingReply(now)).await {
@@ -193,14 +191,10 @@ impl DirectMessages {
 
     async fn reschedule_reply(&self, reply: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
         let due = self.runtime.now().after(pause);
-        match self.runtime.commit_one(DirectMessageChange::PutPendingReply(PendingReply { due, ..reply })).await {
-            // The session was deleted.
-            Err(StoreError::Conflict(Conflict::NoSession)) => Ok(None),
-            other => {
-                other?;
-                Ok(Some(due))
-            }
-        }
+        let change = DirectMessageChange::PutPendingReply(PendingReply { due, ..reply });
+        // The session may have been deleted.
+        let made = self.runtime.commit_one(change).await.made_unless(Conflict::NoSession)?;
+        Ok(made.then_some(due))
     }
 
     /// Stores an outgoing message before it is sent, so that the reply can be matched.
@@ -243,10 +237,6 @@ impl DirectMessages {
         let answer = DirectMessageReply { text, at: self.runtime.now() };
         let change =
             DirectMessageChange::Answer { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
-        match self.runtime.commit_one(change).await {
-            Ok(()) => Ok(true),
-            Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(self.runtime.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
 }

@@ -1,7 +1,6 @@
 //! Directory listings of agents on other hosts. The engine stores their descriptions as text; the protocol interprets
 //! them.
 
-use crate::runtime::Runtime;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,12 +12,13 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, DirectoryChange, DirectoryStore, StoreError};
+use crate::ports::store::{Conflict, DirectoryChange, DirectoryStore};
+use crate::runtime::{CommitResult as _, Runtime};
 
 /// Id of a listing, derived from the URL of the description, so that registering the same URL again updates the same
 /// listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[serde(try_from = "String")]
 pub struct ListingId(String);
 
 impl ListingId {
@@ -48,12 +48,6 @@ impl ListingId {
 impl fmt::Display for ListingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl From<ListingId> for String {
-    fn from(id: ListingId) -> Self {
-        id.0
     }
 }
 
@@ -159,27 +153,20 @@ impl Directory {
 
     /// Stores the result of a check; returns false if the listing was removed meanwhile.
     pub async fn record_listing_check(&self, entry: DirectoryListing) -> Result<bool, EngineError> {
-        match self.runtime.commit_one(DirectoryChange::UpdateListing(entry)).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
-            other => Ok(other.map(|()| true)?),
-        }
+        Ok(self.runtime.commit_one(DirectoryChange::UpdateListing(entry)).await.made_unless(Conflict::Missing)?)
     }
 
     pub async fn remove_listing(&self, id: &ListingId) -> Result<(), EngineError> {
-        match self.runtime.commit_one(DirectoryChange::RemoveListing(id.clone())).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => Err(not_registered(id.as_str())),
-            other => Ok(other?),
-        }
+        let removed = self.runtime.commit_one(DirectoryChange::RemoveListing(id.clone())).await;
+        if removed.made_unless(Conflict::Missing)? { Ok(()) } else { Err(not_registered(id.as_str())) }
     }
 }
 
 #[must_use]
 pub fn not_registered(what: &str) -> EngineError {
     let what: String = what.chars().take(200).collect();
-    EngineError::new(
-        Code::NotRegistered,
-        format!("{what} is not in this directory; GET /registry/agents lists what is"),
-    )
+    let message = format!("{what} is not in this directory; GET /registry/agents lists what is");
+    EngineError::new(Code::NotRegistered, message)
 }
 
 #[cfg(test)]

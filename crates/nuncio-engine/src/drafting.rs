@@ -11,8 +11,6 @@ pub use blueprint::{Blueprint, BlueprintExample, BlueprintMethod, ExpectedValidi
 pub use call::DraftedCall;
 pub use draft::{DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 
-use crate::converse::Conversations;
-use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +21,15 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ApprovalId, CallId, DraftId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::access::Caller;
-use crate::converse::IdempotencyKey;
+use crate::converse::{Conversations, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::entropy::random_name;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, DraftChange, DraftStore, StoreError};
 use crate::publish::PublishedAgent;
+use crate::runtime::{CommitResult as _, Runtime};
 
 /// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
 const DRAFT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -44,7 +41,6 @@ const MAX_OPEN_OF_ONE: usize = 4;
 /// Tool name under which operators see the approval.
 const ACCEPT_PROTOCOL: &str = "accept_protocol";
 
-/// Request for a drafted protocol.
 pub struct DraftRequest<'a> {
     pub caller: &'a Caller,
     /// Agent whose brain writes the protocol.
@@ -66,7 +62,6 @@ pub enum DraftAnswer {
     Reject,
 }
 
-/// Drafted protocols.
 pub struct Drafts {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn DraftStore>,
@@ -78,7 +73,7 @@ impl Drafts {
     /// Whether the operator enabled drafting of protocols.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.runtime.limits().drafting != DraftingPolicy::Off
+        self.runtime.limits.drafting != DraftingPolicy::Off
     }
 
     /// Whether this agent drafts protocols. Rule-based and scripted brains cannot.
@@ -99,14 +94,14 @@ impl Drafts {
             return Ok(before);
         }
         let open = self.store.open_drafts(MAX_OPEN).await?;
-        let of_caller =
-            open.iter().filter(|draft| draft.with == caller.principal && !is_late(draft, self.runtime.now()));
+        let now = self.runtime.now();
+        let of_caller = open.iter().filter(|draft| draft.with == caller.principal && now < draft.expires_at);
         if open.len() >= MAX_OPEN || of_caller.count() >= MAX_OPEN_OF_ONE {
             let message = "there are too many drafts that nobody has decided on; accept or reject one of them first";
             return Err(EngineError::new(Code::QueueFull, message));
         }
         let blueprint = self.write_blueprint(caller, served, &wanted, by).await?;
-        let id = DraftId::parse(&random_name(self.runtime.entropy(), "drf_"))?;
+        let id = DraftId::parse(&self.runtime.random_name("drf_"))?;
         let document = present(&id, &blueprint);
         let now = self.runtime.now();
         let mut draft = ProtocolDraft {
@@ -124,7 +119,7 @@ impl Drafts {
             id,
         };
         let mut changes = vec![DraftChange::Forget(now.before(DRAFT_LIFETIME)).into()];
-        if self.runtime.limits().drafting == DraftingPolicy::Accept {
+        if self.runtime.limits.drafting == DraftingPolicy::Accept {
             let digest = draft.digest;
             draft = draft.accept_for_us(&digest, Principal::Operator, now).map_err(|error| not_accepted(&error))?;
         } else {
@@ -133,16 +128,13 @@ impl Drafts {
             changes.push(ApprovalChange::Create(approval).into());
         }
         changes.push(DraftChange::Create(Box::new(draft.clone())).into());
-        match self.runtime.commit(changes).await {
+        if !self.runtime.commit(changes).await.made_unless(Conflict::Exists)? {
             // The same request came twice at once, and the other was first.
-            Err(StoreError::Conflict(Conflict::Exists)) => {
-                let before = self.drafted_before(caller, served, &once).await?;
-                return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id was taken"));
-            }
-            other => other?,
+            let before = self.drafted_before(caller, served, &once).await?;
+            return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id was taken"));
         }
         if let Some(approval) = &draft.approval {
-            self.runtime.bus().publish(BusNotice::Approvals).await;
+            self.runtime.bus.publish(BusNotice::Approvals).await;
             tracing::info!(%approval, draft = %draft.id, "a protocol was drafted and waits for an approval: `nuncio approve list`");
         }
         Ok(draft)
@@ -163,10 +155,8 @@ impl Drafts {
         match found.filter(is_theirs) {
             Some(draft) => self.refresh_draft(draft).await,
             None => {
-                let message = format!(
-                    "there is no protocol {:?} between you and this agent",
-                    id.chars().take(64).collect::<String>()
-                );
+                let id: String = id.chars().take(64).collect();
+                let message = format!("there is no protocol {id:?} between you and this agent");
                 Err(EngineError::new(Code::DraftNotFound, message))
             }
         }
@@ -235,21 +225,18 @@ impl Drafts {
         };
         let mut changes = Vec::new();
         let (id, digest) = (draft.id.clone(), draft.digest);
-        let next = match asked.as_ref().map(|approval| approval.state.clone()) {
-            Some(ApprovalState::Allowed { by, .. }) => {
-                let used = asked.map(|it| {
-                    let question = it.question.clone();
-                    it.redeem(&question.call, &question.arguments_digest, now)
-                });
-                match used {
-                    Some(Ok(used)) => {
+        let next = match asked.map(|approval| (approval.state.clone(), approval)) {
+            Some((ApprovalState::Allowed { by, .. }, approval)) => {
+                let question = approval.question.clone();
+                match approval.redeem(&question.call, &question.arguments_digest, now) {
+                    Ok(used) => {
                         changes.push(ApprovalChange::Move { approval: used, from: "allowed" }.into());
                         draft.accept_for_us(&digest, by, now)
                     }
-                    _ => Ok(draft),
+                    Err(_) => Ok(draft),
                 }
             }
-            Some(ApprovalState::Denied { reason, .. }) => draft.reject(DraftSide::Us, reason, now),
+            Some((ApprovalState::Denied { reason, .. }, _)) => draft.reject(DraftSide::Us, reason, now),
             _ => Ok(draft),
         };
         let next = next.map_err(|error| not_accepted(&error))?.at(now);
@@ -271,7 +258,7 @@ impl Drafts {
     pub(crate) async fn lasting_approvals(&self) -> Result<HashSet<ApprovalId>, EngineError> {
         let open = self.store.open_drafts(MAX_OPEN).await?;
         let now = self.runtime.now();
-        Ok(open.into_iter().filter(|draft| !is_late(draft, now)).filter_map(|draft| draft.approval).collect())
+        Ok(open.into_iter().filter(|draft| now < draft.expires_at).filter_map(|draft| draft.approval).collect())
     }
 
     /// Approval question for the operators.
@@ -291,7 +278,7 @@ impl Drafts {
             session: None,
         };
         Ok(Approval {
-            id: ApprovalId::parse(&random_name(self.runtime.entropy(), "apr_"))?,
+            id: ApprovalId::parse(&self.runtime.random_name("apr_"))?,
             question,
             asked_of: Approver::Operators,
             asked_at: draft.created_at,
@@ -309,10 +296,6 @@ impl Drafts {
         let closed = asked.and_then(|approval| approval.expire(self.runtime.now()).ok());
         Ok(closed.map(|approval| ApprovalChange::Move { approval, from: "pending" }.into()))
     }
-}
-
-fn is_late(draft: &ProtocolDraft, now: Timestamp) -> bool {
-    now >= draft.expires_at
 }
 
 fn not_accepted(error: &DraftError) -> EngineError {

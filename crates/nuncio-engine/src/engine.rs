@@ -151,7 +151,6 @@ impl Engine {
         let Ports { store, bus, brains, runner, clock, entropy, vault, meter } = ports;
         let process = random_name(&*entropy, "proc_");
         let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
-        let queue = ExecutionQueue::new(limits.executions.clone());
         let runtime = Arc::new(Runtime {
             store: store.clone(),
             bus,
@@ -166,141 +165,70 @@ impl Engine {
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
+        /// Creates a service: first the fields that are clones of the locals of the same names, then the others.
+        macro_rules! service {
+            ($service:ident { $($shared:ident),* $(; $($field:ident: $value:expr),*)? }) => {
+                Arc::new($service { $($shared: $shared.clone(),)* $($($field: $value,)*)? })
+            };
+        }
         let (index, locks) = (Arc::new(WebhookIndex::default()), Arc::new(AgentLocks::default()));
-        let agents = Arc::new(Agents {
-            runtime: runtime.clone(),
-            runner: runner.clone(),
-            brains,
-            published: PublishedAgents::default(),
-        });
-        let access = Arc::new(Access {
-            runtime: runtime.clone(),
-            store: store.clone(),
+        let agents = service!(Agents { runtime, runner, brains; published: PublishedAgents::default() });
+        let access = service!(Access {
+            runtime, store, agents;
             relation_store: store.clone(),
-            agents: agents.clone(),
             table: AccessTable::new(standing_grants),
             links: PersonLinks::default(),
-            listening: Once::new(),
+            listening: Once::new()
         });
-        let skills = Arc::new(Skills { runtime: runtime.clone(), agents: agents.clone(), access: access.clone() });
-        let records = Arc::new(Records { runtime: runtime.clone(), store: store.clone(), access: access.clone() });
-        let approvals = Arc::new(Approvals { runtime: runtime.clone(), store: store.clone() });
-        let inbox = Arc::new(Inbox { runtime: runtime.clone(), store: store.clone() });
-        let calls = Arc::new(Calls {
-            runtime: runtime.clone(),
-            runner: runner.clone(),
-            access: access.clone(),
-            approvals: approvals.clone(),
-            inbox: inbox.clone(),
-            records: records.clone(),
-        });
-        let conversations = Arc::new(Conversations {
-            runtime: runtime.clone(),
-            store: store.clone(),
+        let skills = service!(Skills { runtime, agents, access });
+        let records = service!(Records { runtime, store, access });
+        let approvals = service!(Approvals { runtime, store });
+        let inbox = service!(Inbox { runtime, store });
+        let calls = service!(Calls { runtime, runner, access, approvals, inbox, records });
+        let conversations = service!(Conversations {
+            runtime, store, agents, calls, approvals, records;
             call_store: store.clone(),
-            agents: agents.clone(),
-            calls: calls.clone(),
-            approvals: approvals.clone(),
-            records: records.clone(),
             live: LiveTurns::default(),
-            recent: RecentConversations::default(),
+            recent: RecentConversations::default()
         });
-        let drafts = Arc::new(Drafts {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            approval_store: store.clone(),
-            conversations: conversations.clone(),
+        let drafts = service!(Drafts { runtime, store, conversations; approval_store: store.clone() });
+        let callbacks = service!(Callbacks { runtime, store; owed: Notify::new() });
+        let executions = service!(Executions {
+            runtime, store, runner, agents, skills, calls, conversations, inbox, callbacks;
+            queue: ExecutionQueue::new(runtime.limits.executions.clone())
         });
-        let callbacks = Arc::new(Callbacks { runtime: runtime.clone(), store: store.clone(), owed: Notify::new() });
-        let executions = Arc::new(Executions {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            runner,
-            agents: agents.clone(),
-            skills: skills.clone(),
-            calls: calls.clone(),
-            conversations: conversations.clone(),
-            inbox: inbox.clone(),
-            callbacks: callbacks.clone(),
-            queue,
-        });
-        let direct_messages = Arc::new(DirectMessages {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            conversations: conversations.clone(),
-            answers: Notify::new(),
-        });
-        let directory = Arc::new(Directory { runtime: runtime.clone(), store: store.clone() });
-        let mailbox = Arc::new(Mailbox {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            waiters: MailWaiters::default(),
-            index: index.clone(),
-        });
-        let webhooks = Arc::new(Webhooks {
-            runtime: runtime.clone(),
-            store: store.clone(),
+        let direct_messages = service!(DirectMessages { runtime, store, conversations; answers: Notify::new() });
+        let directory = service!(Directory { runtime, store });
+        let mailbox = service!(Mailbox { runtime, store, index; waiters: MailWaiters::default() });
+        let webhooks = service!(Webhooks {
+            runtime, store, mailbox, index, locks;
             account_store: store.clone(),
-            relay_store: store.clone(),
-            mailbox: mailbox.clone(),
-            index,
-            locks: locks.clone(),
+            relay_store: store.clone()
         });
-        let accounts = Arc::new(AgentAccounts {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            mailbox: mailbox.clone(),
-            webhooks: webhooks.clone(),
-            locks: locks.clone(),
-        });
-        let relay = Arc::new(Relay {
-            runtime: runtime.clone(),
-            store: store.clone(),
+        let accounts = service!(AgentAccounts { runtime, store, mailbox, webhooks, locks });
+        let relay = service!(Relay {
+            runtime, store, accounts, mailbox;
             person_store: store.clone(),
             relation_store: store.clone(),
             webhook_store: store.clone(),
-            accounts: accounts.clone(),
-            mailbox: mailbox.clone(),
             tool_calls: ToolCallRates::default(),
-            streams: StreamSubscribers::default(),
+            streams: StreamSubscribers::default()
         });
-        let people = Arc::new(People {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            mailbox: mailbox.clone(),
-            relay: relay.clone(),
-        });
-        let device_keys = Arc::new(DeviceKeys {
-            runtime: runtime.clone(),
-            store: store.clone(),
+        let people = service!(People { runtime, store, mailbox, relay });
+        let device_keys = service!(DeviceKeys {
+            runtime, store, mailbox, people, relay;
             account_store: store.clone(),
             person_store: store.clone(),
-            relation_store: store.clone(),
-            relay_store: store.clone(),
-            mailbox: mailbox.clone(),
-            people: people.clone(),
-            relay: relay.clone(),
+            relation_store: store.clone()
         });
-        let manifests = Arc::new(Manifests {
-            runtime: runtime.clone(),
-            store: store.clone(),
-            relation_store: store.clone(),
-            access: access.clone(),
-            accounts: accounts.clone(),
-            mailbox: mailbox.clone(),
-            locks: locks.clone(),
+        let manifests = service!(Manifests {
+            runtime, store, access, accounts, mailbox, locks;
+            relation_store: store.clone()
         });
-        let consent = Arc::new(Consent {
-            runtime: runtime.clone(),
-            store: store.clone(),
+        let consent = service!(Consent {
+            runtime, store, access, accounts, manifests, people, mailbox, locks;
             account_store: store.clone(),
-            person_store: store.clone(),
-            access: access.clone(),
-            accounts: accounts.clone(),
-            manifests: manifests.clone(),
-            people: people.clone(),
-            mailbox: mailbox.clone(),
-            locks,
+            person_store: store.clone()
         });
         let services = Services {
             runtime,
@@ -341,17 +269,17 @@ impl Engine {
     /// nothing runs any more.
     pub async fn shut_down(&self, grace: Duration) {
         self.runtime().closing.cancel();
-        self.runtime().tasks.tracker().close();
+        self.runtime().tasks.tracker.close();
         let deadline = self.clock().sleep_until(self.now().after(grace));
         tokio::select! {
-            () = self.runtime().tasks.tracker().wait() => {}
+            () = self.runtime().tasks.tracker.wait() => {}
             () = deadline => {
                 self.runtime().closed.cancel();
-                self.runtime().tasks.tracker().wait().await;
+                self.runtime().tasks.tracker.wait().await;
             }
         }
         self.services.agents.published.clear();
-        self.runtime().tasks.tracker().wait().await;
+        self.runtime().tasks.tracker.wait().await;
     }
 
     #[must_use]

@@ -8,7 +8,6 @@ use crate::ports::store::{Conflict, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EngineError {
-    /// Stable code of the error.
     pub code: Code,
     /// Message for people: what was wrong and what to do.
     pub message: String,

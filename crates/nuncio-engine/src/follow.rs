@@ -10,7 +10,8 @@ use url::Url;
 
 use crate::directory::Directory;
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, DirectoryChange, StoreError};
+use crate::ports::store::{Conflict, DirectoryChange};
+use crate::runtime::CommitResult as _;
 
 /// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,10 +137,8 @@ impl Directory {
 
     /// Stores the result of a visit, and the offers if they changed. Returns false if the domain is no longer followed.
     pub async fn record_visit(&self, followed: FollowedDomain, offers: Option<String>) -> Result<bool, EngineError> {
-        match self.runtime.commit_one(DirectoryChange::UpdateFollowed { followed, offers }).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => Ok(false),
-            other => Ok(other.map(|()| true)?),
-        }
+        let change = DirectoryChange::UpdateFollowed { followed, offers };
+        Ok(self.runtime.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
 
     /// Stops following a domain and deletes its offers.
@@ -149,13 +148,12 @@ impl Directory {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
-        match self.runtime.commit_one(DirectoryChange::Unfollow(domain.clone())).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => {
-                let message = format!("{domain} is not followed; `nuncio registry list` shows what is");
-                Err(EngineError::new(Code::NotFollowed, message))
-            }
-            other => Ok(other?),
+        let removed = self.runtime.commit_one(DirectoryChange::Unfollow(domain.clone())).await;
+        if removed.made_unless(Conflict::Missing)? {
+            return Ok(());
         }
+        let message = format!("{domain} is not followed; `nuncio registry list` shows what is");
+        Err(EngineError::new(Code::NotFollowed, message))
     }
 
     /// Synchronises the followed domains with the settings: adds new ones and removes those no longer named.
@@ -177,14 +175,8 @@ impl Directory {
                     changes.push(DirectoryChange::UpdateFollowed { followed, offers: None }.into());
                 }
                 None => {
-                    changes.push(
-                        DirectoryChange::Follow(FollowedDomain::new(
-                            domain.clone(),
-                            FollowSource::Settings,
-                            self.runtime.now(),
-                        ))
-                        .into(),
-                    );
+                    let followed = FollowedDomain::new(domain.clone(), FollowSource::Settings, self.runtime.now());
+                    changes.push(DirectoryChange::Follow(followed).into());
                 }
             }
         }

@@ -33,7 +33,6 @@ use queue::LiveExecution;
 pub use queue::{ExecutionLimits, QueueLimitReached};
 pub use submit::{Submission, SubmitError, SubmittedExecution};
 
-/// Executions of skills.
 pub struct Executions {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) store: Arc<dyn ExecutionStore>,
@@ -94,10 +93,7 @@ impl Executions {
 
     /// Waits until that time or until the server stops.
     async fn until_or_closing(&self, until: Timestamp) {
-        tokio::select! {
-            () = self.runtime.clock().sleep_until(until) => {}
-            () = self.runtime.closing().cancelled() => {}
-        }
+        self.runtime.closing.run_until_cancelled(self.runtime.clock.sleep_until(until)).await;
     }
 
     /// Cancels an execution; one that is over stays as it is.

@@ -160,11 +160,11 @@ impl Agents {
         let lease = RunnerLease {
             runner: Arc::clone(&self.runner),
             agent: Arc::clone(&agent),
-            tasks: self.runtime.tasks().tracker().clone(),
+            tasks: self.runtime.tasks.tracker.clone(),
         };
         let brain = self.brains.brain(&agent).map_err(unusable)?;
         self.check_skill_ids(&agent)?;
-        let limit = self.runtime.limits().calls_per_tool;
+        let limit = self.runtime.limits.calls_per_tool;
         let gates = agent.tools.iter().map(|tool| (tool.name.clone(), ToolGate::new(limit))).collect();
         self.published.put(&Arc::new(PublishedAgent { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
         Ok(agent)

@@ -1,20 +1,20 @@
 //! Audit: ends of calls, verification of the audit chain, signed checkpoints.
 
-use crate::access::Access;
-use crate::ports::Store;
-use crate::runtime::Runtime;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use nuncio_core::audit::{ChainBreak, ChainHead, ChainLink, ChainVerifier};
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
-use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+use ring::signature::Ed25519KeyPair;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::access::Access;
 use crate::error::EngineError;
+use crate::ports::Store;
 use crate::ports::store::{Change, Conflict, RedactedLedgerEntry, StoreError};
+use crate::runtime::Runtime;
 
 mod explain;
 mod forget;
@@ -60,9 +60,8 @@ impl Checkpoint {
 
     #[must_use]
     pub fn is_signed_by(&self, public_key: &[u8]) -> bool {
-        let Some(signature) = unhex(&self.signature) else { return false };
         let message = Self::message(ChainHead { seq: self.seq, hash: self.hash }, self.at, self.pruned);
-        UnparsedPublicKey::new(&ED25519, public_key).verify(&message, &signature).is_ok()
+        redaction::is_signed(&message, &self.signature, public_key)
     }
 
     fn message(head: ChainHead, at: Timestamp, pruned: bool) -> Vec<u8> {

@@ -1,8 +1,7 @@
 //! Relay of end-to-end encrypted messages between people and agents: ordered, exactly once, and unreadable for the
 //! server.
 
-use crate::consent::AgentAccounts;
-use crate::consent::Mailbox;
+use crate::consent::{AgentAccounts, Mailbox};
 use crate::ports::store::{PersonStore, RelationStore, RelayStore, WebhookStore};
 use crate::runtime::Runtime;
 use std::collections::BTreeSet;

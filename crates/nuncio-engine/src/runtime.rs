@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,8 @@ use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
 use crate::engine::Limits;
 use crate::error::EngineError;
-use crate::ports::store::{Change, StoreError};
+use crate::ports::entropy::{random_name, timed_name};
+use crate::ports::store::{Change, Conflict, RecordChange, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};
 use crate::vault::Vault;
 
@@ -40,57 +42,29 @@ impl Runtime {
         self.clock.now()
     }
 
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
-    pub(crate) fn bus(&self) -> &dyn Bus {
-        &*self.bus
-    }
-
-    pub(crate) fn entropy(&self) -> &dyn Entropy {
-        &*self.entropy
-    }
-
-    pub(crate) fn vault(&self) -> &Vault {
-        &self.vault
-    }
-
-    pub(crate) fn meter(&self) -> &dyn Meter {
-        &*self.meter
-    }
-
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    pub(crate) fn compute(&self) -> &ComputePool {
-        &self.compute
-    }
-
-    pub(crate) fn process(&self) -> &str {
-        &self.process
-    }
-
-    pub(crate) fn tasks(&self) -> &BackgroundTasks {
-        &self.tasks
-    }
-
-    /// Spawns a task that the server waits for before it stops.
-    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(work);
-    }
-
-    pub(crate) fn closing(&self) -> &CancellationToken {
-        &self.closing
-    }
-
-    pub(crate) fn closed(&self) -> &CancellationToken {
-        &self.closed
-    }
-
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
+    }
+
+    /// Encrypts a secret, bound to `place`.
+    pub(crate) fn seal(&self, place: &str, secret: &str) -> String {
+        self.vault.seal(&*self.entropy, place, secret)
+    }
+
+    pub(crate) fn check_not_closing(&self) -> Result<(), EngineError> {
+        if self.is_closing() {
+            return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn random_name(&self, prefix: &str) -> String {
+        random_name(&*self.entropy, prefix)
+    }
+
+    /// A random name that sorts by its creation time.
+    pub(crate) fn timed_name(&self, prefix: &str) -> String {
+        timed_name(&*self.entropy, prefix, self.now())
     }
 
     /// Applies the changes in order, all or none; they are on disk when this returns.
@@ -108,6 +82,12 @@ impl Runtime {
             request: by.request.clone(),
             ..AuditEventRecord::new(event, by.principal.clone(), self.now())
         }
+    }
+
+    /// Change that records an event about an agent, which happens now.
+    pub(crate) fn agent_event(&self, event: AuditEvent, by: &Caller, agent: &AgentId) -> Change {
+        let record = AuditEventRecord { agent: Some(agent.clone()), ..self.event_record(event, by) };
+        RecordChange::AppendEvent(record).into()
     }
 
     /// Refuses a caller whose storage quota is used up. Checked before something is stored: one request may exceed the
@@ -129,5 +109,20 @@ impl Runtime {
              finished executions are forgotten"
         );
         Err(EngineError::new(Code::QuotaExceeded, message))
+    }
+}
+
+/// Result of a commit that one conflict may prevent.
+pub(crate) trait CommitResult {
+    /// Whether the changes were made: false if `conflict` prevented it.
+    fn made_unless(self, conflict: Conflict) -> Result<bool, StoreError>;
+}
+
+impl CommitResult for Result<(), StoreError> {
+    fn made_unless(self, conflict: Conflict) -> Result<bool, StoreError> {
+        match self {
+            Err(StoreError::Conflict(found)) if found == conflict => Ok(false),
+            other => other.map(|()| true),
+        }
     }
 }

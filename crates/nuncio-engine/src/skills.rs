@@ -1,8 +1,5 @@
 //! Published skills, and which callers may see and use them.
 
-use crate::access::Access;
-use crate::publish::Agents;
-use crate::runtime::Runtime;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +9,9 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
-use crate::access::{Caller, Credential, ScopeCheckResult};
-use crate::publish::PublishedAgent;
+use crate::access::{Access, Caller, Credential};
+use crate::publish::{Agents, PublishedAgent};
+use crate::runtime::Runtime;
 
 /// A skill of a published agent.
 #[derive(Debug)]
@@ -119,7 +117,7 @@ impl Skills {
     pub fn execution_timeout(&self, offered: &PublishedSkill) -> Duration {
         match &offered.tool {
             Some(tool) => self.call_timeout(&offered.served.agent, tool),
-            None => self.runtime.limits().executions.timeout,
+            None => self.runtime.limits.executions.timeout,
         }
     }
 
@@ -127,7 +125,7 @@ impl Skills {
     #[must_use]
     pub fn call_timeout(&self, agent: &Agent, tool: &Tool) -> Duration {
         let asking = match asks_others(agent, tool) {
-            true => self.runtime.limits().approval,
+            true => self.runtime.limits.approval,
             false => Duration::ZERO,
         };
         tool.call_time() + asking
@@ -145,7 +143,9 @@ impl Skills {
         }
         match offered.skill().access {
             SkillAccess::Public | SkillAccess::Restricted => true,
-            SkillAccess::Private => caller.is_some_and(|caller| is_known(caller) && self.holds(caller, offered)),
+            SkillAccess::Private => {
+                caller.is_some_and(|caller| caller.principal != Principal::Anonymous && self.holds(caller, offered))
+            }
         }
     }
 
@@ -166,9 +166,7 @@ impl Skills {
             return Ok(());
         }
         let agent = &offered.served.agent;
-        let has = |scope: &&ScopeId| {
-            self.access.table.check_scope(caller, &agent.name, scope, self.runtime.now()) != ScopeCheckResult::Denied
-        };
+        let has = |scope: &&ScopeId| self.access.has_scope(caller, &agent.name, scope);
         Err(AccessDenied::Ungranted {
             required: offered.scope().cloned().into_iter().collect(),
             granted: agent.scopes.iter().map(|scope| &scope.id).filter(has).cloned().collect(),
@@ -177,14 +175,8 @@ impl Skills {
 
     fn holds(&self, caller: &Caller, offered: &PublishedSkill) -> bool {
         let agent = &offered.served.agent.name;
-        offered.scope().is_none_or(|scope| {
-            self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheckResult::Denied
-        })
+        offered.scope().is_none_or(|scope| self.access.has_scope(caller, agent, scope))
     }
-}
-
-fn is_known(caller: &Caller) -> bool {
-    caller.principal != Principal::Anonymous
 }
 
 /// Whether the caller authenticated as the skill requires. Local callers and operators always did.

@@ -12,10 +12,9 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
-use crate::access::{Caller, ScopeCheckResult};
+use crate::access::Caller;
 use crate::call::{CallOutcome, Calls, ClientDecision, FinishedCall, ToolCallRequest};
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
 use crate::publish::PublishedAgent;
 
 #[derive(Debug, Clone)]
@@ -45,18 +44,16 @@ impl Calls {
     /// # Errors
     /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
     pub async fn call_and_wait(self: &Arc<Self>, request: SyncCall) -> Result<FinishedCall, EngineError> {
-        if self.runtime.is_closing() {
-            return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
-        }
-        let cancel = self.runtime.closed().child_token();
+        self.runtime.check_not_closing()?;
+        let cancel = self.runtime.closed.child_token();
         let hung_up = cancel.clone().drop_guard();
         let calls = Arc::clone(self);
-        let running = self.runtime.tasks().spawn(async move {
+        let running = self.runtime.tasks.spawn(async move {
             let SyncCall { caller, protocol, served, tool, arguments, trace } = request;
             let declared = served.agent.tool(tool.as_str());
             let timeout = declared.map_or(Duration::ZERO, |tool| tool.timeout);
-            let time = timeout + CALL_CHAIN_WAITS + calls.runtime.limits().approval;
-            let id = CallId::parse(&random_name(calls.runtime.entropy(), "call_"))?;
+            let time = timeout + CALL_CHAIN_WAITS + calls.runtime.limits.approval;
+            let id = CallId::parse(&calls.runtime.random_name("call_"))?;
             calls
                 .call(ToolCallRequest {
                     caller: &caller,
@@ -89,11 +86,10 @@ impl Calls {
     #[must_use]
     pub fn tool_status(&self, caller: Option<&Caller>, served: &PublishedAgent, tool: &Tool) -> ToolStatus {
         let agent = &served.agent.name;
-        let granted = tool.scope.as_ref().is_none_or(|scope| {
-            caller.is_some_and(|caller| {
-                self.access.table.check_scope(caller, agent, scope, self.runtime.now()) != ScopeCheckResult::Denied
-            })
-        });
+        let granted = tool
+            .scope
+            .as_ref()
+            .is_none_or(|scope| caller.is_some_and(|caller| self.access.has_scope(caller, agent, scope)));
         ToolStatus {
             available: !self.runtime.is_closing() && served.has_room(&tool.name),
             granted,

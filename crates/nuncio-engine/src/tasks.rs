@@ -1,6 +1,5 @@
 //! Human tasks: they wait in the inbox until a person finishes or refuses them, and the call waits.
 
-use crate::runtime::Runtime;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
@@ -16,11 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::call::cancelled;
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
-use crate::ports::entropy::random_name;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
-use crate::ports::store::{Conflict, StoreError, TaskChange, TaskStore};
+use crate::ports::store::{Conflict, TaskChange, TaskStore};
+use crate::runtime::{CommitResult as _, Runtime};
 
-/// Maximum number of listed tasks.
 const MAX_LISTED_TASKS: usize = 1000;
 
 /// The inbox as the runner of one call uses it.
@@ -88,7 +86,7 @@ impl Inbox {
         instructions: String,
     ) -> Result<Result<ToolOutput, RunError>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
-        let mut notices = self.runtime.bus().subscribe();
+        let mut notices = self.runtime.bus.subscribe();
         let id = self.create_inbox_task(from.execution.clone(), call, instructions).await?;
         loop {
             let task = self.task(&id).await?;
@@ -98,7 +96,7 @@ impl Inbox {
             tokio::select! {
                 // A stopping server cancels every call; that is not a cancellation by the caller.
                 biased;
-                () = self.runtime.closing().cancelled() => {
+                () = self.runtime.closing.cancelled() => {
                     return Err(EngineError::new(Code::ShuttingDown, "the server stops; the work stays in the inbox"));
                 }
                 () = from.cancel.cancelled() => {
@@ -107,7 +105,7 @@ impl Inbox {
                     return Ok(Err(RunError::Refused { code, message }));
                 }
                 _ = notices.next() => {}
-                () = self.runtime.clock().sleep_until(task.due) => self.withdraw_task(task).await?,
+                () = self.runtime.clock.sleep_until(task.due) => self.withdraw_task(task).await?,
             }
         }
     }
@@ -122,7 +120,7 @@ impl Inbox {
         let id = match &execution {
             Some(execution) => format!("task_{}", execution.as_str().trim_start_matches("exe_")),
             // Turns are not resumed, and their call ids may repeat.
-            None => random_name(self.runtime.entropy(), "task_"),
+            None => self.runtime.random_name("task_"),
         };
         let id = TaskId::parse(&id)?;
         if self.store.task(&id).await?.is_some() {
@@ -144,11 +142,8 @@ impl Inbox {
             due: call.deadline,
             state: TaskState::Open,
         };
-        match self.runtime.commit_one(TaskChange::Create(Box::new(task))).await {
-            Ok(()) | Err(StoreError::Conflict(Conflict::Exists)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        self.runtime.bus().publish(BusNotice::Tasks).await;
+        self.runtime.commit_one(TaskChange::Create(Box::new(task))).await.made_unless(Conflict::Exists)?;
+        self.runtime.bus.publish(BusNotice::Tasks).await;
         tracing::info!(task = %id, "work for a person: `nuncio task list`, or /console/tasks");
         Ok(id)
     }
@@ -208,11 +203,10 @@ impl Inbox {
     async fn move_task(&self, from: Task, to: Task) -> Result<Task, EngineError> {
         let id = from.id.clone();
         let change = TaskChange::Move { from: Box::new(from), to: Box::new(to.clone()) };
-        match self.runtime.commit_one(change).await {
-            Err(StoreError::Conflict(conflict @ Conflict::TaskMoved)) => return Err(closed(&id, &conflict)),
-            other => other?,
+        if !self.runtime.commit_one(change).await.made_unless(Conflict::TaskMoved)? {
+            return Err(closed(&id, &Conflict::TaskMoved));
         }
-        self.runtime.bus().publish(BusNotice::Tasks).await;
+        self.runtime.bus.publish(BusNotice::Tasks).await;
         Ok(to)
     }
 }
@@ -241,6 +235,6 @@ fn check_form(task: &Task, output: &Value) -> Result<(), EngineError> {
     })
 }
 
-fn closed(id: &TaskId, why: &dyn std::fmt::Display) -> EngineError {
+fn closed(id: &TaskId, why: &dyn fmt::Display) -> EngineError {
     EngineError::new(Code::TaskClosed, format!("task {id}: {why}"))
 }

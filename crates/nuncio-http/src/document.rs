@@ -2,9 +2,9 @@
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, header};
 
-use crate::etag::{etag, has_etag};
+use crate::etag::{etag, unless_known};
 
 /// Cache policy of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,24 +40,15 @@ impl CacheableDocument {
     /// depends on.
     #[must_use]
     pub fn answer(&self, request: &HeaderMap, vary: &'static str) -> Response {
-        let unchanged = has_etag(request, &self.tag);
-        let mut response = match unchanged {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => self.bytes.clone().into_response(),
-        };
+        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let mut response = unless_known(request, self.tag.clone(), || (json, self.bytes.clone()).into_response());
         let headers = response.headers_mut();
-        if !unchanged {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        headers.insert(header::ETAG, self.tag.clone());
         headers.insert(header::VARY, HeaderValue::from_static(vary));
-        headers.insert(
-            header::CACHE_CONTROL,
-            HeaderValue::from_static(match self.caching {
-                CachePolicy::Public => "public, max-age=60",
-                CachePolicy::Private => "private, no-store",
-            }),
-        );
+        let caching = match self.caching {
+            CachePolicy::Public => "public, max-age=60",
+            CachePolicy::Private => "private, no-store",
+        };
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
         response
     }
 }

@@ -1,6 +1,7 @@
 //! Entity tags (RFC 9110 §8.8.3).
 
-use http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::digest::Digest;
 
 /// `ETag` of the bytes.
@@ -13,11 +14,18 @@ pub fn etag(bytes: &[u8]) -> HeaderValue {
 }
 
 /// Whether `If-None-Match` contains this tag, or `*`.
-#[must_use]
-pub fn has_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+fn has_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = known.flat_map(|list| list.split(',')).map(str::trim);
     tags.any(|known| known == "*" || *tag == known.trim_start_matches("W/"))
+}
+
+/// The response with its `ETag`, or 304 if the client has the response already.
+pub fn unless_known(request: &HeaderMap, tag: HeaderValue, response: impl FnOnce() -> Response) -> Response {
+    let is_known = has_etag(request, &tag);
+    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { response() };
+    response.headers_mut().insert(header::ETAG, tag);
+    response
 }
 
 /// Hex of the first sixteen bytes of the SHA-256, which suffice to distinguish files.

@@ -21,7 +21,7 @@ pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
 pub use caller::{CallerObserver, CallerReport, ClientAddress, KnownCaller, RequestId, known_caller, report_caller};
 pub use document::{CachePolicy, CacheableDocument};
-pub use etag::{etag, has_etag};
+pub use etag::{etag, unless_known};
 pub use headers::{WaitPreference, idempotency_key, is_json, preference};
 pub use paging::{QueryParameters, next_link};
 pub use status::status;

@@ -8,13 +8,15 @@
 //! | `headers` | security headers |
 //! | `answer` | page responses and redirects |
 //! | `sender` | origin checks, cookies and forms |
-//! | `catalog` | text catalogs and their checks |
+//! | `catalog` | text catalogs |
+//! | `contract` | checks of assets and catalogs, for tests |
 //!
 //! Files that all pages share are in `assets/`: colours and fonts, the top bar and its switches.
 
 mod answer;
 pub mod assets;
 pub mod catalog;
+pub mod contract;
 pub mod headers;
 mod language;
 pub mod sender;

@@ -16,8 +16,7 @@ mod tests;
 pub struct SseEvent {
     /// Event type; `message` if the stream gives none.
     pub event: String,
-    /// The event's data lines joined by `
-    /// `.
+    /// The event's data lines, joined by line feeds.
     pub data: String,
     /// The last id of the stream, for `Last-Event-ID` when resuming after this event.
     pub id: Option<Arc<str>>,
@@ -60,13 +59,13 @@ pub enum SseTooLarge {
 /// assert_eq!(decoder.next_event().map(|event| event.data).as_deref(), Some("hello"));
 /// # Ok::<(), nuncio_http::sse::SseTooLarge>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SseDecoder {
     limits: SseLimits,
     /// Bytes of the line that has not ended yet.
     line: Vec<u8>,
-    /// Whether no line has ended yet, so that a byte order mark may follow.
-    first: bool,
+    /// Whether a line has ended; only the first line may begin with a byte order mark.
+    has_read_line: bool,
     /// Whether the last line ended with a carriage return; a line feed after it belongs to the same line end.
     after_return: bool,
     name: String,
@@ -82,19 +81,7 @@ pub struct SseDecoder {
 impl SseDecoder {
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
-        Self {
-            limits,
-            line: Vec::new(),
-            first: true,
-            after_return: false,
-            name: String::new(),
-            data: String::new(),
-            has_data: false,
-            id: None,
-            retry: None,
-            ready: VecDeque::new(),
-            failed: None,
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Parses the next bytes. Events before an error can still be taken.
@@ -187,8 +174,8 @@ impl SseDecoder {
     }
 
     fn read_line(&mut self, line: &[u8]) -> Result<(), SseTooLarge> {
-        let line =
-            if std::mem::take(&mut self.first) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
+        let is_first = !std::mem::replace(&mut self.has_read_line, true);
+        let line = if is_first { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
         if line.is_empty() {
             self.dispatch();
             return Ok(());

@@ -47,180 +47,91 @@ pub use socket::ask;
 pub(crate) use socket::listen;
 pub(crate) use users::InviteOrigin;
 
-/// A command of the operator: one JSON line on the admin socket.
+/// A command of the operator: one JSON line on the admin socket. A key is named by its id or its name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum AdminCommand {
-    /// Create an API key.
-    KeyCreate {
-        name: Option<String>,
-        person: Option<PersonName>,
-        /// Scopes of the key; all when empty.
-        scopes: Vec<ScopeId>,
-        /// Whether the key signs requests and is never sent.
-        #[serde(default)]
-        signing: bool,
-        /// Whether the key may read the metrics and use the operator API.
-        #[serde(default)]
-        operator: bool,
-        /// Expiry of the key; never when absent.
-        #[serde(default)]
-        term: Option<KeyTerm>,
-    },
+    KeyCreate(KeyCreation),
     KeyList,
-    KeyRevoke {
-        /// Id or name of the key.
-        which: String,
-    },
-    KeyRotate {
-        /// Id or name of the key.
-        which: String,
-        /// Expiry of the new secret; the key's own expiry rule when absent.
-        #[serde(default)]
-        term: Option<KeyTerm>,
-        /// For how many seconds the old secret stays valid.
-        #[serde(default)]
-        overlap_seconds: u64,
-    },
-    GrantCreate {
-        principal: Principal,
-        agent: AgentName,
-        scopes: Vec<ScopeId>,
-        /// End of the grant; until revoked when absent.
-        until: Option<Timestamp>,
-        once: bool,
-    },
+    KeyRevoke { which: String },
+    KeyRotate(KeyRotation),
+    // Without `until`, and not for once, the grant holds until it is revoked.
+    GrantCreate { principal: Principal, agent: AgentName, scopes: Vec<ScopeId>, until: Option<Timestamp>, once: bool },
     GrantList,
-    GrantRevoke {
-        id: GrantId,
-    },
-    /// Invite a person, or another device of a person.
-    UserInvite {
-        name: PersonName,
-        /// Validity of the code in seconds; a week when absent.
-        #[serde(default)]
-        seconds: Option<u64>,
-    },
-    /// List the people with an account.
+    GrantRevoke { id: GrantId },
+    // The code is valid for these seconds, or else for a week.
+    UserInvite { name: PersonName, seconds: Option<u64> },
     UserList,
-    /// List a person's devices.
-    UserDevices {
-        name: PersonName,
-    },
-    UserRevoke {
-        name: PersonName,
-        /// The device; all devices of the person when absent.
-        device: Option<DeviceId>,
-    },
-    /// Erase a person's data.
-    UserForget {
-        name: PersonName,
-    },
-    /// List the pending approvals.
+    UserDevices { name: PersonName },
+    // All devices of the person when `device` is absent.
+    UserRevoke { name: PersonName, device: Option<DeviceId> },
+    // Erases the data of the person.
+    UserForget { name: PersonName },
     ApproveList,
-    ApproveAllow {
-        id: ApprovalId,
-    },
-    ApproveDeny {
-        id: ApprovalId,
-        reason: Option<String>,
-    },
-    /// List the open tasks.
+    ApproveAllow { id: ApprovalId },
+    ApproveDeny { id: ApprovalId, reason: Option<String> },
     TaskList,
-    TaskShow {
-        id: TaskId,
-    },
-    TaskTake {
-        id: TaskId,
-        by: String,
-        /// Takes the task even if another person has it.
-        over: bool,
-    },
-    TaskGiveBack {
-        id: TaskId,
-        by: String,
-    },
-    TaskFinish {
-        id: TaskId,
-        by: String,
-        output: Value,
-    },
-    TaskRefuse {
-        id: TaskId,
-        by: String,
-        reason: String,
-    },
-    /// Follow a domain, whose skills are listed in the registry.
-    RegistryFollow {
-        domain: Domain,
-    },
-    /// Stop following a domain.
-    RegistryUnfollow {
-        domain: Domain,
-    },
-    /// List the followed domains.
+    TaskShow { id: TaskId },
+    // `over` takes the task even if another person has it.
+    TaskTake { id: TaskId, by: String, over: bool },
+    TaskGiveBack { id: TaskId, by: String },
+    TaskFinish { id: TaskId, by: String, output: Value },
+    TaskRefuse { id: TaskId, by: String, reason: String },
+    // The skills of a followed domain are listed in the registry.
+    RegistryFollow { domain: Domain },
+    RegistryUnfollow { domain: Domain },
     RegistryList,
-    /// List an agent of another host in the directory.
-    RegistryAdd {
-        /// URL of the agent's description, or its DID.
-        target: String,
-    },
-    RegistryRemove {
-        /// Id or DID of the agent, or the URL of its description.
-        which: String,
-    },
-    /// List the agents of other hosts in the directory, and the registrations of our agents elsewhere.
+    // Lists an agent of another host in the directory, by the URL of its description or its DID.
+    RegistryAdd { target: String },
+    // By id or DID of the agent, or the URL of its description.
+    RegistryRemove { which: String },
+    // The agents of other hosts in the directory, and the registrations of our agents elsewhere.
     RegistryAgents,
-    /// Send a message of a local agent to another agent.
-    MessageSend {
-        agent: AgentName,
-        to: String,
-        text: String,
-    },
-    /// Show a sent message, with its answer if it has come.
-    MessageShow {
-        agent: AgentName,
-        id: String,
-    },
-    DidLink {
-        did: String,
-        person: PersonName,
-    },
-    DidUnlink {
-        did: String,
-    },
-    /// List the DIDs that are linked to people.
+    MessageSend { agent: AgentName, to: String, text: String },
+    // A sent message, with its answer if it has come.
+    MessageShow { agent: AgentName, id: String },
+    DidLink { did: String, person: PersonName },
+    DidUnlink { did: String },
     DidLinks,
-    DidShow {
-        /// The agent; the service and all agents when absent.
-        agent: Option<AgentName>,
-    },
-    DidRotate {
-        subject: DidSubject,
-    },
-    /// Move all DIDs to another address.
-    DidMove {
-        /// The new public URL.
-        to: String,
-    },
-    /// List audit records.
-    AuditList {
-        after: u64,
-        /// Maximum number of records.
-        limit: usize,
-    },
-    /// Verify the audit chain.
+    // The service and all agents when `agent` is absent.
+    DidShow { agent: Option<AgentName> },
+    DidRotate { subject: DidSubject },
+    // Moves all DIDs to another public URL.
+    DidMove { to: String },
+    AuditList { after: u64, limit: usize },
     AuditVerify,
-    /// Delete old audit records.
-    AuditPrune {
-        before: Timestamp,
-    },
-    /// Show what all records say about a call.
-    AuditExplain {
-        call: CallId,
-    },
-    /// Check the store for damage.
+    AuditPrune { before: Timestamp },
+    AuditExplain { call: CallId },
     StoreCheck,
+}
+
+/// An API key to create.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KeyCreation {
+    pub name: Option<String>,
+    pub person: Option<PersonName>,
+    /// Scopes of the key; all when empty.
+    pub scopes: Vec<ScopeId>,
+    /// Whether the key signs requests and is never sent.
+    #[serde(default)]
+    pub signing: bool,
+    /// Whether the key may read the metrics and use the operator API.
+    #[serde(default)]
+    pub operator: bool,
+    /// Expiry of the key; never when absent.
+    pub term: Option<KeyTerm>,
+}
+
+/// A new secret for an API key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct KeyRotation {
+    /// Id or name of the key.
+    pub which: String,
+    /// Expiry of the new secret; the key's own expiry rule when absent.
+    pub term: Option<KeyTerm>,
+    /// For how many seconds the old secret stays valid.
+    #[serde(default)]
+    pub overlap_seconds: u64,
 }
 
 /// Executes admin commands.
@@ -266,9 +177,9 @@ impl AdminApi {
         self.server().map(|server| &server.crawler)
     }
 
-    fn messages(&self) -> Result<&DirectMessageSender, EngineError> {
+    fn messages(&self) -> Result<&DirectMessageSender, StartError> {
         let message = "no server runs in this data directory to take the answer; start it, and send the message again";
-        let server = self.server().ok_or_else(|| EngineError::new(Code::NoMessageService, message))?;
+        let server = self.server().ok_or_else(|| StartError::new(Code::NoMessageService, message))?;
         Ok(&server.messages)
     }
 
@@ -283,7 +194,7 @@ impl AdminApi {
     async fn execute(&self, command: AdminCommand) -> Result<Value, StartError> {
         let engine = &self.engine;
         match command {
-            AdminCommand::KeyCreate { name, person, scopes, signing, operator, term } => {
+            AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term }) => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
                 let new = NewKey { name, person, scopes, role, term };
@@ -301,7 +212,7 @@ impl AdminApi {
             AdminCommand::KeyRevoke { which } => {
                 reply(RevokedKey { revoked: engine.access().revoke_key(&which).await?.into() })
             }
-            AdminCommand::KeyRotate { which, term, overlap_seconds } => {
+            AdminCommand::KeyRotate(KeyRotation { which, term, overlap_seconds }) => {
                 let overlap = Duration::from_secs(overlap_seconds);
                 let (key, secret) = engine.access().rotate_key(&which, term, overlap).await?;
                 reply(KeyWithSecret { info: key.into(), secret })
@@ -328,7 +239,7 @@ impl AdminApi {
                 reply(users::invite(engine, &self.invites, name, seconds).await?)
             }
             AdminCommand::UserList => reply(users::list(engine).await?),
-            AdminCommand::UserDevices { name } => reply(UserDevices { devices: users::devices(engine, &name).await? }),
+            AdminCommand::UserDevices { name } => reply(UserDevices { devices: engine.people().devices(&name).await? }),
             AdminCommand::UserRevoke { name, device } => {
                 reply(RevokedDevices { revoked: users::revoke(engine, &name, device.as_ref()).await? })
             }

@@ -52,7 +52,7 @@ impl DeliverySource for AgentWebhooks {
     }
 
     async fn find_due(&self, in_flight: &JobsInFlight<DeliveryKey, AgentId>) -> Result<DueJobs<Self>, EngineError> {
-        let (in_flight_keys, full, now) = (in_flight.keys(), in_flight.full(), self.engine.now());
+        let (in_flight_keys, full, now) = (&in_flight.keys, in_flight.full(), self.engine.now());
         let found = self.engine.webhooks().deliveries_due(in_flight_keys, &full, PAGE).await?;
         let mut next = match found.is_empty() {
             true => self.engine.webhooks().next_delivery_due(in_flight_keys, &full).await?,
@@ -132,7 +132,7 @@ impl AgentWebhooks {
             return DeliveryResult::Nothing("its secret cannot be decrypted here; rotate it".to_owned());
         };
         let headers = headers(&call.delivery.agent, &call.delivery_id, secret, self.engine.now(), &body);
-        match self.request_status(webhook_request("POST", call.url.clone(), headers, Some(body))).await {
+        match self.request_status("POST", call.url.clone(), headers, Some(body)).await {
             Ok(status @ 200..300) => DeliveryResult::Arrived(status),
             Ok(410) => DeliveryResult::Gone,
             Ok(status) => DeliveryResult::Refused(status),
@@ -142,31 +142,21 @@ impl AgentWebhooks {
 
     async fn is_healthy(&self, agent: &AgentId, url: Url) -> bool {
         let headers = vec![("x-hashee-agent-id".to_owned(), agent.to_string())];
-        matches!(self.request_status(webhook_request("GET", url, headers, None)).await, Ok(200..300))
+        matches!(self.request_status("GET", url, headers, None).await, Ok(200..300))
     }
 
-    /// The status of the response, or why there is none.
-    async fn request_status(&self, request: FetchRequest) -> Result<u16, String> {
+    /// The status of the response, or why there is none. The owner of the agent set the address, so it is not trusted.
+    async fn request_status(
+        &self,
+        method: &'static str,
+        url: Url,
+        headers: Vec<(String, String)>,
+        body: Option<Bytes>,
+    ) -> Result<u16, String> {
         let fetch = (**self.fetch).as_ref().map_err(Clone::clone)?;
+        let (trust, timeout, max_bytes) = (AddressTrust::Stranger, REQUEST_TIMEOUT, MAX_RESPONSE);
+        let request = FetchRequest { method, url, headers, body, trust, timeout, max_bytes };
         jobs::status(fetch.fetch(request).await).map_err(|error| error.to_string())
-    }
-}
-
-/// A request to a webhook. Its address was set by the owner of the agent, so it is not trusted.
-fn webhook_request(
-    method: &'static str,
-    url: Url,
-    headers: Vec<(String, String)>,
-    body: Option<Bytes>,
-) -> FetchRequest {
-    FetchRequest {
-        method,
-        url,
-        headers,
-        body,
-        trust: AddressTrust::Stranger,
-        timeout: REQUEST_TIMEOUT,
-        max_bytes: MAX_RESPONSE,
     }
 }
 
@@ -174,7 +164,7 @@ fn webhook_request(
 fn headers(agent: &AgentId, id: &str, secret: &WebhookSecret, now: Timestamp, body: &[u8]) -> Vec<(String, String)> {
     let secret = SharedSecret::new(secret.bytes());
     let signed = WebhookMessage::new(id, now, body);
-    let seconds = signed.seconds().to_string();
+    let seconds = signed.seconds.to_string();
     let tag = secret.sign(&[format!("{seconds}.{id}.").as_bytes(), body]);
     let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     let mut headers = signed.headers(&[signed.v1(&secret)]);

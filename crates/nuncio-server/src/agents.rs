@@ -128,8 +128,14 @@ pub(crate) struct AgentPublisher {
     /// Checks that an agent can be described in every protocol.
     pub(crate) hosting: Hosting,
     pub(crate) programs: ProgramRules,
+    pub(crate) served: ServedFiles,
+}
+
+/// The agent files that are served, and the state of the last poll.
+#[derive(Default)]
+pub(crate) struct ServedFiles {
     /// The served agents with the digest of each file.
-    served: BTreeMap<PathBuf, (AgentName, Digest)>,
+    agents: BTreeMap<PathBuf, (AgentName, Digest)>,
     /// Digests of the files at the last poll, so that each state is checked once.
     seen: Option<Digest>,
     /// The error of the last poll.
@@ -137,23 +143,11 @@ pub(crate) struct AgentPublisher {
 }
 
 impl AgentPublisher {
-    pub(crate) fn new(
-        engine: Engine,
-        runners: Arc<Runners>,
-        peers: Arc<AgentPeers>,
-        source: AgentSource,
-        hosting: Hosting,
-        programs: ProgramRules,
-    ) -> Self {
-        let (served, seen, last_error) = (BTreeMap::new(), None, None);
-        Self { engine, runners, peers, source, hosting, programs, served, seen, last_error }
-    }
-
     /// Publishes changed agent files. When a file is invalid, the agents served before stay.
     pub(crate) async fn refresh(&mut self) -> Result<usize, StartError> {
         let files = self.source.files()?;
         let state = Digest::of_bytes(format!("{files:?}").as_bytes());
-        if self.seen.replace(state) == Some(state) {
+        if self.served.seen.replace(state) == Some(state) {
             return Ok(0);
         }
         let declared = parse(files)?;
@@ -163,7 +157,7 @@ impl AgentPublisher {
         for (file, declared) in declared {
             let digest = Digest::of_bytes(file.text.as_bytes());
             let name = declared.agent.name.clone();
-            if self.served.get(&file.path) != Some(&(name.clone(), digest)) {
+            if self.served.agents.get(&file.path) != Some(&(name.clone(), digest)) {
                 // The absolute folder, since programs are started in it. An embedded file has none.
                 let path = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
                 if let Some(folder) = path.as_deref().and_then(Path::parent) {
@@ -179,11 +173,10 @@ impl AgentPublisher {
                 move_hotel(&self.programs.data, &state, &declared.agent)?;
                 self.hosting.admit(&declared.agent, path.as_deref().and_then(Path::parent)).await?;
                 let manifest = nuncio_a2h::project::manifest(&declared.agent);
-                let announced = self.engine.manifests().announce(&declared.agent, manifest).await;
-                announced.map_err(|error| StartError::new(error.code, error.message))?;
-                self.peers.connect(self.hosting.dids(), &declared.agent)?;
+                self.engine.manifests().announce(&declared.agent, manifest).await?;
+                self.peers.connect(&self.hosting.dids, &declared.agent)?;
                 self.engine.agents().publish(declared.agent).await?;
-                self.served.insert(file.path.clone(), (name.clone(), digest));
+                self.served.agents.insert(file.path.clone(), (name.clone(), digest));
                 changed += 1;
             }
             next.insert(file.path, (name, digest));
@@ -195,7 +188,7 @@ impl AgentPublisher {
                 changed += 1;
             }
         }
-        self.served = next;
+        self.served.agents = next;
         Ok(changed)
     }
 
@@ -213,14 +206,14 @@ impl AgentPublisher {
                 Ok(0) => {}
                 Ok(changed) => tracing::info!(changed, "published changed agent files"),
                 // The same error at the next poll is not logged again.
-                Err(error) if self.last_error.as_ref() == Some(&error) => continue,
+                Err(error) if self.served.last_error.as_ref() == Some(&error) => continue,
                 Err(error) => {
                     tracing::error!("a changed agent file is invalid; the agents served before stay:\n{error}");
-                    self.last_error = Some(error);
+                    self.served.last_error = Some(error);
                     continue;
                 }
             }
-            self.last_error = None;
+            self.served.last_error = None;
         }
     }
 }

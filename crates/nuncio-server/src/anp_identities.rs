@@ -8,25 +8,25 @@ use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nuncio_anp::client::AgentSigners;
 use nuncio_anp::server::{AuthenticationResult, DeliveryFailure, DirectMessage, Identities};
 use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_auth::{DidAuth, DidCheckResult, RequestHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
-use nuncio_engine::ports::entropy::random_name;
+use nuncio_core::opaque_debug;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
 use nuncio_engine::{CallerIdentity, Engine};
-use nuncio_identity::http_signature::{SignatureParameters, SignaturePolicy};
+use nuncio_identity::http_signature::SignaturePolicy;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
 use nuncio_identity::{AuthError, Did};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::dids::{DidSubject, Dids, OwnDid};
+use crate::dids::{Dids, OwnDid};
 use crate::hosting::{Hosting, InformationFiles};
-use crate::system::SystemEntropy;
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
@@ -42,19 +42,15 @@ pub(crate) struct AnpIdentities {
 
 impl AnpIdentities {
     pub(crate) fn new(did_auth: &Arc<DidAuth>, engine: &Engine, hosting: &Hosting) -> Self {
-        let base = &hosting.host().base;
+        let base = &hosting.host.base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
         Self {
             did_auth: Arc::clone(did_auth),
-            dids: hosting.dids().clone(),
+            dids: hosting.dids.clone(),
             engine: engine.clone(),
             domain,
-            files: Arc::clone(hosting.files()),
+            files: Arc::clone(&hosting.files),
         }
-    }
-
-    fn agent_identity(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
-        self.dids.of(&DidSubject::Agent(agent.clone()))
     }
 
     /// Adds a proof for the host that serves the description. The challenge is the digest of the description and the time
@@ -122,7 +118,7 @@ impl Identities for AnpIdentities {
     }
 
     fn agent_did(&self, agent: &AgentName) -> Option<String> {
-        self.agent_identity(agent).map(|own| own.did().to_string())
+        self.dids.agent(agent).map(|own| own.did().to_string())
     }
 
     fn service_did(&self) -> Option<String> {
@@ -134,18 +130,9 @@ impl Identities for AnpIdentities {
     }
 
     fn signed_message(&self, message: &DirectMessage) -> Result<Value, String> {
-        let own = self.agent_identity(&message.agent).ok_or("the agent has no DID")?;
-        let now = self.engine.now();
-        let (meta, body) = message.parts(own.did().as_str(), now);
-        let signed = OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body };
-        let nonce = random_name(&SystemEntropy, "");
-        let options = SignatureParameters {
-            key_id: own.key_id(),
-            created: now,
-            expires: Some(now.after(Duration::from_secs(300))),
-            nonce: &nonce,
-        };
-        let proof = signed.sign(own.key(), &options).map_err(|error| error.to_string())?;
+        let signer = AgentSigners::signer(&self.dids, &message.agent).ok_or("the agent has no DID")?;
+        let (meta, body) = message.parts(signer.did().as_str(), self.engine.now());
+        let proof = signer.prove(&OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body })?;
         Ok(json!({
             "jsonrpc": "2.0",
             "id": meta["operation_id"],
@@ -191,7 +178,7 @@ impl Identities for AnpIdentities {
     }
 
     fn prove(&self, agent: &AgentName, description: Value) -> Value {
-        self.signed(self.agent_identity(agent), description)
+        self.signed(self.dids.agent(agent), description)
     }
 
     fn prove_service(&self, description: Value) -> Value {
@@ -199,8 +186,4 @@ impl Identities for AnpIdentities {
     }
 }
 
-impl std::fmt::Debug for AnpIdentities {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AnpIdentities({})", self.domain)
-    }
-}
+opaque_debug!(AnpIdentities);

@@ -18,8 +18,6 @@ mod file;
 
 use file::CheckpointFile;
 
-const FILE: &str = "audit-checkpoints.jsonl";
-
 /// Longest time that a record has no checkpoint after it while the server runs.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -42,8 +40,11 @@ pub(crate) struct Checkpoints {
 
 impl Checkpoints {
     pub(crate) fn open(data: &DataDir) -> Result<Self, StartError> {
-        let file = CheckpointFile::new(data.path().join(FILE));
-        Ok(Self { file, key: data.audit_key()?, writing: Mutex::new(()) })
+        Ok(Self {
+            file: CheckpointFile::new(data.path()),
+            key: data.signing_key("audit.key")?,
+            writing: Mutex::new(()),
+        })
     }
 
     pub(crate) fn public_key(&self) -> &[u8] {

@@ -22,19 +22,13 @@ pub struct CommandSocket<'a> {
     pub name: &'static str,
 }
 
-/// The outcome of a command, as it is sent back over the socket.
+/// The outcome of a command, as it is sent back over the socket; `Usage` is for wrong arguments.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandReply {
     Done(Value),
-    Failed {
-        code: Code,
-        message: String,
-    },
-    /// The command was called with wrong arguments.
-    Usage {
-        message: String,
-    },
+    Failed { code: Code, message: String },
+    Usage { message: String },
 }
 
 impl CommandSocket<'_> {

@@ -125,25 +125,23 @@ impl DataDir {
     /// that started anyway would have no API keys and be open to everyone on this machine.
     pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], StartError> {
         let files = self.private_files();
+        let incomplete =
+            |what: &str| StartError::new(Code::DataDirIncomplete, format!("{} {what}", self.path.display()));
         let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
         let bytes = match (files.read(SECRET_KEY)?, has_database) {
             (Some(key), true) => key,
             (Some(_), false) => {
-                let message = format!(
-                    "{} holds a secret.key but no database: put nuncio.db back from a backup, or remove secret.key too to begin anew without the keys and records of before",
-                    self.path.display()
-                );
-                return Err(StartError::new(Code::DataDirIncomplete, message));
+                return Err(incomplete(
+                    "holds a secret.key but no database: put nuncio.db back from a backup, or remove secret.key too to begin anew without the keys and records of before",
+                ));
             }
             // A first start that was interrupted left its key under the first name.
             (None, has_database) => match files.read(FIRST_SECRET_KEY)? {
                 Some(key) => key,
                 None if has_database => {
-                    let message = format!(
-                        "{} holds a database but not its secret.key: put secret.key back from a backup; without it, what the database keeps sealed cannot be read",
-                        self.path.display()
-                    );
-                    return Err(StartError::new(Code::DataDirIncomplete, message));
+                    return Err(incomplete(
+                        "holds a database but not its secret.key: put secret.key back from a backup; without it, what the database keeps sealed cannot be read",
+                    ));
                 }
                 None => {
                     let mut key = [0; KEY_BYTES];
@@ -167,37 +165,20 @@ impl DataDir {
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
-    /// The key that signs audit checkpoints, created at first use.
-    pub fn audit_key(&self) -> Result<Ed25519KeyPair, StartError> {
-        self.signing_key("audit.key")
-    }
-
-    /// The key that signs webhooks, created at first use.
-    pub fn webhook_key(&self) -> Result<Ed25519KeyPair, StartError> {
-        self.signing_key("webhook.key")
-    }
-
-    /// The key that signs the tokens of people's devices, created at first use.
-    pub fn people_key(&self) -> Result<Ed25519KeyPair, StartError> {
-        self.signing_key("people.key")
-    }
-
-    fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, StartError> {
-        let random = ring::rand::SystemRandom::new();
-        let bytes = self.key_file(name, || {
-            Ed25519KeyPair::generate_pkcs8(&random).expect("the system has randomness").as_ref().to_vec()
-        })?;
-        Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| self.broken(name, "it does not hold an Ed25519 key"))
-    }
-
-    fn key_file(&self, name: &str, make: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, StartError> {
+    /// The Ed25519 key in a file, created at first use: `audit.key` signs checkpoints, `webhook.key` webhooks, and
+    /// `people.key` the tokens of people's devices.
+    pub(crate) fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, StartError> {
         let files = self.private_files();
-        if let Some(bytes) = files.read(name)? {
-            return Ok(bytes);
-        }
-        let bytes = make();
-        files.write(name, &bytes)?;
-        Ok(bytes)
+        let bytes = match files.read(name)? {
+            Some(bytes) => bytes,
+            None => {
+                let random = ring::rand::SystemRandom::new();
+                let new = Ed25519KeyPair::generate_pkcs8(&random).expect("the system has randomness");
+                files.write(name, new.as_ref())?;
+                new.as_ref().to_vec()
+            }
+        };
+        Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| files.broken(name, "it does not hold an Ed25519 key"))
     }
 
     /// The private files of a directory that another process may use; only for reading.
@@ -209,7 +190,6 @@ impl DataDir {
         Ok(PrivateFiles::new(&path))
     }
 
-    /// The private files in the data directory.
     pub(crate) fn private_files(&self) -> PrivateFiles {
         PrivateFiles::new(&self.path)
     }

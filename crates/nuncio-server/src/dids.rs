@@ -4,35 +4,34 @@
 //! so that a new key makes a new DID. A retired DID stays published as deactivated, and its document names its successor.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
+use nuncio_anp::client::{AgentSigners, KeySigner, RequestSigner};
 use nuncio_auth::did::{DidOwnership, HostDids};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
+use nuncio_core::opaque_debug;
 use nuncio_engine::EngineError;
-use nuncio_engine::ports::{Clock, Entropy};
+use nuncio_engine::ports::Clock;
+use nuncio_engine::ports::fetch::FetchRequest;
 use nuncio_identity::{BoundDocument, Did, TokenIssuer};
 
-use crate::data::PrivateFiles;
+use crate::data::{DataDir, PrivateFiles};
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
 mod admin;
 mod base;
 mod own;
-mod peers;
 mod routes;
-mod signer;
 
 pub(crate) use base::AddressSource;
 pub use own::{DidSubject, OwnDid};
-pub use peers::signer_of;
 #[cfg(test)]
 pub(crate) use routes::paths;
 pub(crate) use routes::{OPENAPI, routes};
-pub use signer::DidSigner;
 
 use base::{DidBase, RecordedBase, url_changed};
 use own::{DidHistory, PublishedDocument};
@@ -110,11 +109,8 @@ impl Dids {
 
     fn load(files: PrivateFiles, did_base: Result<DidBase, String>, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let now = clock.now();
-        let mut state = DidState {
-            service: DidHistory::read(&DidSubject::Service, &files, now)?,
-            agents: BTreeMap::new(),
-            ..DidState::default()
-        };
+        let mut state =
+            DidState { service: DidHistory::read(&DidSubject::Service, &files, now)?, ..DidState::default() };
         for name in files.stems("keys/agents", ".json")? {
             let Ok(name) = AgentName::parse(&name) else { continue };
             let history = DidHistory::read(&DidSubject::Agent(name.clone()), &files, now)?;
@@ -223,27 +219,37 @@ impl Dids {
         self.inner.base.as_ref().err().map(String::as_str)
     }
 
-    /// Signs a request with the DID of an agent, as [`DidSigner::sign`] does.
-    pub fn sign(
-        &self,
-        agent: &AgentName,
-        outgoing: &mut nuncio_engine::ports::fetch::FetchRequest,
-    ) -> Result<(), EngineError> {
-        self.signer(&DidSubject::Agent(agent.clone()))?.sign(outgoing, None)
+    /// Signs a request with the DID of an agent.
+    pub fn sign(&self, agent: &AgentName, outgoing: &mut FetchRequest) -> Result<(), EngineError> {
+        let signed = self.signer(&DidSubject::Agent(agent.clone()))?.sign(outgoing, None, &[]);
+        signed
+            .map_err(|why| EngineError::new(Code::BadRequest, format!("{} cannot be signed for: {why}", outgoing.url)))
     }
 
     /// Returns a signer with the current key of a subject.
-    pub fn signer(&self, subject: &DidSubject) -> Result<DidSigner, EngineError> {
-        let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        self.of(subject)
-            .map(|own| DidSigner::new(own, Arc::clone(&self.inner.clock), entropy))
-            .ok_or_else(|| self.unavailable(subject))
+    pub fn signer(&self, subject: &DidSubject) -> Result<KeySigner, EngineError> {
+        let own = self.of(subject).ok_or_else(|| self.unavailable(subject))?;
+        let (did, key) = (own.did().clone(), own.key().clone());
+        Ok(KeySigner::new(did, key, Arc::clone(&self.inner.clock), Arc::new(SystemEntropy)))
     }
 
     fn unavailable(&self, subject: &DidSubject) -> EngineError {
         let why = self.why_none().unwrap_or("it has never been served here; `nuncio did show` lists those there are");
         EngineError::new(Code::DidUnavailable, format!("{subject} has no DID: {why}"))
     }
+}
+
+impl AgentSigners for Dids {
+    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn RequestSigner>> {
+        Some(Arc::new(self.signer(&DidSubject::Agent(agent.clone())).ok()?))
+    }
+}
+
+/// A signer with the key file of an agent in a data directory, for commands of its owner. Works whether a server runs
+/// or not, and changes nothing.
+pub fn signer_of(data: &Path, agent: &AgentName, clock: Arc<dyn Clock>) -> Result<Arc<dyn RequestSigner>, StartError> {
+    let dids = Dids::open_offline(DataDir::files_of(data)?, clock)?;
+    Ok(Arc::new(dids.signer(&DidSubject::Agent(agent.clone()))?))
 }
 
 impl HostDids for Dids {
@@ -294,8 +300,4 @@ impl DidState {
     }
 }
 
-impl fmt::Debug for Dids {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dids").field("base", &self.inner.base).finish_non_exhaustive()
-    }
-}
+opaque_debug!(Dids);

@@ -2,6 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
+use nuncio_engine::consent::ConsentError;
 use nuncio_engine::ports::store::StoreError;
 
 /// An error for the operator: a stable code and what to do.
@@ -22,6 +23,12 @@ impl StartError {
 
 impl From<EngineError> for StartError {
     fn from(error: EngineError) -> Self {
+        Self::new(error.code, error.message)
+    }
+}
+
+impl From<ConsentError> for StartError {
+    fn from(error: ConsentError) -> Self {
         Self::new(error.code, error.message)
     }
 }

@@ -21,7 +21,6 @@ use crate::agent_hooks::{AgentWebhooks, LazyFetch};
 use crate::hosting::Hosting;
 use crate::messages;
 use crate::metrics::Metrics;
-use crate::retention;
 use crate::settings::Settings;
 use crate::webhooks::{ExecutionCallbacks, WebhookSigner, jobs};
 
@@ -72,7 +71,7 @@ fn start_aap(parts: &ServerParts<'_>) -> FrontService {
 fn start_skill(parts: &ServerParts<'_>) -> FrontService {
     let (engine, hosting, crawler) = (parts.engine, parts.hosting, parts.crawler);
     let signed = Arc::new(SkillRequestAuth { auth: parts.auth.clone() });
-    let host = hosting.host().clone();
+    let host = hosting.host.clone();
     let skills = Skills::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
         .with_catalogue(Arc::clone(crawler.catalogue()));
     let callbacks = ExecutionCallbacks {
@@ -95,12 +94,14 @@ fn start_anp(parts: &ServerParts<'_>) -> FrontService {
 
 fn start_a2h(parts: &ServerParts<'_>) -> FrontService {
     let (engine, people, metrics) = (parts.engine, Arc::clone(&parts.auth.people), Arc::clone(&parts.metrics));
-    let (presets, connections) = (parts.hosting.presets(), parts.settings.limits.connections);
+    let (presets, connections) = (Arc::clone(&parts.hosting.presets), parts.settings.limits.connections);
     let a2h = A2h::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
     let webhooks = AgentWebhooks { engine: engine.clone(), fetch: Arc::clone(&parts.fetch_for_agents) };
-    FrontService::new(nuncio_a2h::server::routes(a2h))
-        .with_job(retention::forget_old_mail(engine.clone(), parts.stop.clone()))
-        .with_job(jobs::run(webhooks, parts.stop.clone(), parts.closed.clone()))
+    FrontService::new(nuncio_a2h::server::routes(a2h)).with_job(jobs::run(
+        webhooks,
+        parts.stop.clone(),
+        parts.closed.clone(),
+    ))
 }
 
 #[derive(Debug)]

@@ -26,26 +26,22 @@ type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Hosting {
-    host: HostInfo,
+    pub(crate) host: HostInfo,
     issuers: Arc<Issuers>,
     /// OAuth endpoints of the issuers that skills name.
     endpoints: EndpointsByIssuer,
     timeout: Duration,
-    files: Arc<InformationFiles>,
-    dids: Dids,
+    pub(crate) files: Arc<InformationFiles>,
+    pub(crate) dids: Dids,
     /// The scopes that devices have texts for.
-    presets: Arc<Presets>,
+    pub(crate) presets: Arc<Presets>,
 }
 
 impl Hosting {
     /// A host whose addresses begin with `base`.
-    pub(crate) fn new(base: &str, settings: &Settings, issuers: Arc<Issuers>, dids: Dids) -> Self {
-        let name = settings.provider.name.clone().unwrap_or_else(|| {
-            Url::parse(base)
-                .ok()
-                .and_then(|url| url.host_str().map(str::to_owned))
-                .unwrap_or_else(|| "nuncio".to_owned())
-        });
+    pub(crate) fn new(base: &str, settings: &Settings, issuers: Arc<Issuers>, dids: Dids) -> Result<Self, StartError> {
+        let host_name = || Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned));
+        let name = settings.provider.name.clone().or_else(host_name).unwrap_or_else(|| "nuncio".to_owned());
         let host = HostInfo {
             base: base.trim_end_matches('/').to_owned(),
             name,
@@ -53,28 +49,8 @@ impl Hosting {
             contact: settings.provider.contact.clone(),
         };
         let timeout = Duration::from_secs(settings.limits.execution_seconds);
-        Self { host, issuers, endpoints: Arc::default(), timeout, files: Arc::default(), dids, presets: Arc::default() }
-    }
-
-    pub(crate) fn with_presets(mut self, presets: Arc<Presets>) -> Self {
-        self.presets = presets;
-        self
-    }
-
-    pub(crate) fn presets(&self) -> Arc<Presets> {
-        Arc::clone(&self.presets)
-    }
-
-    pub(crate) fn dids(&self) -> &Dids {
-        &self.dids
-    }
-
-    pub(crate) fn files(&self) -> &Arc<InformationFiles> {
-        &self.files
-    }
-
-    pub(crate) fn host(&self) -> &HostInfo {
-        &self.host
+        let presets = settings.a2h.rules()?.presets;
+        Ok(Self { host, issuers, endpoints: Arc::default(), timeout, files: Arc::default(), dids, presets })
     }
 
     /// Looks up the OAuth endpoints that the documents name.

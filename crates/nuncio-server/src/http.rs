@@ -82,7 +82,7 @@ pub(crate) fn app(
         metrics: Arc::clone(&parts.metrics),
         metrics_open: settings.metrics.open,
         openapi: openapi::document(),
-        base: parts.hosting.host().base.as_str().into(),
+        base: parts.hosting.host.base.as_str().into(),
         jwks: Bytes::from(parts.signer.jwks([auth.people.jwk()]).to_string()),
     };
     let own = operators::table().into_iter().fold(Router::new(), |app, (path, methods)| app.route(path, methods));
@@ -96,15 +96,18 @@ pub(crate) fn app(
         bodies: parts.bodies.clone(),
     };
     let shared = Arc::new(shared);
-    let (owners, owners_of_methods) = (Arc::clone(&shared), Arc::clone(&shared));
-    let app = own
-        .with_state(operators)
-        .merge(nuncio_console::routes(console))
-        .fallback(move |uri: Uri| async move { not_found(&owners, &uri) });
+    let refusal = |code: Code, message: &'static str| {
+        let shared = Arc::clone(&shared);
+        move |uri: Uri| ready(shared.refuse(uri.path(), &EngineError::new(code, message)))
+    };
+    let not_found = "there is nothing at this address; AAP is served at /aap/meta";
+    let not_allowed = "this address does not take that method; see the Allow header";
+    let app =
+        own.with_state(operators).merge(nuncio_console::routes(console)).fallback(refusal(Code::NotFound, not_found));
     // The fallback for methods applies only to routes added before it, so it comes last.
     routes
-        .fold(app.merge(dids::routes(engine, parts.hosting.dids())), Router::merge)
-        .method_not_allowed_fallback(move |uri: Uri| async move { method_not_allowed(&owners_of_methods, &uri) })
+        .fold(app.merge(dids::routes(engine, &parts.hosting.dids)), Router::merge)
+        .method_not_allowed_fallback(refusal(Code::MethodNotAllowed, not_allowed))
         .layer(layer_fn(move |route| Middleware { shared: Arc::clone(&shared), route }))
 }
 
@@ -144,7 +147,7 @@ impl Service<Request> for Middleware {
             .or_else(|| shared.auth.forwarded_refusal(owner, &request));
         let response = match refusal {
             Some(refusal) => Either::Left(ready(Ok(refusal))),
-            None => Either::Right(self.route.call(request).instrument(entry.span().clone())),
+            None => Either::Right(self.route.call(request).instrument(entry.span.clone())),
         };
         Box::pin(async move {
             let mut response = response.await?;
@@ -166,7 +169,7 @@ async fn call_after_lookup(
     let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
         Some(refusal) => refusal,
-        None => route.call(request).instrument(entry.span().clone()).await?,
+        None => route.call(request).instrument(entry.span.clone()).await?,
     };
     add_retry_after(&mut response);
     origin.add_cors_headers(&mut response);
@@ -206,14 +209,4 @@ fn add_retry_after(response: &mut Response) {
     if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("5"));
     }
-}
-
-fn not_found(shared: &MiddlewareState, uri: &Uri) -> Response {
-    let message = "there is nothing at this address; AAP is served at /aap/meta";
-    shared.refuse(uri.path(), &EngineError::new(Code::NotFound, message))
-}
-
-fn method_not_allowed(shared: &MiddlewareState, uri: &Uri) -> Response {
-    let message = "this address does not take that method; see the Allow header";
-    shared.refuse(uri.path(), &EngineError::new(Code::MethodNotAllowed, message))
 }

@@ -1,13 +1,13 @@
 //! Direct messages that operators send as an agent, and the delivery of agents' replies to other servers.
 
-use nuncio_anp::client::{AgentTarget, AnpClient};
+use nuncio_anp::client::{AgentSigners, AgentTarget, AnpClient, ClientError, RequestSigner as _};
 use nuncio_anp::server::{Anp, DirectMessage};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
+use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::store::SentDirectMessage;
-use nuncio_engine::{Engine, EngineError};
 use tokio_util::sync::CancellationToken;
 
 use crate::dids::{DidSubject, Dids};
@@ -34,14 +34,14 @@ impl DirectMessageSender {
         target: &str,
         text: String,
     ) -> Result<SentDirectMessage, StartError> {
-        let wrong = |message: String| StartError::from(EngineError::new(Code::BadRequest, message));
+        let wrong = |message: String| StartError::new(Code::BadRequest, message);
         if text.trim().is_empty() || text.len() > MAX_TEXT {
             return Err(wrong(format!("a message is a text of 1 to {MAX_TEXT} bytes")));
         }
         let signer = self.dids.signer(&DidSubject::Agent(agent.clone()))?;
         self.engine.agents().agent(agent.as_str())?;
         let to = self.address(agent, target).await?;
-        if to == signer.own().did().as_str() {
+        if to == signer.did().as_str() {
             return Err(wrong(format!("{agent} cannot write to itself")));
         }
         let id = random_name(&SystemEntropy, "msg-");
@@ -50,9 +50,9 @@ impl DirectMessageSender {
     }
 
     async fn address(&self, agent: &AgentName, target: &str) -> Result<String, StartError> {
-        let refused = |error: nuncio_anp::client::ClientError| {
+        let refused = |error: ClientError| {
             let advice = error.advice.as_ref().map(|advice| format!("; {advice}")).unwrap_or_default();
-            StartError::from(EngineError::new(error.reason.code(), format!("{}{advice}", error.message)))
+            StartError::new(error.reason.code(), format!("{}{advice}", error.message))
         };
         let target = AgentTarget::parse(target).map_err(refused)?;
         // DIDs of this server are not looked up: the outbound client may not reach this server.
@@ -61,10 +61,10 @@ impl DirectMessageSender {
         {
             return Ok(did.to_string());
         }
-        let client = self.client.clone().signed_by(nuncio_anp::client::AgentSigners::signer(&self.dids, agent));
+        let client = self.client.clone().signed_by(AgentSigners::signer(&self.dids, agent));
         let described = client.describe(&target).await.map_err(refused)?;
         described.checks.ensure_trusted().map_err(refused)?;
-        let message = || EngineError::new(Code::PeerUntrusted, "no DID that holds could be addressed");
+        let message = || StartError::new(Code::PeerUntrusted, "no DID that holds could be addressed");
         Ok(described.did().ok_or_else(message)?.to_string())
     }
 }

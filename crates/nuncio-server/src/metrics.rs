@@ -3,7 +3,6 @@
 //! Each server has its own registry. Label values are bounded: agents, tools and routes that exist, and enums. Current
 //! values are read at each scrape; counters count turns, calls, commits and requests, never deltas.
 
-use std::fmt;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord};
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::manifest;
+use nuncio_core::opaque_debug;
 use nuncio_core::turn::TurnOutcome;
 use nuncio_engine::EngineLoad;
 use nuncio_engine::ports::Meter;
@@ -222,23 +222,11 @@ impl SocketMetrics for Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
-    }
-}
+opaque_debug!(Metrics);
 
 fn method_label(method: &http::Method) -> &'static str {
-    match method.as_str() {
-        "GET" => "GET",
-        "HEAD" => "HEAD",
-        "POST" => "POST",
-        "PUT" => "PUT",
-        "PATCH" => "PATCH",
-        "DELETE" => "DELETE",
-        "OPTIONS" => "OPTIONS",
-        _ => "other",
-    }
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    KNOWN.into_iter().find(|known| method.as_str() == *known).unwrap_or("other")
 }
 
 fn status_class(status: u16) -> &'static str {

@@ -15,27 +15,32 @@ use nuncio_engine::ports::entropy::random_name;
 use crate::error::StartError;
 use crate::system::{SystemClock, SystemEntropy};
 
-/// Lists the tools of an agent's MCP servers. The agent file is or will be in `folder`; `executable` runs when it names
-/// the command `nuncio`.
-pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
-    let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
-    let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None).map_err(wrong)?;
-    // The demo servers write files; a new private folder keeps them away from other data.
-    let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
-    DirBuilder::new()
-        .mode(0o700)
-        .create(&scratch)
-        .map_err(|error| wrong(format!("{} cannot be made: {error}", scratch.display())))?;
-    let runners = Runners::new(RunnersConfig {
+/// Settings of runners that run without a server. They confine programs and reach no other host than this machine.
+pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result<RunnersConfig, String> {
+    let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None)?;
+    Ok(RunnersConfig {
         http: fetch.client_for_configured(),
         fetch: Arc::new(fetch),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         local_dids: LocalDids::default(),
         executable,
-        working_dir: scratch.clone(),
+        working_dir,
         confined: true,
-    });
+    })
+}
+
+/// Lists the tools of an agent's MCP servers. The agent file is or will be in `folder`; `executable` runs when it names
+/// the command `nuncio`.
+pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
+    let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
+    // The demo servers write files; a new private folder keeps them away from other data.
+    let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&scratch)
+        .map_err(|error| wrong(format!("{} cannot be made: {error}", scratch.display())))?;
+    let runners = Runners::new(local_runners_config(executable, scratch.clone()).map_err(wrong)?);
     runners.set_base_dir(agent.name.clone(), folder);
     let offers = runners.offers(agent).await;
     let _ = std::fs::remove_dir_all(&scratch);

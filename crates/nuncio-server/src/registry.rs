@@ -40,7 +40,6 @@ pub(crate) async fn follow(
     Ok(FollowResult { followed: with_unlisted(engine, followed).await?, visited })
 }
 
-/// Stops following a domain.
 pub(crate) async fn unfollow(
     engine: &Engine,
     crawler: Option<&SkillCrawler>,

@@ -1,5 +1,6 @@
 //! Deletes old data every hour: sessions and audit records by the `[retention]` settings, and expired mail.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::checkpoints::Checkpoints;
 use crate::error::StartError;
-use crate::settings::{RetentionSettings, days};
+use crate::settings::RetentionSettings;
 
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Deletes old sessions and audit records until `stop`.
+/// Deletes old data until `stop`.
 pub(crate) async fn run(
     engine: Engine,
     checkpoints: Arc<Checkpoints>,
@@ -24,16 +25,6 @@ pub(crate) async fn run(
         if let Err(error) = prune(&engine, &checkpoints, &settings).await {
             tracing::error!(%error, "old sessions or audit records could not be deleted");
         }
-        tokio::select! {
-            () = engine.clock().sleep_until(engine.now().after(PRUNE_INTERVAL)) => {}
-            () = stop.cancelled() => return,
-        }
-    }
-}
-
-/// Deletes old events and messages of people and agents until `stop`.
-pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
-    loop {
         if let Err(error) = engine.mailbox().forget_old_mail().await {
             tracing::error!(%error, "old events could not be deleted");
         }
@@ -45,6 +36,10 @@ pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
             () = stop.cancelled() => return,
         }
     }
+}
+
+fn days(days: NonZeroU32) -> Duration {
+    Duration::from_secs(u64::from(days.get()) * 24 * 3600)
 }
 
 async fn prune(engine: &Engine, checkpoints: &Checkpoints, settings: &RetentionSettings) -> Result<(), StartError> {

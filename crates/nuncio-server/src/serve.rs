@@ -1,12 +1,14 @@
 //! Starts and stops a server. Everything is opened, recovered and checked before the first request.
 
-use std::fmt;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDids};
+use nuncio_anp::directory::DirectoryPublisher;
+use nuncio_anp::project::Host;
 use nuncio_anp::server::Anp;
 use nuncio_auth::did::{DidResolver, LocalhostDids};
 use nuncio_auth::person_tokens::public_key;
@@ -15,7 +17,7 @@ use nuncio_backend::brains::LocalBrains;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_bus::LocalBus;
-use nuncio_core::Code;
+use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::vault::Vault;
@@ -34,7 +36,7 @@ use url::Url;
 use crate::admin;
 use crate::agent_hooks::LazyFetch;
 use crate::agent_peers::{AgentPeers, SealFolder};
-use crate::agents::{AgentPublisher, AgentSource};
+use crate::agents::{AgentPublisher, AgentSource, ServedFiles};
 use crate::anp_identities::AnpIdentities;
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
@@ -90,10 +92,8 @@ impl ListenAddress {
     /// Reads `HOST:PORT`.
     pub fn parse(text: &str) -> Result<Self, StartError> {
         let wrong = || {
-            StartError::new(
-                Code::ListenFailed,
-                format!("{text:?} is not HOST:PORT, such as localhost:7400 or 0.0.0.0:7400"),
-            )
+            let message = format!("{text:?} is not HOST:PORT, such as localhost:7400 or 0.0.0.0:7400");
+            StartError::new(Code::ListenFailed, message)
         };
         let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -136,23 +136,22 @@ pub struct Server {
 pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::AdminApi, StartError> {
     let data = DataDir::open(data)?;
     let settings = Settings::default();
-    let meter = Arc::new(NoopMeter);
     let with = AssemblyOptions {
         clock: Arc::clone(&clock),
         executable: PathBuf::new(),
         extra_ca: None,
         dev: false,
-        meter,
+        meter: Arc::new(NoopMeter),
         stop: CancellationToken::new(),
     };
     let AssembledEngine { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
     engine.access().load().await?;
     let dids = Dids::open_offline(data.private_files(), clock)?;
     let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
-    let people = admin::InviteOrigin { key: public_key(&data.people_key()?), url: None };
+    let invites = admin::InviteOrigin { key: public_key(&data.signing_key("people.key")?), url: None };
     let checkpoints = Arc::new(Checkpoints::open(&data)?);
     let host = admin::AdminHost::CommandLine { _lock: Arc::new(data) };
-    Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites: people, peers, host })
+    Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
 }
 
 /// What the ports are made with, beside data directory and settings.
@@ -213,7 +212,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         ..settings.limits.engine()
     };
     let engine = Engine::new(ports, limits, standing);
-    let seals = SealFolder::new(data.path().join("seals"), secret_key);
+    let seals = SealFolder { path: data.path().join("seals"), secret: secret_key };
     let relays = settings.a2h.relay.clone();
     let peers = Arc::new(AgentPeers::new(engine.clone(), seals, relays, Arc::clone(&fetch), &with.stop));
     let weak_peers = Arc::downgrade(&peers);
@@ -262,11 +261,8 @@ impl Server {
         engine.access().load().await?;
 
         let listeners = bind(&options.listen).await?;
-        let addresses = listeners
-            .iter()
-            .map(TcpListener::local_addr)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| listen_failed(&error))?;
+        let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
+        let addresses = addresses.map_err(|error| listen_failed(&error))?;
         let issuers = Issuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
             .map_err(|why| StartError::new(Code::ConfigInvalid, why))?;
         for issuer in settings.issuer.iter().filter(|issuer| issuer.people.is_none()) {
@@ -294,7 +290,7 @@ impl Server {
         let resolver =
             DidResolver::new(Arc::clone(&host_dids) as _, Arc::clone(&fetch) as _, Arc::clone(&with.clock), localhost);
         let did_auth = Arc::new(DidAuth::new(host_dids, resolver, engine.clone(), &base));
-        let people = Arc::new(PersonTokens::new(data.people_key()?, &base, Arc::clone(&with.clock)));
+        let people = Arc::new(PersonTokens::new(data.signing_key("people.key")?, &base, Arc::clone(&with.clock)));
         let bodies = BodyLimits {
             bytes: settings.limits.body_bytes,
             time: Duration::from_secs(settings.limits.body_seconds),
@@ -311,16 +307,27 @@ impl Server {
         };
         let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
         let local_dids = if with.dev { LocalDids::Http } else { LocalDids::Https };
-        let listing = &settings.registry;
         let directory =
-            registry::agents::open(&engine, Arc::clone(&fetch) as _, listing, local_dids, Some(&base)).await?;
+            registry::agents::open(&engine, Arc::clone(&fetch) as _, &settings.registry, local_dids, Some(&base))
+                .await?;
+        let anp_options = AnpClientOptions { local: local_dids, ..AnpClientOptions::default() };
+        let client =
+            AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), anp_options);
+        let register = settings.registry.register.clone();
+        let anp_host = Host::new(&base);
         let directory_publisher =
-            registry::agents::publisher(&engine, Arc::clone(&fetch) as _, listing, local_dids, &dids, &base);
-        let hosting = Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())
-            .with_presets(settings.a2h.rules()?.presets);
+            DirectoryPublisher::new(engine.clone(), client.clone(), Arc::new(dids.clone()), anp_host.clone(), register);
+        let hosting = Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
         let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
-        let mut publisher =
-            AgentPublisher::new(engine.clone(), runners, Arc::clone(&peers), options.agents, hosting.clone(), programs);
+        let mut publisher = AgentPublisher {
+            engine: engine.clone(),
+            runners,
+            peers: Arc::clone(&peers),
+            source: options.agents,
+            hosting: hosting.clone(),
+            programs,
+            served: ServedFiles::default(),
+        };
         publisher.refresh().await?;
         let served = engine.agents().list();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
@@ -337,15 +344,15 @@ impl Server {
             tracing::warn!(executions = resumed, "resumed executions that were unfinished when the server stopped");
         }
 
-        let signer = Arc::new(WebhookSigner::new(data.webhook_key()?, settings.webhooks.secret()?.as_deref()));
+        let signer =
+            Arc::new(WebhookSigner::new(data.signing_key("webhook.key")?, settings.webhooks.secret()?.as_deref()));
         let checkpoints = Checkpoints::open(&data)?;
         checkpoints.begin(&engine).await?;
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
         let identities = Arc::new(AnpIdentities::new(&did_auth, &engine, &hosting));
-        let host =
-            nuncio_anp::project::Host { drafts: engine.drafts().is_enabled(), ..nuncio_anp::project::Host::new(&base) };
-        let anp = Anp::new(engine.clone(), host, bodies.clone(), identities, directory.clone());
+        let anp_host = Host { drafts: engine.drafts().is_enabled(), ..anp_host };
+        let anp = Anp::new(engine.clone(), anp_host, bodies.clone(), identities, directory.clone());
         let parts = ServerParts {
             engine: &engine,
             auth: &auth,
@@ -385,10 +392,7 @@ impl Server {
             let accepting = acceptor.clone().run(listener, stop.clone(), closed.clone());
             acceptor.runtimes.spawn_unidentified(tasks.track_future(accepting));
         }
-        let sender = dids.clone();
-        let options = AnpClientOptions { local: local_dids, ..AnpClientOptions::default() };
-        let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
-        let messages = DirectMessageSender { engine: engine.clone(), anp, client, dids: sender };
+        let messages = DirectMessageSender { engine: engine.clone(), anp, client, dids: dids.clone() };
         let server = admin::ServerParts { crawler: crawler.clone(), publisher: directory_publisher.clone(), messages };
         let admin_api = admin::AdminApi {
             engine: engine.clone(),
@@ -475,11 +479,7 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
-    }
-}
+opaque_debug!(Server);
 
 /// Refuses to serve a store that is damaged.
 async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
@@ -515,15 +515,13 @@ async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, StartError> {
         let message = format!("cannot listen on {address}: {error}; choose another address with --listen");
         StartError::new(Code::ListenFailed, message)
     };
-    if !on.host.eq_ignore_ascii_case("localhost") {
-        let address = (on.host.as_str(), on.port);
-        let listener =
-            TcpListener::bind(address).await.map_err(|error| failed(&format!("{}:{}", on.host, on.port), &error))?;
-        return Ok(vec![listener]);
+    let is_localhost = on.host.eq_ignore_ascii_case("localhost");
+    let host = if is_localhost { "127.0.0.1" } else { &on.host };
+    let listener = TcpListener::bind((host, on.port)).await;
+    let four = listener.map_err(|error| failed(&format!("{host}:{}", on.port), &error))?;
+    if !is_localhost {
+        return Ok(vec![four]);
     }
-    let four = TcpListener::bind(("127.0.0.1", on.port))
-        .await
-        .map_err(|error| failed(&format!("127.0.0.1:{}", on.port), &error))?;
     let port = four.local_addr().map_err(|error| listen_failed(&error))?.port();
     match TcpListener::bind(("::1", port)).await {
         Ok(six) => Ok(vec![four, six]),
@@ -573,7 +571,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
 
 fn tls_acceptor(tls: &TlsFiles) -> Result<TlsAcceptor, StartError> {
     let invalid =
-        |path: &Path, why: &dyn fmt::Display| StartError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
+        |path: &Path, why: &dyn Display| StartError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
     let pem = read_file(&tls.certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::ConfiguredGrant;
+use nuncio_engine::drafting::DraftingPolicy;
 use nuncio_engine::invoke::ExecutionLimits;
 use nuncio_http::network::Network;
 use serde::Deserialize;
@@ -23,16 +25,11 @@ use crate::telemetry::LogFormat;
 
 mod a2h;
 mod access;
-mod anp;
 mod registry;
-mod retention;
 
 pub use a2h::{A2hSettings, RelaySetting};
 pub use access::{AccessSettings, LoopbackAccess};
-pub use anp::AnpSettings;
 pub use registry::RegistrySettings;
-pub use retention::RetentionSettings;
-pub(crate) use retention::days;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -242,6 +239,23 @@ pub struct MetricsSettings {
     pub open: bool,
 }
 
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AnpSettings {
+    /// Whether agents draft protocols with callers that no interface fits, and who accepts the drafts for the agent.
+    pub drafting: DraftingPolicy,
+}
+
+/// Ages after which data is deleted. Data without a setting is never deleted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetentionSettings {
+    /// Days without a turn after which a session is deleted.
+    pub sessions_days: Option<NonZeroU32>,
+    /// Days after which an audit record is deleted.
+    pub audit_days: Option<NonZeroU32>,
+}
+
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GrantSetting {
@@ -338,10 +352,6 @@ impl Settings {
     fn check(&self) -> Result<(), String> {
         self.limits.check()?;
         self.registry.check()?;
-        self.check_issuers()
-    }
-
-    fn check_issuers(&self) -> Result<(), String> {
         for (number, issuer) in self.issuer.iter().enumerate() {
             issuer.check().map_err(|why| format!("issuer[{number}]: {why}"))?;
             if self.issuer[..number].iter().any(|other| other.url == issuer.url) {

@@ -29,30 +29,25 @@ pub(crate) struct ExecutionCallbacks {
     pub(crate) signer: Arc<WebhookSigner>,
 }
 
-pub(crate) struct CallbackJob {
-    execution: ExecutionId,
-    attempts: u32,
-}
-
 impl DeliverySource for ExecutionCallbacks {
     type Key = ExecutionId;
     type Receiver = String;
-    type Job = CallbackJob;
+    /// The execution, and how often its callback was tried.
+    type Job = (ExecutionId, u32);
 
     fn engine(&self) -> &Engine {
         &self.engine
     }
 
     async fn find_due(&self, in_flight: &JobsInFlight<ExecutionId, String>) -> Result<DueJobs<Self>, EngineError> {
-        let due = self.engine.callbacks().callbacks_due(in_flight.keys(), PAGE).await?;
+        let due = self.engine.callbacks().callbacks_due(&in_flight.keys, PAGE).await?;
         let next = match due.is_empty() {
-            true => self.engine.callbacks().next_callback(in_flight.keys()).await?,
+            true => self.engine.callbacks().next_callback(&in_flight.keys).await?,
             false => Some(self.engine.now()),
         };
         let job = |(execution, attempts): (Execution, u32)| {
             let receiver = execution.order.callback.as_ref().map(|url| url.origin().ascii_serialization());
-            let job = CallbackJob { execution: execution.id.clone(), attempts };
-            (execution.id, receiver.unwrap_or_default(), job)
+            (execution.id.clone(), receiver.unwrap_or_default(), (execution.id, attempts))
         };
         Ok(DueJobs { due: due.into_iter().map(job).collect(), next })
     }
@@ -61,19 +56,15 @@ impl DeliverySource for ExecutionCallbacks {
         self.engine.callbacks().callback_owed().await;
     }
 
-    async fn run(&self, job: CallbackJob) {
-        let CallbackJob { execution: id, attempts } = &job;
-        let result = match retry_until_stored(&self.engine, || self.engine.callbacks().owed_execution(id)).await {
+    async fn run(&self, (id, attempts): (ExecutionId, u32)) {
+        let sent = match retry_until_stored(&self.engine, || self.engine.callbacks().owed_execution(&id)).await {
             Some(execution) => self.send(&execution).await,
-            None => CallbackResult::Over,
+            None => Ok(()),
         };
-        let why = match result {
-            CallbackResult::Over => {
-                return retry_until_stored(&self.engine, || self.engine.callbacks().callback_done(id)).await;
-            }
-            CallbackResult::Failed(why) => why,
+        let Err(why) = sent else {
+            return retry_until_stored(&self.engine, || self.engine.callbacks().callback_done(&id)).await;
         };
-        match retry_until_stored(&self.engine, || self.engine.callbacks().callback_failed(id, *attempts)).await {
+        match retry_until_stored(&self.engine, || self.engine.callbacks().callback_failed(&id, attempts)).await {
             Some(again) => {
                 tracing::info!(execution = %id, why, %again, "the callback could not be delivered; it is retried");
             }
@@ -83,8 +74,9 @@ impl DeliverySource for ExecutionCallbacks {
 }
 
 impl ExecutionCallbacks {
-    async fn send(&self, execution: &Execution) -> CallbackResult {
-        let Some(url) = execution.order.callback.clone() else { return CallbackResult::Over };
+    /// Delivers a callback, or finds that it can never be delivered. An error is the reason to retry it.
+    async fn send(&self, execution: &Execution) -> Result<(), String> {
+        let Some(url) = execution.order.callback.clone() else { return Ok(()) };
         let body = Bytes::from(nuncio_skill::server::callback_body(execution));
         let response = self
             .fetch
@@ -99,25 +91,18 @@ impl ExecutionCallbacks {
             })
             .await;
         match jobs::status(response) {
-            Ok(200..300) => CallbackResult::Over,
+            Ok(200..300) => Ok(()),
             Ok(410) => {
                 tracing::info!(execution = %execution.id, "the callback receiver is gone");
-                CallbackResult::Over
+                Ok(())
             }
-            Ok(other) => CallbackResult::Failed(format!("it answered {other}")),
+            Ok(other) => Err(format!("it answered {other}")),
             // The address is forbidden, so another attempt would fail too.
             Err(FetchError::Refused { why, .. }) => {
                 tracing::warn!(execution = %execution.id, why, "the callback address may not be reached");
-                CallbackResult::Over
+                Ok(())
             }
-            Err(error) => CallbackResult::Failed(error.to_string()),
+            Err(error) => Err(error.to_string()),
         }
     }
-}
-
-enum CallbackResult {
-    /// The callback is delivered or can never be delivered.
-    Over,
-    /// Failed for this reason; to be retried.
-    Failed(String),
 }

@@ -12,7 +12,7 @@ use nuncio_engine::invoke::Submission;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::validate::{DocumentFault, SkillDocumentType, ValidationReport, actual_value, parse_as};
+use crate::validate::{DocumentFault, SkillDocumentType, ValidationReport, actual_value};
 use crate::wire::{InvocationRequest, ParameterDefinition};
 
 /// Length limit of trace ids, in bytes.
@@ -31,11 +31,6 @@ pub(crate) struct InvocationHeaders {
     pub(crate) timeout_ms: Option<String>,
 }
 
-/// Parses a request body without regard to the skill.
-pub(crate) fn read(bytes: &[u8]) -> Result<InvocationRequest, ValidationReport> {
-    parse_as(bytes)
-}
-
 /// Converts a body into a submission. Credentials in the body are removed.
 pub(crate) fn body(
     skill: &str,
@@ -48,10 +43,8 @@ pub(crate) fn body(
         return Err(ValidationReport::new(SkillDocumentType::InvocationRequest, vec![fault], Vec::new()));
     }
     let mut faults = Vec::new();
-    let key = match head.idempotency_key {
-        Some(key) => Some(key),
-        None => request.context.as_ref().and_then(|context| context.idempotency_key()).map(str::to_owned),
-    };
+    let in_context = || request.context.as_ref()?.idempotency_key().map(str::to_owned);
+    let key = head.idempotency_key.or_else(in_context);
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > MAX_KEY) {
         let expected = format!("1 to {MAX_KEY} bytes");
         faults.push(context_fault("idempotency_key", "is not a key", expected, "a text of another length"));

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nuncio_core::agent::{Agent, Skill, SkillAuth, SkillMethod, Tool};
-use nuncio_core::ids::SkillId;
 use serde_json::{Map, Value, json};
 
 use crate::validate::type_name;
@@ -46,23 +45,8 @@ pub struct OAuthEndpoints {
 
 impl HostInfo {
     #[must_use]
-    pub fn descriptor_url(&self, id: &SkillId) -> String {
-        format!("{}/skills/{id}.json", self.base)
-    }
-
-    #[must_use]
-    pub fn invoke_url(&self, id: &SkillId) -> String {
-        format!("{}/skills/{id}/invoke", self.base)
-    }
-
-    #[must_use]
     pub fn status_url(&self, execution: &str) -> String {
         format!("{}/executions/{execution}", self.base)
-    }
-
-    #[must_use]
-    pub fn result_url(&self, execution: &str) -> String {
-        format!("{}/executions/{execution}/result", self.base)
     }
 
     #[must_use]
@@ -78,7 +62,7 @@ impl HostInfo {
             name: skill.name.clone(),
             capability_type: skill.kind,
             description: skill.description.clone(),
-            descriptor_url: self.descriptor_url(&skill.id),
+            descriptor_url: format!("{}/skills/{}.json", self.base, skill.id),
             access: skill.access,
             version: skill.version,
             extra: Map::new(),
@@ -129,11 +113,11 @@ impl HostInfo {
 
     fn endpoint(&self, skill: &Skill, timeout: Duration) -> InvocationEndpoint {
         InvocationEndpoint {
-            url: self.invoke_url(&skill.id),
+            url: format!("{}/skills/{}/invoke", self.base, skill.id),
             method: skill.method,
             content_type: Some("application/json".to_owned()),
             status_url: Some(self.status_url(EXECUTION_ID)),
-            result_url: Some(self.result_url(EXECUTION_ID)),
+            result_url: Some(format!("{}/result", self.status_url(EXECUTION_ID))),
             timeout_ms: Some(timeout.into()),
             retry: skill.retry.map(|retry| EndpointRetry {
                 max_attempts: retry.max_attempts.into(),

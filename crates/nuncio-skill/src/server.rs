@@ -31,6 +31,7 @@ mod invoke;
 mod refuse;
 mod registry;
 
+pub use executions::body as callback_body;
 pub use front::SkillFront;
 
 use documents::DocumentCache;
@@ -125,7 +126,7 @@ async fn skill(State(skills): State<Skills>, WildcardPath(path): WildcardPath, r
     }
     match path.strip_suffix(".json") {
         Some(id) => discover::descriptor(&skills, id, request).await,
-        None => Err(not_found(&path)),
+        None => Err(SkillError::skill_not_found(&path)),
     }
 }
 
@@ -139,11 +140,6 @@ impl<S: Send + Sync> FromRequestParts<S> for WildcardPath {
         let path = Path::<String>::from_request_parts(parts, state).await;
         Ok(Self(path.map_or_else(|_| char::REPLACEMENT_CHARACTER.to_string(), |Path(name)| name)))
     }
-}
-
-fn not_found(id: &str) -> SkillError {
-    let id: String = id.chars().take(200).collect();
-    SkillError::skill_not_found(&id)
 }
 
 async fn method_not_allowed() -> SkillError {
@@ -191,12 +187,6 @@ fn anonymous(identity: Option<&CallerIdentity>) -> Caller {
         Some(CallerIdentity::Known(caller)) => caller.clone(),
         _ => Caller::new(Principal::Anonymous),
     }
-}
-
-/// Body of a callback request.
-#[must_use]
-pub fn callback_body(execution: &nuncio_core::execution::Execution) -> Vec<u8> {
-    executions::body(execution)
 }
 
 fn json_response(status: StatusCode, body: Vec<u8>) -> Response {

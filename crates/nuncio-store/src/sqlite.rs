@@ -1,41 +1,32 @@
 //! The store in one SQLite file.
 //!
 //! One thread writes, and concurrent callers share a disk sync (`writer`). Readers have their own connections and never
-//! wait for the writer (`readers`). Each subject has its statements in its own file.
+//! wait for the writer (`readers`). Each subject has its changes and reads in its own file.
 
+mod access;
 mod accounts;
 mod approvals;
 mod audit;
 mod bundles;
-mod callbacks;
 mod calls;
 mod changes;
 mod check;
 mod connection;
-mod consent;
 mod direct_messages;
 mod directory;
 mod drafts;
 mod executions;
-mod followed;
 mod forget;
-mod grants;
-mod idempotency;
-mod keys;
 mod mail;
-mod messages;
 mod migrations;
 mod people;
-mod ports;
 mod problem;
 mod readers;
 mod relations;
-mod relay;
 mod relayed;
 mod rows;
 mod sessions;
 mod tasks;
-mod turns;
 mod wal;
 mod webhooks;
 mod writer;
@@ -44,9 +35,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::store::{StoreCheck, StoreError};
+use nuncio_engine::ports::store::{Change, Store, StoreCheck, StoreError};
 
 use readers::ReaderPool;
 use writer::Writer;
@@ -79,6 +72,40 @@ impl SqliteStore {
         let readers = ReaderPool::open(path)?;
         let writer = Writer::start(writing, meter)?;
         Ok(Self { path: path.to_owned(), readers, writer })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.writer.commit(changes).await
+    }
+
+    async fn bytes_stored(&self, owner: &Principal) -> Result<u64, StoreError> {
+        let sql = "SELECT bytes FROM stored_bytes WHERE owner = ?1";
+        let bytes = self.readers.first(sql, [owner.to_string()], |row| rows::number(row, 0))?;
+        Ok(bytes.unwrap_or_default())
+    }
+
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.writer.check().await
+    }
+
+    async fn check(&self) -> Result<StoreCheck, StoreError> {
+        let path = self.path.clone();
+        let checked = tokio::task::spawn_blocking(move || check::full(&path)).await;
+        checked.map_err(|error| StoreError::Unavailable(format!("the check was given up: {error}")))?
+    }
+
+    async fn compact(&self) -> Result<(), StoreError> {
+        self.writer.compact().await
+    }
+
+    fn queued(&self) -> usize {
+        self.writer.queued()
     }
 }
 

@@ -27,7 +27,6 @@ use std::path::PathBuf;
 
 use crate::cli::{Cli, Command, Demo};
 
-/// Runs a command.
 pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
     match cli.command {

@@ -22,6 +22,10 @@ pub(crate) use handshake::readable_error;
 #[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) String);
 
+pub(crate) fn wrong_usage(message: impl Into<String>) -> anyhow::Error {
+    WrongUsage(message.into()).into()
+}
+
 /// The error was already printed; only the exit status 1 remains.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
@@ -148,6 +152,11 @@ pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
     StartError::new(code, message).into()
 }
 
+/// A number with its noun, such as `1 skill` or `2 skills`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 pub(crate) fn shell_quote(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -157,7 +166,8 @@ pub(crate) fn shell_quote(text: &str) -> String {
 }
 
 /// Prints rows under headings, each column as wide as its widest cell.
-pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<_> = rows.collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([headings[column].len()]).max().unwrap_or(0)
@@ -169,7 +179,7 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     };
     let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
     println!("{}", line(&headings).bold());
-    for row in rows {
+    for row in &rows {
         println!("{}", line(row));
     }
 }
@@ -181,11 +191,7 @@ pub(crate) fn show(json: bool, answer: &Value, print: impl FnOnce(&Value)) {
 
 /// Prints a list as a table, or `none` if it is empty.
 pub(crate) fn print_list<T>(items: &[T], headings: &[&str], none: &str, row: impl Fn(&T) -> Vec<String>) {
-    if items.is_empty() {
-        println!("{none}");
-        return;
-    }
-    table(headings, &items.iter().map(row).collect::<Vec<_>>());
+    if items.is_empty() { println!("{none}") } else { table(headings, items.iter().map(row)) }
 }
 
 /// A value as one line of text for a terminal.

@@ -34,10 +34,7 @@ pub struct EnrolledDevice {
     pub server_key: PublicKey,
 }
 
-/// Enrols a device.
-///
-/// # Errors
-/// The server refused, or it is not the one that the invite names.
+/// Enrols a device, unless the server refuses or is not the one that the invite names.
 pub async fn enrol(
     fetch: &dyn Fetch,
     invitation: &Invitation,

@@ -31,7 +31,6 @@ use crate::wire::keys::{KeysRequest, PublishedKeysStatus};
 use crate::wire::message::{ClaimRequest, ClaimView, PostMessageRequest, ReceiptView, SealedBytes};
 use crate::wire::stream::StreamFrame;
 
-/// How long a request may take.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the relay may hold a poll.
 const POLL_DURATION: Duration = Duration::from_secs(25);
@@ -71,31 +70,15 @@ impl HttpRelay {
         fetch: Arc<dyn Fetch>,
         dial: Arc<dyn Dial>,
     ) -> Self {
-        Self::new(address, credentials, fetch, Some(dial))
+        Self { dial: Some(dial), ..Self::by_polling(address, credentials, fetch) }
     }
 
     /// Receives events by long polling; for agents only.
     #[must_use]
     pub fn by_polling(address: RelayAddress, credentials: Arc<dyn Credentials>, fetch: Arc<dyn Fetch>) -> Self {
-        Self::new(address, credentials, fetch, None)
-    }
-
-    fn new(
-        address: RelayAddress,
-        credentials: Arc<dyn Credentials>,
-        fetch: Arc<dyn Fetch>,
-        dial: Option<Arc<dyn Dial>>,
-    ) -> Self {
         let me = credentials.who().recipient();
-        Self {
-            address,
-            me,
-            credentials,
-            fetch,
-            dial,
-            connection: Mutex::new(None),
-            streaming: std::sync::Mutex::default(),
-        }
+        let (connection, streaming) = (Mutex::default(), std::sync::Mutex::default());
+        Self { address, me, credentials, fetch, dial: None, connection, streaming }
     }
 
     /// Sends a request below `/a2h` and returns its `data`.
@@ -173,8 +156,8 @@ impl HttpRelay {
             let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL_DURATION.as_secs());
             let page: Page<Value> =
                 read::read(self.ask_whole("GET", &path, None, POLL_DURATION + REQUEST_TIMEOUT).await?)?;
-            let events: Vec<_> = page.data.into_iter().map(read::event).collect::<Result<_, _>>()?;
-            let events: Vec<_> = events.into_iter().flatten().collect();
+            let events = page.data.into_iter().filter_map(|event| read::event(event).transpose());
+            let events: Vec<_> = events.collect::<Result<_, _>>()?;
             if !events.is_empty() {
                 return Ok(events);
             }

@@ -104,7 +104,6 @@ pub(crate) fn hooked_event(body: &Value) -> Result<RelayEventKind, RelayError> {
     event.map(|event| event.what).ok_or_else(|| garbled("it has no number"))
 }
 
-/// Parses a message from a webhook.
 pub(crate) fn hooked_message(body: &Value) -> Result<ConversationMessage, RelayError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("encrypted_payload".to_owned(), body["wire_envelope"].clone());

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::notification::Recipient;
+use nuncio_core::opaque_debug;
 use nuncio_core::person::DeviceAssertion;
 use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
@@ -26,7 +27,6 @@ const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
 pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
-/// Identity and its access tokens.
 #[async_trait]
 pub trait Credentials: fmt::Debug + Send + Sync + 'static {
     fn who(&self) -> &RelayIdentity;
@@ -64,11 +64,7 @@ impl AgentToken {
     }
 }
 
-impl fmt::Debug for AgentToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AgentToken of {:?}", self.who)
-    }
-}
+opaque_debug!(AgentToken);
 
 #[async_trait]
 impl Credentials for AgentToken {
@@ -97,11 +93,7 @@ pub struct DeviceLogin {
     pub earned: Mutex<Option<(String, Timestamp)>>,
 }
 
-impl fmt::Debug for DeviceLogin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DeviceLogin of {:?}", self.who)
-    }
-}
+opaque_debug!(DeviceLogin);
 
 #[async_trait]
 impl Credentials for DeviceLogin {

@@ -105,7 +105,6 @@ impl RelayConnection {
         }
     }
 
-    /// Acknowledges all events up to a number.
     pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
         self.say(&ClientFrame::Ack { seq }).await
     }

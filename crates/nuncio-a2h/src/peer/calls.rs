@@ -181,8 +181,7 @@ impl ToolCalls {
         there.for_each(|waiting| waiting.again.notify_one());
     }
 
-    /// Delivers an answer to the waiting call. Answers without a waiting call, or from another conversation, are
-    /// dropped.
+    /// Delivers an answer to the call that waits for it in the same conversation; other answers are dropped.
     pub(super) fn answered(&self, conversation: &ConversationId, response: ToolResponse) {
         let ToolResponse { call_id, outcome } = response;
         let mut waiting = lock(&self.waiting);
@@ -199,7 +198,6 @@ impl ToolCalls {
     }
 }
 
-/// Removes the waiting entry of a call on drop.
 struct RemoveWaiting<'a> {
     calls: &'a ToolCalls,
     id: &'a CallId,

@@ -5,6 +5,7 @@ use nuncio_core::Code;
 use nuncio_core::conversation::{ContentType, ConversationMessage};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::SealIdentity;
 use serde_json::Value;
 
 use super::Peer;
@@ -12,7 +13,6 @@ use super::error::SendError;
 use super::outbox::{MessageIds, OUTBOX, Outbox};
 use crate::client::RelayError;
 
-/// Confirmation of a message sent by this device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentConfirmation {
     pub conversation: ConversationId,
@@ -50,14 +50,10 @@ impl Outbox {
 }
 
 impl Peer {
-    /// Handles a message by the person of this device: a confirmation if this device sent the message, otherwise a
-    /// message to open.
+    /// Handles a message by the person: a confirmation if this device sent it, otherwise a message to open.
     pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
-        let this = self
-            .parts
-            .keys
-            .with_seal_identity(|seal_identity| seal_identity.owner_device().map(|(_, device)| device.clone()))
-            .await?;
+        let device = |keys: &mut SealIdentity| keys.owner_device().map(|(_, device)| device.clone());
+        let this = self.parts.keys.with_seal_identity(device).await?;
         if this.is_some() && posted.post.device == this {
             let ConversationMessage { conversation, seq, at, post } = posted;
             let sent = SentConfirmation { conversation, seq, client_id: post.client_id, at };

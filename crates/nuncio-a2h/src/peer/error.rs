@@ -31,7 +31,6 @@ pub enum SendError {
 }
 
 impl SendError {
-    /// Whether sending again may succeed.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {

@@ -8,40 +8,28 @@ use nuncio_identity::seal::{OpenError, PlaintextMessage, RelayMetadata};
 use super::error::SendError;
 use super::{InboundMessage, Peer, UnopenedMessage, lock};
 use crate::client::{RelayEvent, RelayEventKind};
-use crate::wire::artifact::{Artifact, ArtifactPayload, ToolResponse};
+use crate::wire::artifact::{Artifact, ArtifactPayload};
 
 /// Name prefix of opened messages that are not handled yet.
 const INBOX: &str = "peer/in/";
-
-/// Result of opening a message.
-struct ReceivedMessage {
-    conversation: ConversationId,
-    answer: Option<ToolResponse>,
-    arrived: Option<InboundMessage>,
-    /// Whether the sender had lost the session, so that later messages must be sent again.
-    rekeyed: bool,
-}
 
 impl Peer {
     /// Handles an event. An error asks the relay to deliver it again.
     pub(super) async fn receive(&self, delivered: RelayEvent) -> Result<(), SendError> {
         match delivered.what {
-            RelayEventKind::Message(posted) if posted.post.sender != *self.me() => self.receive_message(*posted).await,
-            RelayEventKind::KeysChanged(owner) => {
-                self.parts.keys.keys_changed(&owner);
-                self.parts.handler.on_event(self, &RelayEventKind::KeysChanged(owner)).await;
-                Ok(())
+            RelayEventKind::Message(posted) if posted.post.sender != *self.me() => {
+                return self.receive_message(*posted).await;
             }
-            RelayEventKind::Message(posted) => self.receive_own(*posted).await,
-            RelayEventKind::Stream(news) => {
-                self.receive_stream(*news).await;
-                Ok(())
-            }
+            RelayEventKind::Message(posted) => return self.receive_own(*posted).await,
+            RelayEventKind::Stream(news) => self.receive_stream(*news).await,
             other => {
+                if let RelayEventKind::KeysChanged(owner) = &other {
+                    self.parts.keys.keys_changed(owner);
+                }
                 self.parts.handler.on_event(self, &other).await;
-                Ok(())
             }
         }
+        Ok(())
     }
 
     pub(super) async fn receive_message(&self, posted: ConversationMessage) -> Result<(), SendError> {
@@ -73,7 +61,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Reports a message that could not be opened.
     async fn refuse(&self, posted: ConversationMessage, why: OpenError) {
         let ConversationMessage { conversation, seq, post: NewMessage { sender, content_type, .. }, .. } = posted;
         match why {
@@ -102,7 +89,7 @@ impl Peer {
         kind: ConversationType,
         posted: &ConversationMessage,
     ) -> Result<Result<Option<InboundMessage>, OpenError>, SendError> {
-        let (posted, now) = (posted.clone(), self.parts.runtime.now());
+        let (conversation, posted, now) = (&posted.conversation, posted.clone(), self.parts.runtime.now());
         let metadata = RelayMetadata {
             conversation: posted.conversation.clone(),
             conversation_type: kind,
@@ -146,25 +133,19 @@ impl Peer {
                     arrived = Some(message);
                     vec![(name, Some(record))]
                 })?;
-                Ok::<_, OpenError>(ReceivedMessage {
-                    conversation: posted.conversation,
-                    answer,
-                    arrived,
-                    rekeyed: opened.rekeyed,
-                })
+                Ok::<_, OpenError>((answer, arrived, opened.rekeyed))
             })
             .await?;
-        let received = match opened {
-            Ok(received) => received,
-            Err(error) => return Ok(Err(error)),
-        };
-        if let Some(response) = received.answer {
-            self.parts.calls.answered(&received.conversation, response);
-        }
-        if received.rekeyed {
-            self.parts.calls.call_again(&received.conversation);
-        }
-        Ok(Ok(received.arrived))
+        Ok(opened.map(|(answer, arrived, rekeyed)| {
+            if let Some(response) = answer {
+                self.parts.calls.answered(conversation, response);
+            }
+            // The sender had lost the session, so that later messages must be sent again.
+            if rekeyed {
+                self.parts.calls.call_again(conversation);
+            }
+            arrived
+        }))
     }
 
     /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
@@ -182,10 +163,8 @@ impl Peer {
         let owner = posted.post.sender.clone();
         tracing::warn!(%owner, %device, "the session with a device is lost; a new one begins");
         let (peer_owner, peer_device) = (owner.clone(), device.clone());
-        self.parts
-            .keys
-            .with_seal_identity(move |seal_identity| seal_identity.rekey(&peer_owner, &peer_device))
-            .await??;
+        let keys = &self.parts.keys;
+        keys.with_seal_identity(move |seal_identity| seal_identity.rekey(&peer_owner, &peer_device)).await??;
         let client_id = self.parts.runtime.new_client_id()?;
         let plaintext = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.parts.runtime.now());
         let send_slot = self.parts.outbox.send_slot(&posted.conversation).await?;

@@ -3,12 +3,11 @@
 use nuncio_core::conversation::{ContentType, ConversationType, SenderType, StreamId};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
 use nuncio_core::notification::Recipient;
-use nuncio_identity::seal::{RelayMetadata, StreamOpener};
+use nuncio_identity::seal::{RelayMetadata, SealIdentity, StreamOpener};
 
 use super::{Peer, lock};
 use crate::wire::stream::StreamNotice;
 
-/// Limit of concurrent incoming streams.
 const MAX_INCOMING_STREAMS: usize = 64;
 
 /// Event of an incoming stream: a message that is read while it is written.
@@ -97,12 +96,8 @@ impl Peer {
             subtype: None,
         };
         let (envelope, now) = (envelope.to_vec(), self.parts.runtime.now());
-        let opened = self
-            .parts
-            .keys
-            .with_seal_identity(move |seal_identity| StreamOpener::begin(seal_identity, &metadata, &envelope, now))
-            .await;
-        let opener = match opened {
+        let open = move |keys: &mut SealIdentity| StreamOpener::begin(keys, &metadata, &envelope, now);
+        let opener = match self.parts.keys.with_seal_identity(open).await {
             Ok(Ok((opened, opener))) => {
                 if opened.rekeyed {
                     self.parts.calls.call_again(id);

@@ -28,7 +28,6 @@ use crate::wire::message::SealedBytes;
 /// Name prefix of messages that wait to be sent.
 pub(super) const OUTBOX: &str = "peer/out/";
 
-/// Delays between retries.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(400), Duration::from_secs(30));
 
 /// Stored form of a sealed message until it is sent.
@@ -76,7 +75,6 @@ impl OutgoingMessage {
     }
 }
 
-/// Outgoing messages of a peer.
 pub struct Outbox {
     pub(super) runtime: Arc<PeerRuntime>,
     pub(super) keys: Arc<SealKeys>,

@@ -12,7 +12,6 @@ use crate::client::{RelayError, RelayEvent};
 /// Delays between attempts to reach the relay.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
-/// Interval of publishing keys.
 const KEY_PUBLISH_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone, Copy)]

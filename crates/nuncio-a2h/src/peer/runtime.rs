@@ -20,7 +20,6 @@ pub(super) struct PeerRuntime {
     pub(super) key_store: Arc<dyn KeyStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
-    /// Cache of conversations.
     pub(super) conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
 }
 
@@ -29,7 +28,6 @@ impl PeerRuntime {
         self.relay.me()
     }
 
-    /// Two-party conversation with someone; created if there is none.
     pub(super) async fn conversation_with(&self, other: &Recipient) -> Result<Arc<Conversation>, SendError> {
         let alone = |known: &&Arc<Conversation>| known.other(self.me()) == Some(other);
         let known = lock(&self.conversations).values().find(alone).cloned();
@@ -39,7 +37,6 @@ impl PeerRuntime {
         }
     }
 
-    /// A conversation that this peer is a member of.
     pub(super) async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
         let known = lock(&self.conversations).get(id).cloned();
         match known {

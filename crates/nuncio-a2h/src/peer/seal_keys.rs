@@ -28,7 +28,6 @@ pub struct SealKeys {
 }
 
 impl SealKeys {
-    /// Pinned keys of an agent or person.
     pub async fn pinned(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.pinned(&owner)).await??)
@@ -48,10 +47,7 @@ impl SealKeys {
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.decisions().waiting(&owner)).await??)
     }
 
-    /// Accepts a device by the key fingerprint that the person saw.
-    ///
-    /// # Errors
-    /// No keys of this device wait for a decision, or they have another fingerprint.
+    /// Accepts a device whose keys wait for a decision, by the key fingerprint that the person saw.
     pub async fn accept_key(&self, owner: &Recipient, device: &DeviceId, seen: &Digest) -> Result<(), SendError> {
         let (key_owner, accepted, seen) = (owner.clone(), device.clone(), *seen);
         self.with_seal_identity(move |seal_identity| {
@@ -97,8 +93,7 @@ impl SealKeys {
         Ok(())
     }
 
-    /// Seals something for the trusted devices of all members of a conversation: again with one-time keys if a session
-    /// must start.
+    /// Seals something for all members' trusted devices: again with one-time keys if a session must start.
     pub(super) async fn seal_for<T: Send + 'static>(
         &self,
         conversation: &Conversation,

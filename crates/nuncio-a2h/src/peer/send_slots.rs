@@ -24,7 +24,6 @@ const MAX_SLOT_WAIT: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub(super) struct SendSlot {
     pub(super) conversation: ConversationId,
-    /// Deadline for sending the message.
     pub(super) until: Timestamp,
     _line: OwnedMutexGuard<()>,
 }

@@ -42,7 +42,6 @@ pub struct StreamWriter {
     conversation: ConversationId,
     answers: MessageIds,
     orders: mpsc::UnboundedSender<WriterCommand>,
-    /// Bytes that wait to be sent.
     waiting: Arc<AtomicUsize>,
     over: CancellationToken,
 }
@@ -140,8 +139,7 @@ impl OutgoingStreams {
 }
 
 impl StreamWriter {
-    /// Appends text. It is sent at once, or together with text within the next 50 milliseconds; delivery is not
-    /// confirmed.
+    /// Appends text, which is sent within 50 milliseconds; delivery is not confirmed.
     pub fn push(&self, text: &str) {
         if text.is_empty() || self.is_over() {
             return;

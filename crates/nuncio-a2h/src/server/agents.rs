@@ -8,9 +8,8 @@ use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersi
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::{AgentPatch, Publication, UpdatedAgent};
-use nuncio_engine::relay::WebhookSecret;
 use nuncio_engine::{Caller, EngineError};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{A2h, A2hResult, ListQuery, PathParam, caller, created, data, page, person, visitor};
 use crate::error::A2hError;
@@ -25,13 +24,13 @@ pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> A2hResul
     let made = a2h.engine.manifests().create_agent(&by, lift::new_agent(body)?).await?;
     let mut view = a2h.whole(&made.account, Some(&by)).await?;
     view.token = Some(made.token);
-    view.webhook_secret = made.webhook_secret.map(secret_text);
+    view.webhook_secret = made.webhook_secret.map(|secret| SecretText(secret.text()));
     view.manifest_change = made.publication.map(|publication| Box::new(change(publication)));
     Ok(tagged(created(&format!("/a2h/agents/{}", view.id), &view), &view))
 }
 
 /// `GET /a2h/agents/{id}`
-pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let caller_if_known = visitor(&request)?;
     let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
     let view = a2h.whole(&account, caller_if_known.as_ref()).await?;
@@ -39,7 +38,7 @@ pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String
 }
 
 /// `PATCH /a2h/agents/{id}`
-pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = if_match(request.headers())?;
@@ -47,17 +46,18 @@ pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
     let patch = lift::patch(&body)?;
     let account = a2h.engine.accounts().account(&id).await?;
     let wanted = wanted.map(|wanted| wanted.wanted(account.manifest_hash));
+    let is_stale = wanted.is_some_and(|hash| account.manifest_hash != Some(hash));
     let Some(raw) = body.capability_manifest.as_deref() else {
         if body.change_note.is_some() {
             return Err(lift::wrong("change_note says something about a capability_manifest, and there is none").into());
         }
         let patch = patch.ok_or_else(|| lift::wrong("nothing is to be changed: name at least one field"))?;
-        if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
+        if is_stale {
             return Err(lost(&account));
         }
         let changed = a2h.change(&by, &id, patch).await?;
         let mut view = a2h.whole(&changed.account, Some(&by)).await?;
-        view.webhook_secret = changed.webhook_secret.map(secret_text);
+        view.webhook_secret = changed.webhook_secret.map(|secret| SecretText(secret.text()));
         return Ok(tagged(data(StatusCode::OK, &view), &view));
     };
     let manifest = lift::manifest(raw);
@@ -66,20 +66,16 @@ pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
         // Everything that may be refused is checked before the first change; only a concurrent change can leave one of
         // the two undone.
         a2h.engine.manifests().judge_manifest(&by, &id, manifest).await?;
-        if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
+        if is_stale {
             return Err(lost(&account));
         }
         webhook_secret = a2h.change(&by, &id, patch).await?.webhook_secret;
     }
     let note = body.change_note.as_deref();
-    let publication = a2h
-        .engine
-        .manifests()
-        .publish_manifest(&by, &id, manifest, wanted, note)
-        .await
-        .map_err(A2hError::conditional)?;
+    let published = a2h.engine.manifests().publish_manifest(&by, &id, manifest, wanted, note).await;
+    let publication = published.map_err(A2hError::conditional)?;
     let mut view = a2h.whole(&publication.account, Some(&by)).await?;
-    view.webhook_secret = webhook_secret.map(secret_text);
+    view.webhook_secret = webhook_secret.map(|secret| SecretText(secret.text()));
     view.manifest_change = Some(Box::new(change(publication)));
     Ok(tagged(data(StatusCode::OK, &view), &view))
 }
@@ -104,11 +100,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult 
 }
 
 /// `POST /a2h/agents/{id}/token:rotate`
-pub(super) async fn rotate_token(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn rotate_token(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let (account, token) = a2h.engine.accounts().rotate_agent_token(&by, &agent_id(&id)?).await?;
     let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
@@ -116,11 +108,7 @@ pub(super) async fn rotate_token(
 }
 
 /// `DELETE /a2h/agents/{id}/token`
-pub(super) async fn revoke_token(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn revoke_token(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let account = a2h.engine.accounts().revoke_agent_token(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(&account, Some(&by))))
@@ -140,7 +128,7 @@ fn lost(account: &Account) -> A2hError {
     let message = format!("the manifest of agent {} is another one by now; read it again", account.id);
     let mut refused = A2hError::new(Code::ManifestStale, message);
     refused.status = StatusCode::PRECONDITION_FAILED;
-    refused.body.error.params = serde_json::json!({
+    refused.body.error.params = json!({
         "manifest_version": account.manifest_version,
         "manifest_hash": account.manifest_hash,
     });
@@ -158,10 +146,7 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
 impl A2h {
     /// Account that the caller may read: a public one for anyone, others for authenticated callers.
     pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
-        let found = match agent_id(id) {
-            Ok(id) => self.engine.accounts().account(&id).await.map_err(A2hError::from),
-            Err(error) => Err(error.into()),
-        };
+        let found: Result<_, A2hError> = async { Ok(self.engine.accounts().account(&agent_id(id)?).await?) }.await;
         let is_visible = |account: &Account| account.public || caller_if_known.is_some();
         match found {
             Ok(account) if is_visible(&account) => Ok(account),
@@ -188,12 +173,6 @@ impl A2h {
         let manifest = manifest.as_ref().map_or(Value::Null, written);
         Ok(AgentView { capability_manifest: Some(manifest), ..view(account, caller_if_known) })
     }
-}
-
-/// Secret in a response; shown only once.
-#[expect(clippy::needless_pass_by_value, reason = "it stands in map, and is shown once")]
-fn secret_text(secret: WebhookSecret) -> SecretText {
-    SecretText(secret.text())
 }
 
 /// Manifest of a version as JSON.
@@ -236,19 +215,18 @@ fn view(account: &Account, caller_if_known: Option<&Caller>) -> AgentView {
 
 fn change(publication: Publication) -> ChangeView {
     let verdict = publication.verdict;
-    let json = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
+    let warnings = publication.warnings.into_iter().map(|warning| WarningView {
+        pointer: warning.pointer,
+        rule: warning.rule.to_string(),
+        message: warning.message,
+    });
     ChangeView {
         changed: publication.changed,
         breaking: verdict.breaking,
-        findings: json(serde_json::to_value(&verdict.findings)),
-        notices: json(serde_json::to_value(&verdict.notices)),
+        findings: json!(verdict.findings),
+        notices: json!(verdict.notices),
         scopes_requiring_reauth: verdict.scopes_requiring_reauth.into_iter().collect(),
-        warnings: publication.warnings.into_iter().map(warning).collect(),
+        warnings: warnings.collect(),
         affected_users: publication.affected,
     }
-}
-
-fn warning(warning: nuncio_core::manifest::ManifestWarning) -> WarningView {
-    let rule = serde_json::to_value(warning.rule).ok().and_then(|rule| rule.as_str().map(str::to_owned));
-    WarningView { pointer: warning.pointer, rule: rule.unwrap_or_default(), message: warning.message }
 }

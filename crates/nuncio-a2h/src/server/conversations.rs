@@ -21,12 +21,8 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult 
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
     let (_, by) = participant(&request)?;
     let found = a2h.engine.relay().conversations(&by, after.as_ref(), wanted.limit + 1).await?;
-    Ok(page(
-        found,
-        wanted.limit,
-        |membership| view(membership.clone()),
-        |membership| membership.conversation.id.to_string(),
-    ))
+    let cursor = |membership: &MemberView| membership.conversation.id.to_string();
+    Ok(page(found, wanted.limit, |membership| view(membership.clone()), cursor))
 }
 
 /// `POST /a2h/conversations`: creates one, or returns the existing one of two members.
@@ -41,14 +37,14 @@ pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> A2hResult 
 }
 
 /// `GET /a2h/conversations/{id}`
-pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let membership = a2h.engine.relay().conversation_for(&by, &conversation_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(membership)))
 }
 
 /// `PATCH /a2h/conversations/{id}`: sets the read position, or changes the members of a group.
-pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (me, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let body: ConversationPatch = lift::strict(&a2h.body(request).await?)?;
@@ -73,7 +69,7 @@ pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
 }
 
 /// `DELETE /a2h/conversations/{id}`: the caller leaves the group.
-pub(super) async fn leave(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn leave(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (me, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     a2h.engine.relay().change_members(&by, &id, &[], &[me]).await?;

@@ -20,21 +20,13 @@ use crate::wire::Page;
 use crate::wire::keys::{BackupView, EndorsementRequest, KeysRequest, PublishedKeysStatus};
 
 /// `POST /a2h/agents/{id}/keys/register`
-pub(super) async fn register_agent(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn register_agent(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = itself(&request, &id)?;
     a2h.register(&by, request).await
 }
 
 /// `POST /a2h/users/me/devices/{id}/keys`
-pub(super) async fn register_device(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn register_device(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = person(&request)?;
     match &by.credential {
         Credential::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
@@ -43,7 +35,7 @@ pub(super) async fn register_device(
 }
 
 /// `POST /a2h/users/me/devices/{id}/endorsement`: another device of the same person vouches for it.
-pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = person(&request)?;
     let id = device_id(&id)?;
     let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
@@ -51,17 +43,13 @@ pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam<Str
 }
 
 /// `GET /a2h/keys/agents/{id}`
-pub(super) async fn of_agent(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn of_agent(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
 }
 
 /// `GET /a2h/keys/users/{name}/devices`
-pub(super) async fn of_person(
-    State(a2h): State<A2h>,
-    PathParam(name): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn of_person(State(a2h): State<A2h>, PathParam(name): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
@@ -69,18 +57,14 @@ pub(super) async fn of_person(
 }
 
 /// `GET /a2h/keys/groups/{conversation_id}`: keys of all members of a conversation.
-pub(super) async fn of_conversation(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn of_conversation(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
 /// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
 /// `agent:ID`.
-pub(super) async fn take_one(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn take_one(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
     Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))

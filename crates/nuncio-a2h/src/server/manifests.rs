@@ -12,7 +12,7 @@ use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
 
 /// `POST /a2h/agents/{id}/manifest:diff`: the verdict; nothing is written.
-pub(super) async fn diff(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn diff(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
@@ -21,7 +21,7 @@ pub(super) async fn diff(State(a2h): State<A2h>, PathParam(id): PathParam<String
 }
 
 /// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: newest first.
-pub(super) async fn history(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn history(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;

@@ -24,7 +24,7 @@ const MESSAGES_PER_READ: usize = 16;
 pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 
 /// `POST /a2h/conversations/{id}/messages`
-pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
@@ -43,7 +43,7 @@ pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam<String
 }
 
 /// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let wanted = ListQuery::of(&request)?;
@@ -55,7 +55,7 @@ pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam<String
 }
 
 /// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
-pub(super) async fn claim(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn claim(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     // The body is optional.
     let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {

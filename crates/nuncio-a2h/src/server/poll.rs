@@ -15,17 +15,16 @@ use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::{Event, EventKind};
 
-/// Default and longest wait, in seconds.
-const MAX_WAIT_SECONDS: u64 = 25;
-const MAX_WAIT: u64 = 60;
+const DEFAULT_WAIT_SECONDS: u64 = 25;
+const MAX_WAIT_SECONDS: u64 = 60;
 
 /// Returns events after `after`, which counts as acknowledged; waits until there is one.
-pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (to, _) = itself(&request, &id)?;
     let wanted = ListQuery::of(&request)?;
-    let wait = wanted.number("wait")?.unwrap_or(MAX_WAIT_SECONDS);
-    if wait > MAX_WAIT {
-        return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT}")).into());
+    let wait = wanted.number("wait")?.unwrap_or(DEFAULT_WAIT_SECONDS);
+    if wait > MAX_WAIT_SECONDS {
+        return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT_SECONDS}")).into());
     }
     let after = wanted.number("after")?;
     // A waiting poll counts as a connection.

@@ -24,7 +24,7 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> A2hRe
 }
 
 /// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.
-pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
@@ -38,7 +38,7 @@ pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam<Stri
 }
 
 /// `DELETE /a2h/h2a/relations/{id}`, with the signed ledger entry.
-pub(super) async fn revoke(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn revoke(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     // Without a body the response contains the entry to sign.
@@ -60,13 +60,13 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult 
 }
 
 /// `GET /a2h/h2a/relations/{id}`, for its person and its agent.
-pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let relation = a2h.engine.consent().relation(&caller(&request)?, &relation_id(&id)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
 /// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for its person and its agent.
-pub(super) async fn ledger(State(a2h): State<A2h>, PathParam(id): PathParam<String>, request: Request) -> A2hResult {
+pub(super) async fn ledger(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
     let mut found =

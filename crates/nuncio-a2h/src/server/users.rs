@@ -53,11 +53,7 @@ pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> A
 }
 
 /// `DELETE /a2h/users/me/devices/{id}`: revokes a device.
-pub(super) async fn revoke_device(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn revoke_device(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (name, caller) = person(&request)?;
     let id = DeviceId::parse(&id).map_err(|_| A2hError::new(Code::DeviceNotFound, "you have no such device"))?;
     let device = a2h.engine.people().revoke_device(&name, &id, &caller).await?;

@@ -22,22 +22,14 @@ pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
 }
 
 /// `POST /a2h/agents/{id}/webhook-secret:rotate`
-pub(super) async fn rotate_secret(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn rotate_secret(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let secret = a2h.engine.accounts().rotate_webhook_secret(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, SecretView { webhook_secret: SecretText(secret.text()) }))
 }
 
 /// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`
-pub(super) async fn deliveries(
-    State(a2h): State<A2h>,
-    PathParam(id): PathParam<String>,
-    request: Request,
-) -> A2hResult {
+pub(super) async fn deliveries(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = ListQuery::of(&request)?;

@@ -1,6 +1,7 @@
 //! Tool calls and responses, sealed between agent and device (§3). The server never reads them.
 
 use nuncio_core::ids::{CallId, ScopeId, ToolName};
+use nuncio_core::string_enum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,17 +20,6 @@ pub enum Artifact {
     ToolCall(ToolCall),
     /// Response of a device; `msg_subtype` is `artifact_response`.
     ToolResponse(ToolResponse),
-}
-
-impl Artifact {
-    /// Clear-text subtype of the message that carries the artifact.
-    #[must_use]
-    pub const fn msg_subtype(&self) -> &'static str {
-        match self {
-            Self::ToolCall(_) => "artifact_tool_call",
-            Self::ToolResponse(_) => "artifact_response",
-        }
-    }
 }
 
 /// A tool call (A2H §3.1).
@@ -69,33 +59,32 @@ pub enum ToolOutcome {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-pub enum ToolErrorCode {
-    /// Failure at run time or of the platform.
-    #[serde(rename = "TOOL_PLATFORM_ERROR")]
-    PlatformError,
-    /// The arguments do not match the schema.
-    #[serde(rename = "TOOL_INVALID_ARGUMENTS")]
-    InvalidArguments,
-    /// The device lacks what the tool needs.
-    #[serde(rename = "TOOL_UNAVAILABLE")]
-    Unavailable,
+string_enum! {
+    pub enum ToolErrorCode {
+        /// Failure at run time or of the platform.
+        PlatformError = "TOOL_PLATFORM_ERROR",
+        /// The arguments do not match the schema.
+        InvalidArguments = "TOOL_INVALID_ARGUMENTS",
+        /// The device lacks what the tool needs.
+        Unavailable = "TOOL_UNAVAILABLE",
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DenialReason {
-    UserRefused,
-    ScopeNotGranted,
-    /// The manifest has no such tool.
-    ToolNotDeclared,
-    UserTimeout,
-    /// Version 1 has no tool calls in groups.
-    ToolNotSupportedInGroup,
+string_enum! {
+    pub enum DenialReason {
+        UserRefused = "user_refused",
+        ScopeNotGranted = "scope_not_granted",
+        /// The manifest has no such tool.
+        ToolNotDeclared = "tool_not_declared",
+        UserTimeout = "user_timeout",
+        /// Version 1 has no tool calls in groups.
+        ToolNotSupportedInGroup = "tool_not_supported_in_group",
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use nuncio_core::conversation::MsgSubtype;
     use serde_json::json;
 
     use super::*;
@@ -114,13 +103,15 @@ mod tests {
             "arguments": {"path": "/Users/alice/notes.md"}, "permission_scope": "filesystem:read", "timeout_ms": 5000,
         }}));
         let ArtifactPayload::Artifact { artifact } = call;
-        assert_eq!(artifact.msg_subtype(), "artifact_tool_call");
+        assert!(matches!(artifact, Artifact::ToolCall(_)));
+        assert_eq!(json!(MsgSubtype::ArtifactToolCall), "artifact_tool_call");
         let answer = round_trip(&json!({"type": "artifact", "artifact": {
             "subtype": "tool_response", "call_id": "call_abc123", "status": "ok",
             "result": {"content": "...file content..."},
         }}));
         let ArtifactPayload::Artifact { artifact } = answer;
-        assert_eq!(artifact.msg_subtype(), "artifact_response");
+        assert!(matches!(artifact, Artifact::ToolResponse(_)));
+        assert_eq!(json!(MsgSubtype::ArtifactResponse), "artifact_response");
     }
 
     /// Every row of the status table in A2H §3.3.

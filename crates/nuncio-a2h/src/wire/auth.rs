@@ -55,7 +55,6 @@ pub struct TokenView {
     pub expires_at: Timestamp,
 }
 
-/// Response to the enrolment of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EnrolledView {
     pub device: DeviceView,

@@ -82,7 +82,6 @@ pub enum EventKind {
     Governance { agent_id: AgentId, state: WebhookState },
 }
 
-/// Person in `relation.established`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EstablishedPayload {
     pub user_id: PersonName,
@@ -98,8 +97,7 @@ impl Event {
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
     }
 
-    /// A replayed message as an event without number. `None` if this server did not create the message's conversation
-    /// id.
+    /// A replayed message as an event without number; `None` if its conversation id was not created here.
     #[must_use]
     pub fn again(recipient: &Recipient, message: ConversationMessage) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;

@@ -61,11 +61,9 @@ impl From<StreamFrame> for ClientFrame {
     }
 }
 
-/// Frames of the server other than events.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "type")]
 pub enum ServerFrame {
-    /// Authentication succeeded.
     #[serde(rename = "auth.ok")]
     AuthOk {
         /// Expiry of the connection's token, if it has one.
@@ -100,7 +98,6 @@ pub enum ServerFrame {
     Error(WireError),
 }
 
-/// Why authentication failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AuthRefusal {
     /// For programs: `invalid_token`, `expired`, `wrong_agent` or `malformed`.

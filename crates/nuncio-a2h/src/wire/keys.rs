@@ -21,7 +21,6 @@ pub struct KeysRequest {
 pub struct PublishedKeysStatus {
     /// Sequence number of the published key bundle.
     pub seq: u64,
-    /// Number of stored one-time keys.
     pub one_time_keys: usize,
 }
 

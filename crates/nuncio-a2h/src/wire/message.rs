@@ -29,7 +29,6 @@ pub struct PostMessageRequest<'a> {
     pub envelope: &'a RawValue,
 }
 
-/// Response to a sent message.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReceiptView {
     /// Id chosen by the server.
@@ -71,10 +70,7 @@ pub struct Message {
 }
 
 impl MessageView {
-    /// Wire form of a stored message.
-    ///
-    /// # Errors
-    /// Its conversation id was not created here.
+    /// Wire form of a stored message; fails if its conversation id was not created here.
     pub fn of(posted: ConversationMessage) -> Result<Self, InvalidName> {
         let message_id = posted.reference().id()?;
         let ConversationMessage { conversation, seq, at, post } = posted;

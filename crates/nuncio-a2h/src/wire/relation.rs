@@ -56,7 +56,6 @@ pub struct TermedScope {
     pub until: Option<Timestamp>,
 }
 
-/// How long a grant is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantMode {
@@ -66,11 +65,20 @@ pub enum GrantMode {
     UntilRevoked,
 }
 
+impl GrantMode {
+    /// Mode of a term, with its end.
+    #[must_use]
+    pub const fn of(term: GrantTerm) -> (Self, Option<Timestamp>) {
+        match term {
+            GrantTerm::Once => (Self::Once, None),
+            GrantTerm::Until(end) => (Self::Until, Some(end)),
+            GrantTerm::UntilRevoked => (Self::UntilRevoked, None),
+        }
+    }
+}
+
 impl ScopeGrantRequest {
-    /// The requested grant.
-    ///
-    /// # Errors
-    /// `mode` and `until` do not fit together.
+    /// The requested grant; fails if `mode` and `until` do not fit together.
     pub fn wish(&self) -> Result<ScopeRequest, String> {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
@@ -135,7 +143,6 @@ pub struct GrantView {
     pub granted_at: Timestamp,
 }
 
-/// Scopes that need new consent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PendingConsentView {
     pub scopes: Vec<ScopeId>,
@@ -200,11 +207,7 @@ impl RelationView {
 
 impl GrantView {
     fn of(grant: &ScopeGrant) -> Self {
-        let (mode, until) = match grant.term {
-            GrantTerm::Once => (GrantMode::Once, None),
-            GrantTerm::Until(end) => (GrantMode::Until, Some(end)),
-            GrantTerm::UntilRevoked => (GrantMode::UntilRevoked, None),
-        };
+        let (mode, until) = GrantMode::of(grant.term);
         Self { scope: grant.scope.clone(), mode, until, sensitivity: grant.sensitivity, granted_at: grant.given_at }
     }
 }

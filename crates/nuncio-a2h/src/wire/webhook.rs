@@ -13,10 +13,6 @@ use super::message::{Message, SealedBytes};
 
 pub const VERSION: &str = "v1";
 
-/// Call type of a message that answers a tool call.
-const ARTIFACT_RESPONSE: &str = "artifact_response";
-
-/// Body of a webhook call.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct WebhookBody {
     /// Event type, or `artifact_response` for a message that answers a tool call.
@@ -72,7 +68,7 @@ impl WebhookBody {
 
     fn of_message(message: Message, created_at: Timestamp) -> Self {
         let kind = match message.msg_subtype {
-            Some(MsgSubtype::ArtifactResponse) => ARTIFACT_RESPONSE,
+            Some(MsgSubtype::ArtifactResponse) => "artifact_response",
             Some(MsgSubtype::ArtifactToolCall) | None => "message.new",
         };
         let metadata = MessageMetadata {

@@ -82,13 +82,8 @@ fn cause(error: &reqwest::Error) -> String {
     if error.is_timeout() {
         return "it took too long".to_owned();
     }
-    let mut last = None;
-    let mut source = error.source();
-    while let Some(inner) = source {
-        last = Some(inner.to_string());
-        source = inner.source();
-    }
-    last.unwrap_or_else(|| "the exchange failed".to_owned())
+    let innermost = std::iter::successors(error.source(), |&cause| cause.source()).last();
+    innermost.map_or_else(|| "the exchange failed".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]

@@ -87,18 +87,6 @@ impl TurnEvent {
 
     fn known(event: &str, data: &str) -> Option<Self> {
         #[derive(Deserialize)]
-        struct DeltaData {
-            delta: String,
-        }
-        #[derive(Deserialize)]
-        struct TextData {
-            text: String,
-        }
-        #[derive(Deserialize)]
-        struct ThinkingData {
-            thinking: String,
-        }
-        #[derive(Deserialize)]
         struct ResultData {
             #[serde(rename = "toolCallId")]
             call: CallId,
@@ -107,12 +95,13 @@ impl TurnEvent {
         fn json<T: DeserializeOwned>(data: &str) -> Option<T> {
             serde_json::from_str(data).ok()
         }
+        let text = |key: &str| json::<Value>(data)?.get(key)?.as_str().map(str::to_owned);
         Some(match event {
             "turn_start" => Self::TurnStart,
-            "text_delta" => Self::TextDelta(json::<DeltaData>(data)?.delta),
-            "thinking_delta" => Self::ThinkingDelta(json::<DeltaData>(data)?.delta),
-            "text" => Self::Text(json::<TextData>(data)?.text),
-            "thinking" => Self::Thinking(json::<ThinkingData>(data)?.thinking),
+            "text_delta" => Self::TextDelta(text("delta")?),
+            "thinking_delta" => Self::ThinkingDelta(text("delta")?),
+            "text" => Self::Text(text("text")?),
+            "thinking" => Self::Thinking(text("thinking")?),
             "tool_call" => Self::ToolCall(json(data)?),
             "tool_result" => {
                 let ResultData { call, content } = json(data)?;

@@ -4,8 +4,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use nuncio_engine::EngineError;
-
-use crate::error;
+use serde_json::json;
 
 /// Error response of an AAP handler.
 #[derive(Debug)]
@@ -27,7 +26,8 @@ impl IntoResponse for AapError {
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
     let status = nuncio_http::status(error.code);
-    let mut response = (status, Json(error::body(error))).into_response();
+    let body = json!({"error": error.message, "code": error.code});
+    let mut response = (status, Json(body)).into_response();
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"nuncio\""));
     }

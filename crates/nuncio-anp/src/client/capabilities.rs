@@ -11,7 +11,6 @@ use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::AuthTiming;
 use crate::wire::{ServiceCapabilities, method, profile};
 
-/// A message service and its current capabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageService {
     pub endpoint: Url,
@@ -22,11 +21,6 @@ impl MessageService {
     /// Digest that changes when endpoint or capabilities change.
     pub(super) fn digest(&self) -> Digest {
         Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))
-    }
-
-    #[must_use]
-    pub fn supports_profile(&self, profile: &str) -> bool {
-        self.capabilities.supported_profiles.iter().any(|it| it == profile)
     }
 }
 
@@ -39,8 +33,8 @@ impl AnpClient {
         let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
         let text = match (service, hint) {
             (Some(service), hint) => {
-                if hint.is_some_and(|hint| hint != service.endpoint) {
-                    let (described, own) = (plain(hint.unwrap_or_default()), plain(&service.endpoint));
+                if let Some(hint) = hint.filter(|hint| *hint != service.endpoint) {
+                    let (described, own) = (plain(hint), plain(&service.endpoint));
                     notes.push(format!(
                         "the description negotiates at {described}, the DID document at {own}; it counts"
                     ));

@@ -20,17 +20,14 @@ struct FetchedDescription {
     notes: Vec<String>,
 }
 
-/// Number of validation errors listed in the notes.
-const LISTED_FAULTS: usize = 5;
+const MAX_NOTED_FAULTS: usize = 5;
 
-/// An agent description with the results of its verification.
 #[derive(Debug, Clone)]
 pub struct VerifiedDescription {
     /// The URL from which the description was fetched.
     pub url: Url,
     /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
-    /// The description as raw JSON.
     pub raw: Map<String, Value>,
     /// The verified DID document of the described agent.
     pub document: Option<Arc<BoundDocument>>,
@@ -161,28 +158,27 @@ fn tolerate(url: &Url, value: Value) -> Result<FetchedDescription, ClientError> 
     let Some(description) = completed(&raw).filter(|_| is_some_agent) else {
         return Err(ClientError::invalid(url, &report));
     };
-    let reported = report.errors.iter().take(LISTED_FAULTS).map(|fault| plain(&fault.to_string()));
     let mut notes = vec![format!("{} breaks the specification", shown(url))];
-    notes.extend(reported);
-    notes.extend(
-        report.errors.get(LISTED_FAULTS).map(|_| format!("and {} more faults", report.errors.len() - LISTED_FAULTS)),
-    );
+    notes.extend(report.errors.iter().take(MAX_NOTED_FAULTS).map(|fault| plain(&fault.to_string())));
+    if report.errors.len() > MAX_NOTED_FAULTS {
+        notes.push(format!("and {} more faults", report.errors.len() - MAX_NOTED_FAULTS));
+    }
     Ok(FetchedDescription { raw, description, notes })
 }
 
 /// Adds defaults for members that some software omits. No default is security-relevant.
 fn completed(raw: &Map<String, Value>) -> Option<AgentDescription> {
     let mut filled = raw.clone();
-    let mut usual = |name: &str, value: Value| {
-        filled.entry(name.to_owned()).or_insert(value);
-    };
-    usual("protocolType", json!(PROTOCOL_TYPE));
-    usual("protocolVersion", json!(PROTOCOL_VERSION));
-    usual("securityDefinitions", json!({}));
-    usual("security", json!([]));
-    if raw.get("type").and_then(Value::as_str) == Some(Product::TYPE) {
-        let claimed_did = raw.get("identifier").filter(|id| id.as_str().is_some_and(|id| id.starts_with("did:")));
-        claimed_did.into_iter().for_each(|did| usual("did", did.clone()));
+    let defaults = [
+        ("protocolType", json!(PROTOCOL_TYPE)),
+        ("protocolVersion", json!(PROTOCOL_VERSION)),
+        ("securityDefinitions", json!({})),
+        ("security", json!([])),
+    ];
+    let is_product = raw.get("type").and_then(Value::as_str) == Some(Product::TYPE);
+    let did = raw.get("identifier").filter(|id| is_product && id.as_str().is_some_and(|id| id.starts_with("did:")));
+    for (name, default) in defaults.into_iter().chain(did.map(|did| ("did", did.clone()))) {
+        filled.entry(name).or_insert(default);
     }
     filled.insert("type".to_owned(), json!(AgentDescription::TYPE));
     let read = |filled: &Map<String, Value>| serde_json::from_value(Value::Object(filled.clone())).ok();

@@ -20,7 +20,6 @@ remote_error! {
 }
 
 string_enum! {
-    /// Cause of a [`ClientError`].
     pub enum Reason {
         /// The target text is not a DID, a URL or a host.
         BadTarget = "bad_target",
@@ -36,7 +35,6 @@ string_enum! {
         /// The response has an unexpected HTTP status.
         Answered = "answered",
         TooLarge = "too_large",
-        /// The response has the wrong content type.
         WrongType = "wrong_content_type",
         InvalidDocument = "invalid_document",
         /// The DID cannot be resolved, or its document does not belong to it.
@@ -46,7 +44,6 @@ string_enum! {
         /// A verification check of the agent failed.
         Untrusted = "untrusted",
         BadArguments = "bad_arguments",
-        /// The remote side requires authentication.
         IdentityNeeded = "identity_needed",
         CannotSign = "cannot_sign",
         /// The caller is authenticated but not allowed.
@@ -65,7 +62,6 @@ string_enum! {
 }
 
 impl Reason {
-    /// The documented error code for this reason.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -110,12 +106,11 @@ impl ClientError {
             Some(code) if (1600..=1608).contains(&code.code()) => Reason::NotAgreed,
             _ => Reason::Failed,
         };
-        let anp_code_text =
-            error.anp_code().map(|anp_code_text| format!(" ({})", plain(anp_code_text))).unwrap_or_default();
+        let anp_code = error.anp_code().map(|code| format!(" ({})", plain(code))).unwrap_or_default();
         // Some software puts the reason in `data`.
-        let more =
-            error.data.as_ref().and_then(Value::as_str).map(|why| format!(": {}", plain(why))).unwrap_or_default();
-        let message = format!("{} answered {}{anp_code_text}: {}{more}", shown(url), error.code, plain(&error.message));
+        let why = error.data.as_ref().and_then(Value::as_str);
+        let why = why.map(|why| format!(": {}", plain(why))).unwrap_or_default();
+        let message = format!("{} answered {}{anp_code}: {}{why}", shown(url), error.code, plain(&error.message));
         let mut failure = Self::new(reason, message);
         failure.0.details = error.data.clone();
         failure.0.rpc_error = Some(error);

@@ -53,10 +53,9 @@ impl HttpExchange {
     /// caller judges any other status.
     pub(super) async fn exchange(&self, outgoing: &ClientRequest<'_>) -> Result<FetchResponse, ClientError> {
         let request = self.request(outgoing)?;
-        let is_credential = |name: &str| matches!(name, "authorization" | "signature");
-        let first = self.with_credentials(request.clone(), outgoing, outgoing.auth_timing)?;
-        let by_token = first.headers.iter().any(|(name, _)| name == "authorization");
-        let has_credentials = first.headers.iter().any(|(name, _)| is_credential(&name.to_ascii_lowercase()));
+        let first = self.with_credentials(request.clone(), outgoing)?;
+        let has = |name: &str| first.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name));
+        let (by_token, by_signature) = (has("authorization"), has("signature"));
         let answer = self.send(first).await?;
         if answer.status != 401 {
             return Ok(answer);
@@ -67,7 +66,7 @@ impl HttpExchange {
         }
         let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);
         // After a refused signature, another attempt is made only if the challenge allows it.
-        if has_credentials && !by_token && !challenge_sent.as_ref().is_some_and(Challenge::is_retryable) {
+        if by_signature && !challenge_sent.as_ref().is_some_and(Challenge::is_retryable) {
             return Ok(answer);
         }
         let components = answer.header("accept-signature").map(challenge::accepted_components).unwrap_or_default();
@@ -104,14 +103,14 @@ impl HttpExchange {
         &self,
         mut request: FetchRequest,
         outgoing: &ClientRequest<'_>,
-        when: AuthTiming,
     ) -> Result<FetchRequest, ClientError> {
         let bearer = |token: &str| ("authorization".to_owned(), format!("Bearer {token}"));
         if let Some(token) = self.bearer.as_ref().filter(|_| outgoing.named_host.is_origin_of(outgoing.url)) {
             request.headers.push(bearer(&token.0));
             return Ok(request);
         }
-        let Some(signer) = self.signer.as_ref().filter(|_| when == AuthTiming::AtOnce) else { return Ok(request) };
+        let at_once = outgoing.auth_timing == AuthTiming::AtOnce;
+        let Some(signer) = self.signer.as_ref().filter(|_| at_once) else { return Ok(request) };
         match self.tokens.get(outgoing.url, &signer.did(), self.clock.now()) {
             Some(token) => request.headers.push(bearer(&token)),
             None => signer.sign(&mut request, None, &[]).map_err(|why| cannot_sign(outgoing.url, &why))?,
@@ -141,10 +140,9 @@ impl HttpExchange {
         named_host: &NamedHost,
         max_bytes: usize,
     ) -> Result<Value, ClientError> {
-        let timeout = self.timeout;
-        let auth_timing = AuthTiming::WhenAsked;
-        let answer =
-            self.exchange(&ClientRequest { url, named_host, body: None, auth_timing, max_bytes, timeout }).await?;
+        let (auth_timing, timeout) = (AuthTiming::WhenAsked, self.timeout);
+        let request = ClientRequest { url, named_host, body: None, auth_timing, max_bytes, timeout };
+        let answer = self.exchange(&request).await?;
         let body = json_body(url, &answer, self.signer.is_some())?;
         json::read(body, max_bytes).map_err(|unreadable| {
             let message = format!("{} is no document: it {}", shown(url), plain(&unreadable.to_string()));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::bounded_cache::BoundedCache;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -15,16 +14,12 @@ use super::operation::Operation;
 use super::target::AgentTarget;
 use crate::negotiation::ExecutionMode;
 
-/// How long a cached description is used without fetching it again.
-const MAX_AGE: Duration = Duration::from_secs(60);
-/// Maximum number of cached descriptions.
-const MAX_CACHED: usize = 256;
+const DESCRIPTION_LIFETIME: Duration = Duration::from_secs(60);
+pub(super) const MAX_CACHED_DESCRIPTIONS: usize = 256;
 
-/// How the method to call is chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MethodChoice {
     Method(String),
-    /// The method is found by negotiating with the agent.
     Negotiate(NegotiationRequest),
 }
 
@@ -34,16 +29,6 @@ pub struct Invocation {
     pub method: MethodChoice,
     pub arguments: Map<String, Value>,
     pub timeout: Option<Duration>,
-}
-
-/// Recently fetched descriptions.
-#[derive(Debug)]
-pub(super) struct DescriptionCache(BoundedCache<String, Arc<VerifiedDescription>>);
-
-impl Default for DescriptionCache {
-    fn default() -> Self {
-        Self(BoundedCache::new(MAX_CACHED))
-    }
 }
 
 impl AnpClient {
@@ -64,12 +49,11 @@ impl AnpClient {
                 return outcome;
             }
         };
-        let agreed = matches!(method, MethodChoice::Negotiate(_));
-        if read_now && !agreed {
+        if read_now && matches!(method, MethodChoice::Method(_)) {
             return Err(stale);
         }
         self.forget_agreements(&agent);
-        self.forget_agent(target);
+        self.descriptions.remove(&self.cache_key(target));
         let (agent, _) = self.described_agent(target).await?;
         self.attempt(&agent, method, arguments, *timeout).await
     }
@@ -81,8 +65,8 @@ impl AnpClient {
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
-        let (operation, _) =
-            self.prepare(agent, method, &arguments.keys().map(String::as_str).collect::<Vec<_>>()).await?;
+        let names: Vec<_> = arguments.keys().map(String::as_str).collect();
+        let (operation, _) = self.prepare(agent, method, &names).await?;
         self.call(agent, &operation, arguments, timeout).await
     }
 
@@ -130,16 +114,12 @@ impl AnpClient {
     async fn described_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
         let now = self.http.clock.now();
         let key = self.cache_key(target);
-        if let Some(agent) = self.descriptions.0.get(&key, now) {
+        if let Some(agent) = self.descriptions.get(&key, now) {
             return Ok((agent, false));
         }
         let agent = Arc::new(self.describe(target).await?);
-        self.descriptions.0.put(key, Arc::clone(&agent), now.after(MAX_AGE));
+        self.descriptions.put(key, Arc::clone(&agent), now.after(DESCRIPTION_LIFETIME));
         Ok((agent, true))
-    }
-
-    fn forget_agent(&self, target: &AgentTarget) {
-        self.descriptions.0.remove(&self.cache_key(target));
     }
 
     /// The cache key includes the caller, because a description may differ by caller.

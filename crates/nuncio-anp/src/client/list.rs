@@ -10,10 +10,8 @@ use super::target::NamedHost;
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
 
-/// Maximum number of agents read from one host.
 const MAX_AGENTS: usize = 100_000;
 
-/// All agents that a host lists.
 #[derive(Debug, Clone)]
 pub struct HostListing {
     /// URL of the first page of the host's agent list.
@@ -26,7 +24,6 @@ pub struct HostListing {
 /// One agent in a host's list. Its data is unverified.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct HostAgent {
-    /// Display name of the listed agent.
     pub name: Option<String>,
     /// URL of the agent's description.
     pub url: Url,

@@ -23,6 +23,7 @@ use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::AuthTiming;
 use crate::wire::{
     CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError, method, profile,
+    texts,
 };
 
 /// What a caller needs from an interface. The request contains nothing of the data that will be sent later.
@@ -43,14 +44,12 @@ pub struct NegotiationRequest {
     pub calls_only: bool,
     /// Whether a new protocol may be drafted if no structured interface matches.
     pub draft: bool,
-    /// The caller's decision on an earlier protocol draft.
     pub draft_decision: Option<DraftDecision>,
 }
 
 /// Result of a negotiation. The agreement grants no permission: the following call is authorised on its own.
 #[derive(Debug, Clone)]
 pub struct Agreement {
-    /// The verified negotiation result.
     pub result: NegotiationResult,
     pub decided: ChosenBy,
     /// Deviations of the result from the specification, for people.
@@ -59,16 +58,12 @@ pub struct Agreement {
     pub reused: bool,
 }
 
-/// Who chose the interface.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ChosenBy {
     /// The agent chose the interface, at its negotiation endpoint.
     Agent(Box<MessageService>),
     /// The client chose the interface, from the description alone.
-    Client {
-        /// Why the client chose the interface itself.
-        why: String,
-    },
+    Client { why: String },
 }
 
 impl NegotiationRequest {
@@ -93,8 +88,6 @@ impl NegotiationRequest {
     }
 
     fn body(&self, negotiation_id: String) -> NegotiateBody {
-        let texts =
-            |list: &[&str]| Some(list.iter().map(|draft_decision| (*draft_decision).to_owned()).collect::<Vec<_>>());
         let securities: Vec<_> = self.securities().iter().map(|it| it.as_str()).collect();
         let modes = self.calls_only.then_some([ExecutionMode::DirectStructuredCall.as_str()]);
         NegotiateBody {
@@ -103,10 +96,10 @@ impl NegotiationRequest {
             intent: Intent { description: self.intent.clone(), intent_tags: self.tags.clone(), ..Intent::default() },
             required_capabilities: self.required.clone(),
             caller_capabilities: Some(CallerCapabilities {
-                supported_profiles: texts(&self.profiles()),
-                supported_security_profiles: texts(&securities),
-                supported_content_types: texts(&Self::CONTENT_TYPES),
-                supported_execution_modes: modes.and_then(|modes| texts(&modes)),
+                supported_profiles: Some(texts(&self.profiles())),
+                supported_security_profiles: Some(texts(&securities)),
+                supported_content_types: Some(texts(&Self::CONTENT_TYPES)),
+                supported_execution_modes: modes.map(|modes| texts(&modes)),
                 ..CallerCapabilities::default()
             }),
             constraints: Some(Constraints {
@@ -130,13 +123,11 @@ impl AnpClient {
         needs: &NegotiationRequest,
     ) -> Result<Agreement, ClientError> {
         agent.checks.ensure_trusted()?;
-        match self.agreements.get(self, agent, needs) {
-            Some(cached) => {
-                log_agreement(&cached);
-                Ok(cached)
-            }
-            None => self.negotiate(agent, needs).await,
-        }
+        let Some(cached) = self.agreements.get(self, agent, needs) else {
+            return self.negotiate(agent, needs).await;
+        };
+        log_agreement(&cached);
+        Ok(cached)
     }
 
     /// Negotiates an interface. The result and its digest are logged before use.
@@ -161,7 +152,6 @@ impl AnpClient {
         Ok(agreement)
     }
 
-    /// Removes all cached agreements with an agent.
     pub fn forget_agreements(&self, agent: &VerifiedDescription) {
         self.agreements.forget_all(agent);
     }
@@ -176,25 +166,23 @@ impl AnpClient {
 
     /// Finds the negotiation partner; none if the description or the capabilities exclude negotiation (ANP-06 §6.3).
     async fn find_partner(&self, agent: &VerifiedDescription) -> Result<NegotiationPartner, ClientError> {
+        let nobody = |why: &str| Ok(NegotiationPartner::Nobody(why.to_owned()));
         if agent.description.negotiation().is_none() {
-            return Ok(NegotiationPartner::Nobody("it declares no MetaProtocolInterface".to_owned()));
+            return nobody("it declares no MetaProtocolInterface");
         }
         if agent.did().is_none() {
-            return Ok(NegotiationPartner::Nobody("no DID that holds could be addressed".to_owned()));
+            return nobody("no DID that holds could be addressed");
         }
         let (endpoint, notes) = self.endpoint(agent)?;
-        let runtime = match self.runtime(agent, &endpoint).await {
-            Ok(runtime) => runtime,
-            Err(error)
-                if error.rpc_error.as_ref().and_then(RpcError::known_code) == Some(ErrorCode::MethodNotFound) =>
-            {
-                return Ok(NegotiationPartner::Nobody("its service does not say what it can do".to_owned()));
-            }
-            Err(error) => return Err(error),
-        };
+        let runtime = self.runtime(agent, &endpoint).await;
+        let code = |error: &ClientError| error.rpc_error.as_ref().and_then(RpcError::known_code);
+        if runtime.as_ref().is_err_and(|error| code(error) == Some(ErrorCode::MethodNotFound)) {
+            return nobody("its service does not say what it can do");
+        }
+        let runtime = runtime?;
         self.agreements.compare(agent, &runtime);
-        if !runtime.supports_profile(profile::NEGOTIATION) {
-            return Ok(NegotiationPartner::Nobody("its service does not negotiate at this moment".to_owned()));
+        if !runtime.capabilities.supported_profiles.iter().any(|it| it == profile::NEGOTIATION) {
+            return nobody("its service does not negotiate at this moment");
         }
         Ok(NegotiationPartner::Service(Box::new(runtime), notes))
     }
@@ -209,8 +197,7 @@ impl AnpClient {
         let id = random_name(&*self.entropy, "neg-");
         let request = self.negotiate_request(agent, needs, &id)?;
         let endpoint = runtime.endpoint.clone();
-        let response = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await;
-        let result = response?;
+        let result = self.http.post(&endpoint, &agent.named_host, &request, AuthTiming::WhenAsked, None).await?;
         let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
             let message = format!("{} answered with no result of a negotiation: {why}", shown(&endpoint));
             ClientError::new(Reason::BadAgreement, message)

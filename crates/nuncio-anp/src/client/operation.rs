@@ -1,6 +1,7 @@
 //! Callable methods of an agent: from its OpenRPC interfaces, inline or fetched.
 
 use nuncio_core::schema::Schema;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use url::Url;
 
@@ -11,10 +12,8 @@ use super::target::authority;
 use crate::validate::AnpDocumentType;
 use crate::wire::{Interface, Method, OpenRpc};
 
-/// Maximum number of methods per agent.
 const MAX_METHODS: usize = 1024;
-/// Maximum number of interface documents fetched per agent.
-const MAX_DOCUMENTS: usize = 16;
+const MAX_FETCHED_DOCUMENTS: usize = 16;
 
 #[derive(Debug, Clone)]
 pub struct Operation {
@@ -28,7 +27,6 @@ pub struct Operation {
     pub asks_a_person: bool,
     /// JSON Schema of the arguments, as one object.
     pub input: Value,
-    /// JSON Schema of the method's result.
     pub output: Option<Value>,
 }
 
@@ -73,7 +71,7 @@ impl AnpClient {
         let mut fetched = 0;
         for interface in agent.description.interfaces.iter().flatten().filter(|it| is_openrpc(it)) {
             if inline(interface).is_none() {
-                if fetched >= MAX_DOCUMENTS {
+                if fetched >= MAX_FETCHED_DOCUMENTS {
                     continue;
                 }
                 fetched += 1;
@@ -103,7 +101,6 @@ impl AnpClient {
         (found, notes, first)
     }
 
-    /// Returns the agent's method of that name.
     pub async fn operation(&self, agent: &VerifiedDescription, name: &str) -> Result<Operation, ClientError> {
         let (all, _, unread) = self.readable_operations(agent).await;
         let found = all.iter().find(|it| it.name == name).cloned();
@@ -173,9 +170,10 @@ fn is_openrpc(interface: &Interface) -> bool {
     is_declared || interface.r#type == "InlineOpenRPC"
 }
 
+/// The inline document, which some software calls `definition`.
 fn inline(interface: &Interface) -> Option<OpenRpc> {
-    let other = || serde_json::from_value(interface.extra.get("definition")?.clone()).ok();
-    interface.openrpc().or_else(other)
+    let mut documents = interface.content.iter().chain(interface.extra.get("definition"));
+    documents.find_map(|document| serde_json::from_value(document.clone()).ok())
 }
 
 /// The methods of a document. Methods with an unresolvable reference are skipped.
@@ -184,7 +182,9 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
     let server = document.servers.iter().flatten().next().map(|server| server.url.as_str());
     let mut found = Vec::new();
     for method in document.methods.iter().take(MAX_METHODS) {
-        let Some(method) = resolve_method(method, components.as_ref()) else { continue };
+        let Some(method) = resolve_reference(method, &method.name, &method.extra, components.as_ref()) else {
+            continue;
+        };
         let own = method.extra.get("servers").and_then(|servers| servers.get(0)?.get("url")?.as_str());
         let Some(server) = own.or(server) else {
             let message = format!("{} does not say where its methods are called", shown(base));
@@ -207,17 +207,18 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
     Ok(found)
 }
 
-/// Resolves a `$ref` inside the document.
-fn resolve_reference<T: serde::de::DeserializeOwned>(
+/// A named object of the document itself, or what its `$ref` leads to.
+fn resolve_reference<T: Clone + DeserializeOwned>(
+    object: &T,
+    name: &str,
     extra: &Map<String, Value>,
     components: Option<&Value>,
 ) -> Option<T> {
+    if !name.is_empty() {
+        return Some(object.clone());
+    }
     let pointer = extra.get("$ref")?.as_str()?.strip_prefix("#/components")?;
     serde_json::from_value(components?.pointer(pointer)?.clone()).ok()
-}
-
-fn resolve_method(method: &Method, components: Option<&Value>) -> Option<Method> {
-    if method.name.is_empty() { resolve_reference(&method.extra, components) } else { Some(method.clone()) }
 }
 
 /// Repairs references of a schema: an unresolvable one becomes `{}`, because it would disable validation of the rest.
@@ -251,9 +252,7 @@ fn repair_references(schema: Value, components: Option<&Value>) -> Value {
 fn input(method: &Method, components: Option<&Value>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for param in method.params.iter().flatten() {
-        let param =
-            if param.name.is_empty() { resolve_reference(&param.extra, components) } else { Some(param.clone()) };
-        let Some(param) = param else { continue };
+        let Some(param) = resolve_reference(param, &param.name, &param.extra, components) else { continue };
         if param.required == Some(true) {
             required.push(param.name.clone());
         }

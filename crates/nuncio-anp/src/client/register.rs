@@ -12,10 +12,8 @@ use super::target::NamedHost;
 use crate::directory::PROFILE;
 use crate::wire::Registration;
 
-/// Maximum size of a response.
-const MAX_BYTES: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// A directory's answer to a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistrationReceipt {
     /// The registration endpoint.
@@ -35,9 +33,9 @@ impl AnpClient {
         let named_host = NamedHost::by(directory);
         let described = self.describe_did(&did, named_host).await?;
         described.checks.ensure_trusted()?;
-        let offers = described.description.interfaces.iter().flatten();
-        let offers = offers.filter(|it| it.profile.as_deref() == Some(PROFILE));
-        let endpoint = offers.filter_map(|it| it.extra.get("endpoint").and_then(Value::as_str)).next();
+        let interfaces = described.description.interfaces.iter().flatten();
+        let mut offers = interfaces.filter(|it| it.profile.as_deref() == Some(PROFILE));
+        let endpoint = offers.find_map(|it| it.extra.get("endpoint")?.as_str());
         let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_on_own_host(url))
         else {
             let message = format!("{} names no place to register agents", shown(&described.url));
@@ -49,7 +47,7 @@ impl AnpClient {
             named_host: &described.named_host,
             body: serde_json::to_vec(&registration).ok().map(Bytes::from),
             auth_timing: AuthTiming::AtOnce,
-            max_bytes: MAX_BYTES,
+            max_bytes: MAX_RESPONSE_BYTES,
             timeout: self.http.timeout,
         };
         let answer = self.http.exchange(&request).await?;

@@ -9,17 +9,15 @@ use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::{NamedHost, did_url};
 
-/// Maximum size of a DID document, in bytes.
-const MAX_BYTES: usize = 64 * 1024;
-/// Maximum number of successors that are followed.
-const MAX_HOPS: usize = 8;
+const MAX_DID_DOCUMENT_BYTES: usize = 64 * 1024;
+const MAX_SUCCESSORS: usize = 8;
 
 impl AnpClient {
     pub(super) async fn resolve(&self, did: &Did, named_host: &NamedHost) -> Result<Arc<BoundDocument>, ClientError> {
         // If the user named a local http URL, local DIDs are resolved over http too.
         let by_http = self.options.local.is_http() || named_host.is_local_http();
         let url = did_url(did, by_http)?;
-        let value = self.http.document(&url, named_host, MAX_BYTES).await?;
+        let value = self.http.document(&url, named_host, MAX_DID_DOCUMENT_BYTES).await?;
         let not_its_own = |why: String| {
             let message = format!("{} is not the document of {did}: {}", shown(&url), plain(&why));
             ClientError::new(Reason::BadDid, message).advice("do not call the agent; ask its operator")
@@ -38,7 +36,7 @@ impl AnpClient {
         notes: &mut Vec<String>,
     ) -> Result<Arc<BoundDocument>, ClientError> {
         let mut bound = self.resolve(did, named_host).await?;
-        for _ in 0..MAX_HOPS {
+        for _ in 0..MAX_SUCCESSORS {
             if !bound.document().deactivated() {
                 return Ok(bound);
             }
@@ -57,7 +55,7 @@ impl AnpClient {
             notes.push(format!("{old} has given way to {next}"));
             bound = self.resolve(&next.clone(), named_host).await?;
         }
-        Err(ClientError::new(Reason::Superseded, format!("{did} has given way more than {MAX_HOPS} times")))
+        Err(ClientError::new(Reason::Superseded, format!("{did} has given way more than {MAX_SUCCESSORS} times")))
     }
 }
 

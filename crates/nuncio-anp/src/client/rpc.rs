@@ -15,8 +15,7 @@ use super::operation::Operation;
 use super::target::NamedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
-/// Maximum size of a JSON-RPC response, in bytes.
-const MAX_RESPONSE: usize = 4 << 20;
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
 impl AnpClient {
     /// Calls a method. Fails before sending if a check of the agent failed or the arguments are invalid.
@@ -52,17 +51,17 @@ impl HttpExchange {
         }
         let timeout = timeout.unwrap_or(self.timeout);
         let outgoing =
-            ClientRequest { url, named_host, body: Some(body), auth_timing, max_bytes: MAX_RESPONSE, timeout };
+            ClientRequest { url, named_host, body: Some(body), auth_timing, max_bytes: MAX_RESPONSE_BYTES, timeout };
         let answer = self.exchange(&outgoing).await?;
         let id = &request["id"];
         // Some software sends a JSON-RPC error with an HTTP error status.
         if answer.status >= 400
-            && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_RESPONSE, id)
+            && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_RESPONSE_BYTES, id)
         {
             return Err(ClientError::rpc_failure(url, error).answered(answer.status));
         }
         let body = json_body(url, &answer, self.signer.is_some())?;
-        match Response::read(body, MAX_RESPONSE, id) {
+        match Response::read(body, MAX_RESPONSE_BYTES, id) {
             Ok(Response::Result { result, .. }) => Ok(result),
             Ok(Response::Error { error, .. }) => Err(ClientError::rpc_failure(url, error)),
             Err(why) => Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", shown(url), plain(&why)))),

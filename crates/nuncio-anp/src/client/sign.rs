@@ -13,7 +13,6 @@ use nuncio_identity::http_signature::{self, SignatureParameters};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
 
-/// How long a request signature is valid.
 const SIGNATURE_LIFETIME: Duration = Duration::from_secs(300);
 /// Header fields that a signature sets, replacing existing ones.
 const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
@@ -55,6 +54,11 @@ impl KeySigner {
     pub fn new(did: Did, key: SigningKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         Self { key_id: did.url(KEY_FRAGMENT), did, key, clock, entropy }
     }
+
+    fn parameters<'a>(&'a self, nonce: &'a str) -> SignatureParameters<'a> {
+        let created = self.clock.now();
+        SignatureParameters { key_id: &self.key_id, created, expires: Some(created.after(SIGNATURE_LIFETIME)), nonce }
+    }
 }
 
 impl RequestSigner for KeySigner {
@@ -67,14 +71,8 @@ impl RequestSigner for KeySigner {
         // The fragment is not sent.
         let mut target = outgoing.url.clone();
         target.set_fragment(None);
-        let made = random_name(&*self.entropy, "");
-        let now = self.clock.now();
-        let options = SignatureParameters {
-            key_id: &self.key_id,
-            created: now,
-            expires: Some(now.after(SIGNATURE_LIFETIME)),
-            nonce: nonce.unwrap_or(&made),
-        };
+        let new_nonce = random_name(&*self.entropy, "");
+        let parameters = self.parameters(nonce.unwrap_or(&new_nonce));
         let body = outgoing.body.as_deref().unwrap_or_default();
         let request =
             SignedRequest { method: outgoing.method, target_uri: target.as_str(), headers: &outgoing.headers, body };
@@ -82,20 +80,14 @@ impl RequestSigner for KeySigner {
         let more = challenge::satisfiable_components(components, &outgoing.headers, body);
         let more: Vec<_> = more.iter().map(String::as_str).filter(|name| !covered.contains(name)).collect();
         covered.extend(more);
-        let signed = http_signature::sign_covering(&request, &covered, &self.key, &options)?;
+        let signed = http_signature::sign_covering(&request, &covered, &self.key, &parameters)?;
         outgoing.headers.extend(signed.into_fields().map(|(name, value)| (name.to_owned(), value)));
         Ok(())
     }
 
     fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String> {
-        let (now, nonce) = (self.clock.now(), random_name(&*self.entropy, ""));
-        let options = SignatureParameters {
-            key_id: &self.key_id,
-            created: now,
-            expires: Some(now.after(SIGNATURE_LIFETIME)),
-            nonce: &nonce,
-        };
-        request.sign(&self.key, &options).map_err(|error| error.to_string())
+        let nonce = random_name(&*self.entropy, "");
+        request.sign(&self.key, &self.parameters(&nonce)).map_err(|error| error.to_string())
     }
 }
 

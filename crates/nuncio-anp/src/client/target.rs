@@ -73,16 +73,13 @@ impl LocalDids {
     }
 }
 
-/// Host and port of a DID.
 pub(crate) fn did_authority(did: &Did) -> String {
     did.port().map_or_else(|| did.host().to_owned(), |port| format!("{}:{port}", did.host()))
 }
 
-/// URL of a DID document.
 pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError> {
-    let text = match (did.host(), did.port()) {
-        ("localhost", Some(port)) if local_by_http => did.resolution_url_at(&format!("http://localhost:{port}")),
-        ("localhost", None) if local_by_http => did.resolution_url_at("http://localhost"),
+    let text = match did.host() {
+        "localhost" if local_by_http => did.resolution_url_at(&format!("http://{}", did_authority(did))),
         _ => did.resolution_url(),
     };
     Url::parse(&text).map_err(|why| ClientError::new(Reason::BadDid, format!("{did} makes no address: {why}")))

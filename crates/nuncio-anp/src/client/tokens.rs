@@ -8,8 +8,7 @@ use nuncio_identity::Did;
 use nuncio_identity::challenge::AccessGrant;
 use url::Url;
 
-/// Maximum number of tokens.
-const MAX_CACHED: usize = 1024;
+const MAX_CACHED_TOKENS: usize = 1024;
 /// Lifetime of a token whose server names none, and the maximum.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(3600);
 const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
@@ -21,7 +20,7 @@ pub(super) struct TokenCache(BoundedCache<TokenKey, String>);
 
 impl Default for TokenCache {
     fn default() -> Self {
-        Self(BoundedCache::new(MAX_CACHED))
+        Self(BoundedCache::new(MAX_CACHED_TOKENS))
     }
 }
 

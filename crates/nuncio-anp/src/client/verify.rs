@@ -47,13 +47,16 @@ string_enum! {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum CheckOutcome {
     Verified {
-        /// Evidence for the verified statement.
         how: String,
     },
     /// The check could not be made.
-    Unverified { why: String },
+    Unverified {
+        why: String,
+    },
     /// The check failed.
-    Refuted { why: String },
+    Refuted {
+        why: String,
+    },
 }
 
 impl DescriptionChecks {
@@ -96,7 +99,6 @@ impl DescriptionChecks {
     }
 }
 
-/// A description and its origin.
 pub(super) struct ClaimedDescription<'a> {
     pub(super) raw: &'a Map<String, Value>,
     pub(super) url: &'a Url,
@@ -114,7 +116,6 @@ pub(super) enum DidLookup {
     Found(Arc<BoundDocument>),
 }
 
-/// Makes all checks of a description.
 pub(super) fn checks(claimed: &ClaimedDescription<'_>, lookup: &DidLookup, now: Timestamp) -> DescriptionChecks {
     let mut checks = DescriptionChecks::default();
     match lookup {

@@ -27,7 +27,6 @@ use crate::project::Host;
 
 /// Time limit for one request of a verification.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of concurrent registrations.
 const MAX_CONCURRENT_REGISTRATIONS: usize = 8;
 /// Delay before a stale entry is verified again. It doubles each time, up to the normal interval.
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
@@ -50,7 +49,6 @@ pub struct DirectoryOptions {
     /// Time between two verifications of an agent.
     pub interval: Duration,
     pub limits: DirectoryLimits,
-    /// How DIDs of this machine are resolved.
     pub local: LocalDids,
     /// Base URL of this server; `None` if none is running.
     pub here: Option<String>,
@@ -107,7 +105,6 @@ impl DirectoryIndex {
         Self { crawler: Crawler::new(agents, clock) }
     }
 
-    /// Loads the stored entries.
     pub async fn load(&self) -> Result<(), EngineError> {
         let agents = self.agents();
         let now = agents.engine.now();
@@ -151,14 +148,13 @@ impl DirectoryIndex {
             let entries = inner.listings();
             inner.options.limits.room(verified.url.host_str().unwrap_or_default(), entries.iter())?;
         }
-        let now = inner.engine.now();
         let is_new = listed_before.is_none();
-        let by_whom = match listed_before.as_ref().map(|listed_before| &listed_before.by) {
-            None | Some(Principal::Anonymous) => by.clone(),
-            Some(first) => first.clone(),
+        let (first, since) = match listed_before {
+            Some(entry) if entry.by != Principal::Anonymous => (entry.by, entry.since),
+            Some(entry) => (by.clone(), entry.since),
+            None => (by.clone(), inner.engine.now()),
         };
-        let since = listed_before.map_or(now, |listed_before| listed_before.since);
-        let registered = inner.put(verified, by_whom, since).await?;
+        let registered = inner.put(verified, first, since).await?;
         if is_new {
             tracing::info!(url = %registered.entry.url, did = registered.entry.did, by = %registered.entry.by, "listed an agent of another host");
             self.crawler.wake();
@@ -233,23 +229,21 @@ impl ListedAgents {
 
     /// Checks whether the caller may register the target, before anything is fetched.
     fn may_register(&self, target: &AgentTarget, by: &Principal) -> Result<(), EngineError> {
-        let refused = |message: String| Err(EngineError::new(Code::RegistrationRefused, message));
+        let refused = |message: &str| Err(EngineError::new(Code::RegistrationRefused, message));
         let here = self.options.here.as_ref().and_then(|here| Url::parse(here).ok());
         if here.is_some_and(|here| target_authority(target) == Some(authority(&here))) {
-            return refused("the agents of this host are listed without being registered".to_owned());
+            return refused("the agents of this host are listed without being registered");
         }
         match (self.options.accept, by) {
             (_, Principal::Operator) | (RegistrationPolicy::Anyone, _) => Ok(()),
-            (RegistrationPolicy::Nobody, _) => {
-                refused("this directory takes no registrations; ask its operator".to_owned())
-            }
+            (RegistrationPolicy::Nobody, _) => refused("this directory takes no registrations; ask its operator"),
             (RegistrationPolicy::Known, Principal::Local | Principal::Key(_)) => Ok(()),
             (RegistrationPolicy::Known, Principal::Did(did)) => match Did::parse(did) {
                 Ok(did) if target_authority(target) == Some(did_authority(&did)) => Ok(()),
-                _ => refused(format!("{did} may register agents of its own host only")),
+                _ => refused(&format!("{did} may register agents of its own host only")),
             },
             (RegistrationPolicy::Known, _) => {
-                refused("register with a signature by the agent's DID, or with a key of this server".to_owned())
+                refused("register with a signature by the agent's DID, or with a key of this server")
             }
         }
     }
@@ -332,7 +326,6 @@ impl CrawlTargets for ListedAgents {
         authority(url)
     }
 
-    /// Verifies a listed agent again.
     async fn visit(&self, url: &Url) -> Result<(), EngineError> {
         let due = |entry: &DirectoryListing| entry.next_check <= self.engine.now();
         let Some(entry) = self.listing(url).filter(due) else { return Ok(()) };
@@ -354,7 +347,6 @@ impl CrawlTargets for ListedAgents {
     }
 }
 
-/// Host and port of a target.
 fn target_authority(target: &AgentTarget) -> Option<String> {
     match target {
         AgentTarget::Did(did) => Some(did_authority(did)),

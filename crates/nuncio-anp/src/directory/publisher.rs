@@ -2,7 +2,6 @@
 //! day.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,12 +21,10 @@ use crate::wire::canonical;
 
 /// Interval at which changed descriptions are looked for.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// Interval after which a registration is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Delay after failed registrations.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(30), Duration::from_secs(6 * 60 * 60));
 
-/// State of an agent's registration with one directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistrationStatus {
     pub agent: AgentName,
@@ -53,11 +50,12 @@ fn unregistered() -> Digest {
 }
 
 /// Registers local agents with remote directories. Clones are cheap and share their state.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct DirectoryPublisher {
     state: Arc<PublisherState>,
 }
 
+#[derive(Debug)]
 struct PublisherState {
     engine: Engine,
     client: AnpClient,
@@ -76,9 +74,8 @@ impl DirectoryPublisher {
         host: Host,
         directories: Vec<Domain>,
     ) -> Self {
-        Self {
-            state: Arc::new(PublisherState { engine, client, signers, host, directories, statuses: Mutex::default() }),
-        }
+        let statuses = Mutex::default();
+        Self { state: Arc::new(PublisherState { engine, client, signers, host, directories, statuses }) }
     }
 
     #[must_use]
@@ -106,8 +103,7 @@ impl PublisherState {
                 let key = (after.agent.clone(), after.directory.clone());
                 self.statuses().insert(key, after);
             }
-            let clock = self.engine.clock();
-            clock.sleep_until(self.engine.now().after(POLL_INTERVAL)).await;
+            self.engine.clock().sleep_until(self.engine.now().after(POLL_INTERVAL)).await;
         }
     }
 
@@ -125,8 +121,7 @@ impl PublisherState {
         let mut due = Vec::new();
         for agent in agents {
             let did = self.signers.signer(&agent.name).map(|signer| signer.did().to_string());
-            let document = canonical(&self.host.description(agent, did.as_deref()));
-            let description = Digest::of_bytes(&document);
+            let description = Digest::of_bytes(&canonical(&self.host.description(agent, did.as_deref())));
             for directory in &self.directories {
                 let key = (agent.name.clone(), directory.clone());
                 let status_entry = status.entry(key).or_insert_with(|| RegistrationStatus {
@@ -165,15 +160,8 @@ impl PublisherState {
                 if status.registered.is_none() || status.failures > 0 {
                     tracing::info!(agent = %status.agent, directory = %status.directory, "registered with a directory");
                 }
-                let id = receipt.id;
-                RegistrationStatus {
-                    registered: Some(now),
-                    id,
-                    next: now.after(RENEWAL_INTERVAL),
-                    failures: 0,
-                    problem: None,
-                    ..status
-                }
+                let next = now.after(RENEWAL_INTERVAL);
+                RegistrationStatus { registered: Some(now), id: receipt.id, next, failures: 0, problem: None, ..status }
             }
             Err(why) => {
                 if status.failures == 0 {
@@ -183,11 +171,5 @@ impl PublisherState {
                 RegistrationStatus { next: now.after(BACKOFF.after(failures)), failures, problem: Some(why), ..status }
             }
         }
-    }
-}
-
-impl fmt::Debug for DirectoryPublisher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DirectoryPublisher").field("directories", &self.state.directories).finish_non_exhaustive()
     }
 }

@@ -50,10 +50,10 @@ fn listed_texts_are_single_line_and_truncated() {
 
 #[test]
 fn listed_agent_round_trips_through_json() {
-    let listed = ListedAgent::of(&described(&json!({
+    let mut listed = ListedAgent::of(&described(&json!({
         "did": "did:wba:a.example", "owner": {"name": "Ada"}, "capabilities": [{"id": "c", "intentTags": ["t"]}],
-    })))
-    .with_verified(vec!["did".to_owned()]);
+    })));
+    listed.verified = vec!["did".to_owned()];
     let text = serde_json::to_string(&listed).unwrap();
     assert_eq!(serde_json::from_str::<ListedAgent>(&text).unwrap(), listed);
 }

@@ -11,11 +11,9 @@ use super::ListedAgent;
 use crate::client::{CheckOutcome, CheckSubject, ClientError, Reason, VerifiedDescription, plain};
 use crate::validate::{self, AnpDocumentType};
 
-/// Checks that a description must pass to be listed.
-const REQUIRED_CHECKS: [CheckSubject; 4] =
-    [CheckSubject::Did, CheckSubject::Service, CheckSubject::Proof, CheckSubject::Domain];
-/// Checks that must pass if the description makes the claim.
-const CHECKS_IF_CLAIMED: [CheckSubject; 1] = [CheckSubject::Address];
+/// Checks that a description must pass to be listed; the address only if the description claims one.
+const REQUIRED_CHECKS: [CheckSubject; 5] =
+    [CheckSubject::Did, CheckSubject::Service, CheckSubject::Proof, CheckSubject::Domain, CheckSubject::Address];
 
 /// A description that may be listed.
 #[derive(Debug)]
@@ -25,7 +23,6 @@ pub(super) struct VerifiedAgent {
     pub(super) listed: ListedAgent,
 }
 
-/// Why a description may not be listed.
 #[derive(Debug)]
 pub(super) struct ListingRefusal {
     pub(super) kind: RefusalKind,
@@ -52,27 +49,19 @@ impl From<ClientError> for ListingRefusal {
 
 pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, ListingRefusal> {
     let checks = &described.checks;
-    if let Err(refuted) = checks.ensure_trusted() {
-        return Err(refuted.into());
-    }
+    checks.ensure_trusted()?;
     let fault = |code, message| ListingRefusal { kind: RefusalKind::Unknown, error: EngineError::new(code, message) };
     let report = validate::check(AnpDocumentType::AgentDescription, &Value::Object(described.raw.clone()));
     if let Some(first) = report.errors.first() {
         let more = report.errors.len() - 1;
         let more = if more > 0 { format!(", and {more} more faults") } else { String::new() };
-        let message = format!(
-            "{} is no valid description: {}{more}; `nuncio validate` lists every fault",
-            plain(described.url.as_str()),
-            plain(&first.to_string())
-        );
+        let (url, first) = (plain(described.url.as_str()), plain(&first.to_string()));
+        let message = format!("{url} is no valid description: {first}{more}; `nuncio validate` lists every fault");
         return Err(fault(Code::ValidationError, message));
     }
     let unverified = |subject: CheckSubject, why: &str| {
-        let message = format!(
-            "{} is not listed, since its {} could not be verified: {why}",
-            plain(described.url.as_str()),
-            subject.as_str()
-        );
+        let (url, subject) = (plain(described.url.as_str()), subject.as_str());
+        let message = format!("{url} is not listed, since its {subject} could not be verified: {why}");
         fault(Code::PeerUntrusted, message)
     };
     for subject in REQUIRED_CHECKS {
@@ -81,17 +70,13 @@ pub(super) fn verify(described: &VerifiedDescription) -> Result<VerifiedAgent, L
             Some(CheckOutcome::Unverified { why } | CheckOutcome::Refuted { why }) => {
                 return Err(unverified(subject, why));
             }
+            None if subject == CheckSubject::Address => {}
             None => return Err(unverified(subject, "it says nothing of it")),
-        }
-    }
-    for subject in CHECKS_IF_CLAIMED {
-        if let Some(CheckOutcome::Unverified { why } | CheckOutcome::Refuted { why }) = checks.of(subject) {
-            return Err(unverified(subject, why));
         }
     }
     let Some(did) = described.did().cloned() else { return Err(unverified(CheckSubject::Did, "it is out of use")) };
     let verified = checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Verified { .. }));
     let verified = verified.map(|check| check.subject.as_str().to_owned()).collect();
-    let listed = ListedAgent::of(&described.description).with_verified(verified);
+    let listed = ListedAgent { verified, ..ListedAgent::of(&described.description) };
     Ok(VerifiedAgent { url: described.url.clone(), did, listed })
 }

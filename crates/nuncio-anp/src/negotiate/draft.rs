@@ -10,7 +10,7 @@ use super::alternative;
 use crate::negotiation::{self as judge, ExecutionMode, SecurityProfile};
 use crate::wire::{
     Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, Execution, NegotiateBody, NegotiationResult,
-    ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, write_digest,
+    ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, texts, write_digest,
 };
 
 /// Version of every drafted protocol: a draft is written once and never changes.
@@ -68,10 +68,10 @@ pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) 
         protocol_uri: None,
         version: Some(VERSION.to_owned()),
         description: Some(blueprint.description.clone()),
-        depends_on_profiles: vec![profile::CORE_BINDING.to_owned(), profile::RPC.to_owned()],
+        depends_on_profiles: texts(&[profile::CORE_BINDING, profile::RPC]),
         methods: methods.collect(),
-        content_types: vec!["application/json".to_owned()],
-        security_profiles: vec![SecurityProfile::TransportProtected.as_str().to_owned()],
+        content_types: texts(&["application/json"]),
+        security_profiles: texts(&[SecurityProfile::TransportProtected.as_str()]),
         examples: blueprint.examples.iter().map(|example| json!(example)).collect(),
         test_cases: blueprint.test_cases.iter().map(|case| json!(case)).collect(),
         publisher,

@@ -15,19 +15,13 @@ string_enum! {
         CandidateInterfaces = "candidateInterfaceRefs",
         /// The interface has one of the named profiles or protocols.
         CandidateProtocols = "candidateProtocols",
-        /// The interface has a profile that the caller supports.
         SupportedProfiles = "supportedProfiles",
-        /// The interface offers the required security profile.
         RequiredSecurityProfile = "requiredSecurityProfile",
-        /// The interface offers a security profile that the caller supports.
         SupportedSecurityProfiles = "supportedSecurityProfiles",
         /// The interface offers at least the protection of the request itself.
         OwnSecurityProfile = "security_profile",
-        /// The interface accepts a content type that the caller supports.
         SupportedContentTypes = "supportedContentTypes",
-        /// The interface offers an execution mode that the caller supports.
         SupportedExecutionModes = "supportedExecutionModes",
-        /// The interface has all required capabilities.
         RequiredCapabilities = "requiredCapabilities",
         /// The interface needs a person's approval, or needs none, as the caller asks.
         HumanAuthorization = "requiresHumanAuthorization",
@@ -35,24 +29,20 @@ string_enum! {
         MaxLatency = "maxLatencyMs",
         /// The interface is not a natural-language interface, if the caller refuses those.
         NaturalLanguage = "allowNaturalLanguageFallback",
-        /// The interface is related to the intent.
         Intent = "intent",
     }
 }
 
-/// A set of constraints.
+/// The constraints on the security profile, the strictest first.
+pub(super) const SECURITY_CONSTRAINTS: [Constraint; 3] =
+    [Constraint::RequiredSecurityProfile, Constraint::SupportedSecurityProfiles, Constraint::OwnSecurityProfile];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Constraints(u16);
 
 impl Constraints {
     pub(super) const fn all() -> Self {
         Self(u16::MAX)
-    }
-
-    pub(super) fn one(constraint: Constraint) -> Self {
-        let mut one = Self::default();
-        one.add(constraint);
-        one
     }
 
     pub(super) fn add(&mut self, constraint: Constraint) {
@@ -65,10 +55,6 @@ impl Constraints {
 
     pub(super) fn of(self, some: &[Constraint]) -> Self {
         some.iter().fold(Self::default(), |found, constraint| Self(found.0 | self.0 & 1 << *constraint as u16))
-    }
-
-    pub(super) fn any_of(self, some: &[Constraint]) -> bool {
-        !self.of(some).is_empty()
     }
 
     pub(super) const fn count(self) -> u32 {
@@ -123,11 +109,8 @@ pub(super) fn check(
     must(Constraint::SupportedExecutionModes, wanted.execution_mode(offer).is_some());
     let can = |needed: &String| offer.abilities.iter().any(|it| is_below(it.capability.id.as_str(), needed));
     must(Constraint::RequiredCapabilities, request.required_capabilities.iter().all(can));
-    let asks = offer.human_authorization;
-    must(
-        Constraint::HumanAuthorization,
-        wanted_constraints.requires_human_authorization.is_none_or(|wanted| wanted == asks),
-    );
+    let asked = wanted_constraints.requires_human_authorization;
+    must(Constraint::HumanAuthorization, asked.is_none_or(|asked| asked == offer.human_authorization));
     let (takes, may_take) = (offer.latency_of(ability), wanted_constraints.max_latency_ms);
     must(Constraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
     must(Constraint::NaturalLanguage, wanted.takes_type(offer.kind));
@@ -140,35 +123,22 @@ pub(super) fn check(
     lacks
 }
 
-/// Decides which of the three security constraints to report.
+/// Decides which of the security constraints to report.
 fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut Constraints) {
-    let has = |rule: &dyn Fn(SecurityProfile) -> bool| offer.security_profiles.iter().any(|profile| rule(*profile));
-    let required = wanted.request.constraints.required_security_profile.as_deref();
-    let supported = wanted.request.caller.supported_security_profiles.as_deref();
-    let least = wanted.request.security_profile;
+    let requested = wanted.requested().of(&SECURITY_CONSTRAINTS);
     let before = *lacks;
-    if required.is_some_and(|required| !has(&|profile| profile.as_str() == required)) {
-        lacks.add(Constraint::RequiredSecurityProfile);
-    }
-    if supported.is_some_and(|supported| !has(&|profile| supported.iter().any(|it| it == profile.as_str()))) {
-        lacks.add(Constraint::SupportedSecurityProfiles);
-    }
-    if least.is_some_and(|least| !has(&|profile| profile >= least)) {
-        lacks.add(Constraint::OwnSecurityProfile);
+    for constraint in requested.iter() {
+        if !offer.security_profiles.iter().any(|profile| wanted.allows(constraint, *profile)) {
+            lacks.add(constraint);
+        }
     }
     if *lacks == before {
         // Each constraint holds for some profile, but no profile satisfies all: the strictest is reported.
-        lacks.add(if required.is_some() {
-            Constraint::RequiredSecurityProfile
-        } else if supported.is_some() {
-            Constraint::SupportedSecurityProfiles
-        } else {
-            Constraint::OwnSecurityProfile
-        });
+        lacks.add(requested.iter().next().unwrap_or(Constraint::OwnSecurityProfile));
     }
 }
 
 /// Whether a capability is the named one or below it: `cap.hotel.booking.create` is below `cap.hotel.booking`.
-pub(super) fn is_below(id: &str, candidates: &str) -> bool {
-    id.strip_prefix(candidates).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+pub(crate) fn is_below(id: &str, named: &str) -> bool {
+    id.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -17,13 +17,11 @@ pub struct InterfaceOffer {
     pub protocol: String,
     /// Profile that callers must support; any caller can use an interface without one.
     pub profile: Option<String>,
-    /// Offered security profiles.
     pub security_profiles: Vec<SecurityProfile>,
     /// Accepted content types, preferred first; empty accepts all.
     pub content_types: Vec<String>,
     /// Execution modes of the interface, preferred first.
     pub execution_modes: Vec<ExecutionMode>,
-    /// Capabilities that the interface offers.
     pub abilities: Vec<Ability>,
     /// Whether each use needs a person's approval.
     pub human_authorization: bool,
@@ -42,9 +40,7 @@ pub struct InterfaceOffer {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ability {
     pub capability: Arc<Capability>,
-    /// Measured latency of the capability.
     pub latency_ms: Option<u64>,
-    /// Time limit of one use of the capability.
     pub timeout_ms: Option<u64>,
     /// URL of the request schema.
     pub request_schema: Option<String>,
@@ -112,31 +108,25 @@ string_enum! {
     }
 }
 
-/// An offer with the words and tags of its abilities.
 #[derive(Debug, Clone)]
 pub(super) struct PreparedOffer {
     pub(super) offer: InterfaceOffer,
-    pub(super) subjects: Vec<CapabilityTerms>,
-}
-
-/// Tags and words of one ability; without tags for an offer without abilities.
-#[derive(Debug, Clone)]
-pub(super) struct CapabilityTerms {
-    pub(super) tags: Vec<IntentTag>,
+    /// Tags of each ability; one empty list for an offer without abilities.
+    pub(super) tags: Vec<Vec<IntentTag>>,
 }
 
 impl PreparedOffer {
     pub(super) fn new(offer: InterfaceOffer) -> Self {
-        let tags =
+        let tags_of =
             |ability: &Ability| ability.capability.intent_tags.iter().filter_map(|tag| IntentTag::parse(tag)).collect();
-        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| CapabilityTerms { tags: tags(it) }).collect();
-        if subjects.is_empty() {
-            subjects.push(CapabilityTerms { tags: Vec::new() });
+        let mut tags: Vec<_> = offer.abilities.iter().map(tags_of).collect();
+        if tags.is_empty() {
+            tags.push(Vec::new());
         }
-        Self { offer, subjects }
+        Self { offer, tags }
     }
 
-    /// Share of the wanted words that the subject contains, out of 1000.
+    /// Share of the wanted words that the ability contains, out of 1000; of an offer without abilities, its description.
     pub(super) fn words_of(&self, at: usize, wanted: &WordSet) -> u32 {
         match self.offer.abilities.get(at) {
             Some(Ability { capability, .. }) => {

@@ -1,9 +1,10 @@
 //! Negotiation requests.
 
+use nuncio_core::json::essence;
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
-use super::constraint::{Constraint, Constraints};
+use super::constraint::{Constraint, Constraints, SECURITY_CONSTRAINTS};
 use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 use super::term_match::{IntentTag, WordSet};
 use crate::wire::{self, CallerCapabilities, Intent};
@@ -75,14 +76,23 @@ impl<'a> PreparedRequest<'a> {
     /// The strongest profile that both sides support. A required profile must match exactly, and the request's own
     /// protection is the minimum.
     pub(super) fn security(&self, offer: &InterfaceOffer) -> Option<SecurityProfile> {
-        let required = self.request.constraints.required_security_profile.as_deref();
-        let supported = self.request.caller.supported_security_profiles.as_deref();
-        let allowed = |profile: &SecurityProfile| {
-            required.is_none_or(|required| required == profile.as_str())
-                && supported.is_none_or(|supported| supported.iter().any(|it| it == profile.as_str()))
-                && self.request.security_profile.is_none_or(|least| *profile >= least)
-        };
+        let allowed = |profile: &SecurityProfile| SECURITY_CONSTRAINTS.iter().all(|it| self.allows(*it, *profile));
         offer.security_profiles.iter().copied().filter(allowed).max()
+    }
+
+    /// Whether one of the [`SECURITY_CONSTRAINTS`] allows a profile.
+    pub(super) fn allows(&self, constraint: Constraint, profile: SecurityProfile) -> bool {
+        let Request { caller, constraints, security_profile, .. } = self.request;
+        match constraint {
+            Constraint::RequiredSecurityProfile => {
+                constraints.required_security_profile.as_ref().is_none_or(|required| required == profile.as_str())
+            }
+            Constraint::SupportedSecurityProfiles => {
+                let supported = caller.supported_security_profiles.as_ref();
+                supported.is_none_or(|supported| supported.iter().any(|it| it == profile.as_str()))
+            }
+            _ => security_profile.is_none_or(|least| profile >= least),
+        }
     }
 
     /// The content type to send: the caller's preferred one of those that both support.
@@ -153,9 +163,7 @@ impl<'a> PreparedRequest<'a> {
 
 /// Whether a content type or a range such as `text/*` covers another. Case and parameters are ignored.
 fn covers(range: &str, content_type: &str) -> bool {
-    let essence = |text: &'_ str| text.split_once(';').map_or(text.len(), |(essence, _)| essence.len());
-    let range = range[..essence(range)].trim();
-    let content_type = content_type[..essence(content_type)].trim();
+    let (range, content_type) = (essence(range), essence(content_type));
     match range.strip_suffix("/*") {
         Some("*") => true,
         Some(family) => content_type.split('/').next().is_some_and(|it| it.eq_ignore_ascii_case(family)),

@@ -11,11 +11,14 @@
 //! Divisions round down. An interface's intent is that of its best ability; among abilities with equal points
 //! the one with more of the wanted words counts.
 
+use std::cmp::Reverse;
+
 use nuncio_core::string_enum;
 
 use super::constraint::is_below;
-use super::offer::{CapabilityTerms, InterfaceType, PreparedOffer};
+use super::offer::{InterfaceType, PreparedOffer};
 use super::request::PreparedRequest;
+use super::term_match::IntentTag;
 
 const INTERFACE_TYPE: usize = 300;
 const CONTENT_TYPE: usize = 100;
@@ -54,23 +57,18 @@ pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Sco
         let id = offer.abilities.get(at).map(|it| it.capability.id.as_str());
         required.is_empty() || id.is_some_and(|id| required.iter().any(|required_id| is_below(id, required_id)))
     };
-    let mut best = (0, IntentMatchKind::Nothing, None);
-    let mut best_rank = (false, 0, 0, false);
-    for (at, subject) in entry.subjects.iter().enumerate() {
+    let ranked = entry.tags.iter().enumerate().map(|(at, tags)| {
         let words = entry.words_of(at, &wanted.words);
-        let (points, by) = intent(subject, wanted, words);
+        let (points, by) = intent(tags, wanted, words);
         // Named capabilities first, then points, then words; among equals the first.
-        let rank = (is_required(at), points, words, true);
-        if rank > best_rank {
-            best = (points, by, Some(at));
-            best_rank = rank;
-        }
-    }
-    let ability = best.2.filter(|at| *at < offer.abilities.len());
+        ((is_required(at), points, words, Reverse(at)), by)
+    });
+    let ((_, intent, _, Reverse(at)), intent_by) = ranked.max_by_key(|(rank, _)| *rank).unwrap_or_default();
+    let ability = Some(at).filter(|at| *at < offer.abilities.len());
     let latency = offer.latency_of(ability.map(|at| &offer.abilities[at]));
     let mut score = Score {
-        intent: best.0,
-        intent_by: best.1,
+        intent,
+        intent_by,
         interface_type: interface_type(offer.kind, wanted),
         content_type: content_type(entry, wanted),
         latency: latency.map_or(0, |millis| points(50_000 / (1000 + millis.min(1_000_000)))),
@@ -80,9 +78,9 @@ pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Sco
     (score, ability)
 }
 
-fn intent(subject: &CapabilityTerms, wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentMatchKind) {
+fn intent(tags: &[IntentTag], wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentMatchKind) {
     if !wanted.tags.is_empty() {
-        let best = |tag| subject.tags.iter().map(|has| has.answers(tag)).max().unwrap_or(0);
+        let best = |tag| tags.iter().map(|has| has.answers(tag)).max().unwrap_or(0);
         let sum: u64 = wanted.tags.iter().map(|tag| u64::from(best(tag))).sum();
         let mean = points(sum / wanted.tags.len() as u64);
         if mean > 0 {

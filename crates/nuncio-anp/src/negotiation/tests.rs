@@ -122,7 +122,7 @@ fn specification_example_chooses_structured_interface() {
     assert_eq!(it.ability.unwrap().capability.id.as_str(), "cap.hotel.booking");
     assert_eq!((it.security, it.content_type), (SecurityProfile::TransportProtected, Some("application/json")));
     assert_eq!((it.mode, it.timeout_ms), (Some(ExecutionMode::DirectStructuredCall), Some(3000)));
-    assert!(it.human_authorization);
+    assert!(it.offer.human_authorization);
     let score = Score {
         intent: 1000,
         intent_by: IntentMatchKind::Tags,

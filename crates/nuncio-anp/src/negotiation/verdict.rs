@@ -1,16 +1,13 @@
 //! Results of a negotiation.
 
-use std::time::Duration;
-
 use nuncio_core::time::Timestamp;
 
-use super::constraint::{Constraint, Constraints};
+use super::constraint::{Constraint, Constraints, SECURITY_CONSTRAINTS};
 use super::offer::{Ability, ExecutionMode, InterfaceOffer, SecurityProfile};
 use super::score::Score;
-use super::{EvaluatedOffer, NegotiationMode};
+use super::{EvaluatedOffer, MAX_AGE, NegotiationMode};
 use crate::wire::ErrorCode;
 
-/// Limit of alternatives reported in a negotiation result.
 pub const MAX_ALTERNATIVES: usize = 16;
 
 /// The result of a successful negotiation.
@@ -21,7 +18,6 @@ pub enum InterfaceSelection<'a> {
     Draft(DraftingOffer<'a>),
 }
 
-/// The chosen interface and its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenInterface<'a> {
     pub offer: &'a InterfaceOffer,
@@ -30,8 +26,6 @@ pub struct ChosenInterface<'a> {
     pub security: SecurityProfile,
     pub content_type: Option<&'a str>,
     pub mode: Option<ExecutionMode>,
-    /// Whether the call needs a person's approval.
-    pub human_authorization: bool,
     pub timeout_ms: Option<u64>,
     pub score: Score,
     /// Other interfaces, the nearest first, each with the reason why it was not chosen.
@@ -57,7 +51,6 @@ pub struct Alternative<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionReason {
-    /// The interface does not satisfy these constraints.
     Lacks(Constraints),
     /// The best security profile common with the caller is weaker than that of the chosen interface.
     WeakerSecurity(SecurityProfile),
@@ -84,25 +77,19 @@ impl std::fmt::Display for RejectionReason {
 pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
     let winner = chosen.map(|chosen| &evaluated[chosen]);
     let others = evaluated.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
-    let listed = others.take(MAX_ALTERNATIVES).map(|(_, it)| Alternative {
-        offer: &it.entry.offer,
-        ability: it.ability,
-        score: it.score,
-        lost: why(it, winner),
-    });
-    listed.collect()
+    let alternative = |(_, it): (_, &EvaluatedOffer<'a>)| {
+        let lost = why(it, winner);
+        Alternative { offer: &it.entry.offer, ability: it.ability, score: it.score, lost }
+    };
+    others.take(MAX_ALTERNATIVES).map(alternative).collect()
 }
 
 fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> RejectionReason {
-    let Some(winner) = winner else {
-        return if it.violations.is_empty() {
-            RejectionReason::NotStructured
-        } else {
-            RejectionReason::Lacks(it.violations)
-        };
-    };
+    if !it.violations.is_empty() {
+        return RejectionReason::Lacks(it.violations);
+    }
+    let Some(winner) = winner else { return RejectionReason::NotStructured };
     match it.security {
-        _ if !it.violations.is_empty() => RejectionReason::Lacks(it.violations),
         Some(security) if Some(security) < winner.security => RejectionReason::WeakerSecurity(security),
         _ if it.score.total < winner.score.total => RejectionReason::FewerPoints(winner.score.total - it.score.total),
         _ => RejectionReason::LaterId,
@@ -129,10 +116,7 @@ pub struct NegotiationRefusal {
 /// Causes that concern a single requirement, with the constraints they stand for.
 pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(ErrorCode, &[Constraint])] = &[
     (ErrorCode::UnsupportedCandidateProfile, &[Constraint::CandidateProtocols, Constraint::SupportedProfiles]),
-    (
-        ErrorCode::UnsupportedCandidateSecurity,
-        &[Constraint::RequiredSecurityProfile, Constraint::SupportedSecurityProfiles, Constraint::OwnSecurityProfile],
-    ),
+    (ErrorCode::UnsupportedCandidateSecurity, &SECURITY_CONSTRAINTS),
     (ErrorCode::UnsupportedCandidateContent, &[Constraint::SupportedContentTypes]),
 ];
 
@@ -156,16 +140,14 @@ impl NegotiationRefusal {
         }
     }
 
-    pub(super) fn expired(created: Timestamp, age: Duration) -> Self {
-        let message = format!("The request is of {created}, more than {} seconds ago", age.as_secs());
+    pub(super) fn expired(created: Timestamp) -> Self {
+        let message = format!("The request is of {created}, more than {} seconds ago", MAX_AGE.as_secs());
         Self::new(ErrorCode::NegotiationExpired, message)
     }
 
     pub(super) fn from_the_future(created: Timestamp) -> Self {
-        Self::new(
-            ErrorCode::NegotiationRejected,
-            format!("The request says it is of {created}, which is still to come"),
-        )
+        let message = format!("The request says it is of {created}, which is still to come");
+        Self::new(ErrorCode::NegotiationRejected, message)
     }
 
     pub(super) fn more_information() -> Self {

@@ -4,7 +4,7 @@ use serde_json::{Map, json};
 
 use super::{DIDWBA, Host, NOSEC, bare_description};
 use crate::directory::{DESCRIPTION, PATH, PROFILE};
-use crate::wire::{AgentDescription, Capability, Interface, Security};
+use crate::wire::{AgentDescription, Capability, Interface, Security, texts};
 
 const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
@@ -69,7 +69,7 @@ fn capability(id: &str, name: &str, description: &str, tags: &[&str]) -> Capabil
         id: id.to_owned(),
         name: Some(name.to_owned()),
         description: Some(description.to_owned()),
-        intent_tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
+        intent_tags: Some(texts(tags)),
         requires_human_authorization: Some(false),
         extra: Map::new(),
     }

@@ -7,7 +7,7 @@ use nuncio_core::agent::{Agent, Tool};
 
 use super::{Host, ToolDocument, interface_id, name_of};
 use crate::negotiation::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
-use crate::wire::profile;
+use crate::wire::{profile, texts};
 
 /// State of a tool for one caller at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,6 @@ pub struct ConversationInterfaceState {
     /// Recent duration of the agent's answers.
     pub latency_ms: Option<u64>,
     pub timeout_ms: Option<u64>,
-    /// Whether the agent can draft protocols.
     pub drafts: bool,
     /// Whether the caller can sign messages with a DID. Others use the chat method instead.
     pub signs: bool,
@@ -132,10 +131,7 @@ impl Host {
             protocol: if state.signs { "ANP" } else { "openrpc" }.to_owned(),
             profile: Some(if state.signs { profile::DIRECT } else { profile::RPC }.to_owned()),
             security_profiles: vec![SecurityProfile::TransportProtected],
-            content_types: if state.signs { vec!["text/plain", "application/json"] } else { vec!["application/json"] }
-                .into_iter()
-                .map(str::to_owned)
-                .collect(),
+            content_types: texts(if state.signs { &["text/plain", "application/json"] } else { &["application/json"] }),
             execution_modes,
             abilities: abilities.into_iter().map(|it| Arc::new(it).into()).collect(),
             human_authorization: false,

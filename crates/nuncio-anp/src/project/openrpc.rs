@@ -88,13 +88,11 @@ fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
         name: name.to_owned(),
         summary: Some(summary),
         params: Some(params(&input)),
-        result: Some(ContentDescriptor {
-            name: format!("{name}_result"),
-            description: Some(said(&answer, "description").unwrap_or("What came of it.").to_owned()),
-            required: None,
-            schema: object(&answer),
-            extra: Map::new(),
-        }),
+        result: Some(ContentDescriptor::new(
+            &format!("{name}_result"),
+            said(&answer, "description").unwrap_or("What came of it."),
+            object(&answer),
+        )),
         description: Some(description),
         param_structure: Some(ParamStructure::ByName),
         extra: Map::new(),
@@ -105,12 +103,10 @@ fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
 fn params(schema: &Value) -> Vec<ContentDescriptor> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema.get("properties").and_then(Value::as_object);
-    let describe = |(name, property): (&String, &Value)| ContentDescriptor {
-        name: name.clone(),
-        description: Some(said(property, "description").or(said(property, "title")).unwrap_or(name).to_owned()),
-        required: Some(required.contains(&name.as_str())),
-        schema: object(property),
-        extra: Map::new(),
+    let describe = |(name, property): (&String, &Value)| {
+        let description = said(property, "description").or(said(property, "title")).unwrap_or(name);
+        let required = Some(required.contains(&name.as_str()));
+        ContentDescriptor { required, ..ContentDescriptor::new(name, description, object(property)) }
     };
     let mut params: Vec<_> = properties.into_iter().flatten().map(describe).collect();
     params.sort_by_key(|param| param.required != Some(true));
@@ -127,13 +123,6 @@ fn object(schema: &Value) -> Value {
 }
 
 fn chat(name: &str, agent: &Agent, drafts: bool) -> Method {
-    let descriptor = |name: &str, description: &str, required: bool, schema: Value| ContentDescriptor {
-        name: name.to_owned(),
-        description: Some(description.to_owned()),
-        required: required.then_some(true),
-        schema,
-        extra: Map::new(),
-    };
     let text = |description: &str| json!({"type": "string", "description": description});
     let session = "Goes on with the conversation whose answer named it; a new one when it is left out.";
     let mut answer = json!({
@@ -144,13 +133,14 @@ fn chat(name: &str, agent: &Agent, drafts: bool) -> Method {
         },
         "required": ["text", "session"],
     });
+    let message = ContentDescriptor::new("message", "What to say.", text("What to say."));
     let mut params = vec![
-        descriptor("message", "What to say.", !drafts, text("What to say.")),
-        descriptor("session", session, false, text(session)),
+        ContentDescriptor { required: (!drafts).then_some(true), ..message },
+        ContentDescriptor::new("session", session, text(session)),
     ];
     if drafts {
         let about = "Instead of a message: a call under a protocol that was drafted and that both sides accepted.";
-        params.push(descriptor("call", about, false, call(about)));
+        params.push(ContentDescriptor::new("call", about, drafted_call_schema(about)));
         answer["properties"]["response"] = json!({"description": "The answer to a call, of its method's shape."});
         answer["required"] = json!([]);
     }
@@ -160,13 +150,12 @@ fn chat(name: &str, agent: &Agent, drafts: bool) -> Method {
         description: Some(format!("Say something to {} in natural language; the reply is its answer.", name_of(agent))),
         param_structure: Some(ParamStructure::ByName),
         params: Some(params),
-        result: Some(descriptor("answer", "What the agent says, and in which conversation.", false, answer)),
+        result: Some(ContentDescriptor::new("answer", "What the agent says, and in which conversation.", answer)),
         extra: Map::new(),
     }
 }
 
-/// Schema of a call under a drafted protocol.
-fn call(about: &str) -> Value {
+fn drafted_call_schema(about: &str) -> Value {
     json!({
         "type": "object",
         "description": about,

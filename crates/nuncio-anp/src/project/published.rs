@@ -33,18 +33,12 @@ impl Host {
             let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");
             return Err(AnpReport::new(AnpDocumentType::Product, vec![fault], Vec::new()));
         };
-        let document = json::read(bytes, Information::MAX_BYTES)
+        let mut document = json::read(bytes, Information::MAX_BYTES)
             .map_err(|unreadable| AnpReport::unreadable(AnpDocumentType::Product, &unreadable))?;
-        let Value::Object(mut document) = document else {
-            if information.is_product() {
-                return Err(validate::check(AnpDocumentType::Product, &document));
-            }
-            return Ok(document);
-        };
         if !information.is_product() {
-            return Ok(Value::Object(document));
+            return Ok(document);
         }
-        let default_members = [
+        let defaults = [
             ("protocolType", value!(PROTOCOL_TYPE)),
             ("protocolVersion", value!(PROTOCOL_VERSION)),
             ("type", value!(Product::TYPE)),
@@ -53,10 +47,11 @@ impl Host {
             ("description", value!(information.description)),
             ("security", value!({NOSEC: SecurityDefinition::nosec()})),
         ];
-        for (key, default_members) in default_members {
-            document.entry(key).or_insert(default_members);
+        if let Value::Object(members) = &mut document {
+            for (key, default) in defaults {
+                members.entry(key).or_insert(default);
+            }
         }
-        let document = Value::Object(document);
         let report = validate::check(AnpDocumentType::Product, &document);
         if report.valid { Ok(document) } else { Err(report) }
     }

@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 const PREFIX: &str = "#/components/schemas/";
-/// JSON Schema keywords that hold definitions.
 const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
-/// Keywords that hold values instead of schemas.
 const VALUE_KEYWORDS: [&str; 5] = ["const", "enum", "default", "examples", "example"];
-/// Keywords that hold schemas by name.
 const NAMED_SCHEMA_KEYWORDS: [&str; 5] =
     ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 

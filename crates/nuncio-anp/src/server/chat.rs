@@ -8,7 +8,7 @@ use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Map, Value, json};
 
 use super::Anp;
-use super::rpc::of_engine;
+use super::rpc::invalid_params;
 use crate::wire::{ErrorCode, RpcError};
 
 impl Anp {
@@ -20,44 +20,37 @@ impl Anp {
         caller: &Caller,
         mut arguments: Map<String, Value>,
     ) -> Result<Value, RpcError> {
-        let wrong =
-            |message: &str| RpcError::new(ErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"));
         if let Some(call) = arguments.remove("call") {
             return match arguments.keys().next() {
-                Some(other) => Err(wrong(&format!("`call` stands alone, without `{other}`"))),
+                Some(other) => Err(invalid_params(&format!("`call` stands alone, without `{other}`"))),
                 None => self.call_drafted(served, caller, call).await,
             };
         }
         let Some(Value::String(text)) = arguments.remove("message") else {
-            return Err(wrong("`message` must be a text"));
+            return Err(invalid_params("`message` must be a text"));
         };
         let session = match arguments.remove("session") {
             None | Some(Value::Null) => None,
             Some(Value::String(session)) => Some(session),
-            Some(_) => return Err(wrong("`session` must be a text")),
+            Some(_) => return Err(invalid_params("`session` must be a text")),
         };
         if let Some(unknown) = arguments.keys().next() {
-            return Err(wrong(&format!("there is no `{unknown}`; it takes message and session")));
+            return Err(invalid_params(&format!("there is no `{unknown}`; it takes message and session")));
         }
+        let conversations = self.engine.conversations();
         let session = match session {
-            Some(session) => match self.engine.conversations().session(caller, &session).await {
-                Ok(found) if found.agent != served.agent.name => {
-                    return Err(wrong(&format!("`session` is one with {}", found.agent)));
+            Some(session) => {
+                let session = conversations.session(caller, &session).await?;
+                if session.agent != served.agent.name {
+                    return Err(invalid_params(&format!("`session` is one with {}", session.agent)));
                 }
-                found => found.map(|session| session.id),
-            },
-            None => self.engine.conversations().open_unattended_session(caller, served, None).await,
-        }
-        .map_err(|error| of_engine(&error))?;
-        let turn = self
-            .engine
-            .conversations()
-            .begin_unattended_turn(caller, session.as_str(), text, Protocol::Anp, None)
-            .await
-            .map_err(|error| of_engine(&error))?;
+                session.id
+            }
+            None => conversations.open_unattended_session(caller, served, None).await?,
+        };
+        let turn = conversations.begin_unattended_turn(caller, session.as_str(), text, Protocol::Anp, None).await?;
         turn.finished().await;
-        let answer = turn.answer();
-        answer
+        turn.answer()
             .map(|text| json!({"text": text, "session": session}))
             .map_err(|failure| RpcError::new(ErrorCode::InternalError).with_message(failure.message))
     }

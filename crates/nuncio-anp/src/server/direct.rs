@@ -15,15 +15,13 @@ use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
 use super::Anp;
-use super::rpc::of_engine;
 use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
 /// never stop.
 pub(super) const IS_ANSWER: &str = "x_answers";
 
-/// Maximum length of a message or conversation id.
-const MAX_ID: usize = 256;
+const MAX_ID_BYTES: usize = 256;
 
 impl Anp {
     pub(super) async fn direct(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
@@ -34,8 +32,8 @@ impl Anp {
         };
         let misshapen = |message: String| RpcError::new(ErrorCode::InvalidParamsShape).with_message(message);
         let needed = |field: &Option<String>, name: &str| {
-            let short = field.clone().filter(|text| text.len() <= MAX_ID);
-            short.ok_or_else(|| misshapen(format!("params.meta.{name} must be a text of 1 to {MAX_ID} bytes")))
+            let short = field.clone().filter(|text| text.len() <= MAX_ID_BYTES);
+            short.ok_or_else(|| misshapen(format!("params.meta.{name} must be a text of 1 to {MAX_ID_BYTES} bytes")))
         };
         let operation_id = needed(&request.meta.operation_id, "operation_id")?;
         let message_id = needed(&request.meta.message_id, "message_id")?;
@@ -57,9 +55,8 @@ impl Anp {
         });
         if let Some(answers) = request.raw_meta.get(IS_ANSWER) {
             let answers = answers.as_str().unwrap_or_default();
-            let recorded =
-                self.engine.direct_messages().record_direct_reply(&served.agent.name, answers, &sender.0, text).await;
-            let matched = recorded.map_err(|error| of_engine(&error))?;
+            let matched =
+                self.engine.direct_messages().record_direct_reply(&served.agent.name, answers, &sender.0, text).await?;
             tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, matched, "an answer came");
             return Ok(accepted);
         }
@@ -82,12 +79,7 @@ impl Anp {
         // There is one conversation per sender and agent; its idempotency key finds it again.
         let name = format!("anp/{}", served.agent.name);
         let always = IdempotencyKey { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
-        let session = self
-            .engine
-            .conversations()
-            .open_unattended_session(caller, served, Some(always))
-            .await
-            .map_err(|error| of_engine(&error))?;
+        let session = self.engine.conversations().open_unattended_session(caller, served, Some(always)).await?;
         let signed = Digest::of_json(&json!([request.meta.message_id, request.body]));
         let once = IdempotencyKey { key: format!("operation/{operation}"), body: signed };
         let incoming = IncomingMessage { session, text, once, from, protocol: Protocol::Anp };
@@ -97,7 +89,7 @@ impl Anp {
             Code::TurnRunning => {
                 RpcError::new(ErrorCode::TemporarilyUnavailable).with_message("the agent is still at your last message")
             }
-            _ => of_engine(&error),
+            _ => error.into(),
         })
     }
 }

@@ -12,15 +12,13 @@ use nuncio_identity::Did;
 use serde_json::json;
 use url::Url;
 
-use super::{Anp, AnpResult, json_response, refuse};
+use super::discover::VARY;
+use super::{Anp, AnpResult, error_response, json_response, refuse};
 use crate::client::AgentTarget;
 use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
 use crate::wire::{CollectionPage, Registration, canonical};
 
-/// Responses depend only on the URL, so only the encoding varies.
-const VARY: &str = "accept-encoding";
-/// Maximum size of a registration.
-const MAX_BYTES: usize = 16 * 1024;
+const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
 
 /// `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`
 pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response {
@@ -45,22 +43,20 @@ impl Registration {
     fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
-        let value = json::read(body, MAX_BYTES).map_err(|why| {
+        let value = json::read(body, MAX_REGISTRATION_BYTES).map_err(|why| {
             let code = if matches!(why, json::JsonError::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
             EngineError::new(code, format!("the body {why}; {form}"))
         })?;
         let registration: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
         match (registration.url, registration.did) {
-            (Some(url), None) => match Url::parse(&url) {
-                Ok(url) if url.cannot_be_a_base() || !matches!(url.scheme(), "http" | "https") => {
-                    Err(wrong("url must be an http: or https: address".to_owned()))
+            (Some(url), None) => {
+                let mut url = Url::parse(&url).map_err(|why| wrong(format!("url is no address: {why}")))?;
+                if url.cannot_be_a_base() || !matches!(url.scheme(), "http" | "https") {
+                    return Err(wrong("url must be an http: or https: address".to_owned()));
                 }
-                Ok(mut url) => {
-                    url.set_fragment(None);
-                    Ok(AgentTarget::Description(url))
-                }
-                Err(why) => Err(wrong(format!("url is no address: {why}"))),
-            },
+                url.set_fragment(None);
+                Ok(AgentTarget::Description(url))
+            }
             (None, Some(did)) => Did::parse(&did).map(AgentTarget::Did).map_err(|why| wrong(format!("did: {why}"))),
             _ => Err(wrong(form.to_owned())),
         }
@@ -70,13 +66,13 @@ impl Registration {
 /// `POST /registry/agents`
 pub(super) async fn register(State(anp): State<Anp>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
-    let by = match (asked.caller.take(), asked.challenge.take()) {
-        (Some(caller), _) => caller.principal,
-        (None, Some(challenge)) if anp.directory.accepts() != RegistrationPolicy::Anyone => return Err(challenge),
-        (None, _) => Principal::Anonymous,
-    };
+    if anp.directory.accepts() != RegistrationPolicy::Anyone
+        && let Some(challenge) = asked.challenge.take()
+    {
+        return Err(challenge);
+    }
+    let by = asked.caller.take().map_or(Principal::Anonymous, |caller| caller.principal);
     let done = match Registration::target(&asked.body) {
-        // The task continues if the client disconnects.
         Ok(target) => {
             let directory = anp.directory.clone();
             finished(async move { directory.register(&target, &by).await }).await
@@ -105,11 +101,10 @@ pub(super) async fn register(State(anp): State<Anp>, request: Request) -> AnpRes
 /// `DELETE /registry/agents/{id}`
 pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
-    let by = match (asked.caller.take(), asked.challenge.take()) {
-        (Some(caller), _) => caller.principal,
-        (None, Some(challenge)) => return Err(challenge),
-        (None, None) => Principal::Anonymous,
-    };
+    if let Some(challenge) = asked.challenge.take() {
+        return Err(challenge);
+    }
+    let by = asked.caller.take().map_or(Principal::Anonymous, |caller| caller.principal);
     let removed = match ListingId::parse(&id) {
         Ok(id) => {
             let directory = anp.directory.clone();
@@ -123,14 +118,11 @@ pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, reque
 /// `GET /registry/ad.json`
 pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> Response {
     let did = anp.identities.service_did();
-    let document = anp.document(format!("directory {}", did.as_deref().unwrap_or_default()), || {
+    let name = format!("directory {}", did.as_deref().unwrap_or_default());
+    anp.answer_document(&headers, name, "there is no directory here", || {
         let takes = anp.directory.accepts() != RegistrationPolicy::Nobody;
         Some(anp.identities.prove_service(json!(anp.host.directory(did.as_deref(), takes))))
-    });
-    match document {
-        Some(document) => document.answer(&headers, VARY),
-        None => refuse(&EngineError::new(Code::NotFound, "there is no directory here")),
-    }
+    })
 }
 
 /// Runs the work to its end even if the client disconnects.
@@ -155,5 +147,5 @@ fn refused(error: &EngineError) -> Response {
         Code::EndpointUnreachable => StatusCode::BAD_GATEWAY,
         code => nuncio_http::status(code),
     };
-    json_response(status, &json!({"error": {"code": error.code, "message": error.message}}))
+    error_response(status, error)
 }

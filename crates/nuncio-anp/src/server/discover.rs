@@ -19,14 +19,28 @@ use crate::project::ToolDocument;
 use crate::wire::canonical;
 
 /// Responses depend only on the URL, so only the encoding varies.
-const VARY: &str = "accept-encoding";
+pub(super) const VARY: &str = "accept-encoding";
 
 /// Documents by name, for one edition of the agents.
 pub(super) type DocumentCache = EditionCache<u64, String, CacheableDocument>;
 
 impl Anp {
+    /// Answers with a document; `missing` is the error if there is none.
+    pub(super) fn answer_document(
+        &self,
+        headers: &HeaderMap,
+        name: String,
+        missing: &str,
+        write: impl FnOnce() -> Option<Value>,
+    ) -> Response {
+        match self.document(name, write) {
+            Some(document) => document.answer(headers, VARY),
+            None => refuse(&EngineError::new(Code::NotFound, missing)),
+        }
+    }
+
     /// Returns a cached document, or builds it.
-    pub(super) fn document(&self, name: String, write: impl FnOnce() -> Option<Value>) -> Option<CacheableDocument> {
+    fn document(&self, name: String, write: impl FnOnce() -> Option<Value>) -> Option<CacheableDocument> {
         let edition = self.engine.agents().agents_edition();
         if let Some(document) = self.documents.get(&edition, &name) {
             return Some(document);
@@ -57,22 +71,20 @@ pub(super) async fn agents(
     };
     let page = page.unwrap_or(1);
     let agents = anp.engine.agents().list();
-    let document = anp.document(format!("page {page}"), || {
+    anp.answer_document(&headers, format!("page {page}"), "there is no such page", || {
         anp.host.page(agents.iter().map(|agent| &**agent), page).map(|page| json!(page))
-    });
-    served(document, &headers, "there is no such page")
+    })
 }
 
 /// `GET /agents/{name}/ad.json`
 pub(super) async fn description(State(anp): State<Anp>, Path(name): Path<String>, headers: HeaderMap) -> Response {
     // A new key changes the DID, and thereby the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
-    let document = anp.document(format!("ad {name} {did}"), || {
+    anp.answer_document(&headers, format!("ad {name} {did}"), "there is no such agent here", || {
         let agent = anp.agent(&name)?;
         let did = Some(did.as_str()).filter(|did| !did.is_empty());
         Some(anp.identities.prove(&agent.name, json!(anp.host.description(&agent, did))))
-    });
-    served(document, &headers, "there is no such agent here")
+    })
 }
 
 /// `GET /agents/{name}/interfaces/{set}.json`
@@ -81,12 +93,11 @@ pub(super) async fn interface(
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let document = anp.document(format!("interface {name} {file}"), || {
+    anp.answer_document(&headers, format!("interface {name} {file}"), "there is no such interface here", || {
         let agent = anp.agent(&name)?;
         let set = ToolDocument::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
         Some(json!(anp.host.openrpc(&agent, set)))
-    });
-    served(document, &headers, "there is no such interface here")
+    })
 }
 
 /// `GET /agents/{name}/information/{stem}.json`
@@ -95,16 +106,9 @@ pub(super) async fn information(
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
-    let document = anp.document(format!("information {name} {file}"), || {
+    let missing = "there is nothing of that name to read here";
+    anp.answer_document(&headers, format!("information {name} {file}"), missing, || {
         let agent = anp.agent(&name)?;
         anp.identities.information(&agent.name, file.strip_suffix(".json")?)
-    });
-    served(document, &headers, "there is nothing of that name to read here")
-}
-
-fn served(document: Option<CacheableDocument>, headers: &HeaderMap, missing: &str) -> Response {
-    match document {
-        Some(document) => document.answer(headers, VARY),
-        None => refuse(&EngineError::new(Code::NotFound, missing)),
-    }
+    })
 }

@@ -14,14 +14,13 @@ use serde_json::{Map, Value, json};
 
 use super::Anp;
 use super::negotiate::RESULT_VALIDITY;
-use super::rpc::{TOOL_FAILED, of_engine};
+use super::rpc::{invalid_params, tool_failed, with_reason};
 use crate::negotiate::draft::{self, CallerDecision, DraftLocations};
 use crate::negotiation::{MAX_AGE, SecurityProfile};
 use crate::project::{ToolDocument, interface_id};
 use crate::wire::{Alternative, ErrorCode, NegotiateBody, Request as AnpRequest, RpcError, read_digest};
 
 impl Anp {
-    /// Lets the agent draft a protocol.
     pub(super) async fn draft(
         &self,
         caller: Option<&Caller>,
@@ -36,16 +35,11 @@ impl Anp {
         let wanted = json!(body.intent);
         let key = request.meta.operation_id.clone().unwrap_or_else(|| negotiation_id(request, body));
         let once = IdempotencyKey { key, body: Digest::of_json(&json!([wanted, body.negotiation_id])) };
-        let drafted = self
-            .engine
-            .drafts()
-            .draft_protocol(DraftRequest { caller, served, wanted, by: Protocol::Anp, once, present: &present })
-            .await;
-        let draft = drafted.map_err(|error| refused(&error))?;
+        let wanted = DraftRequest { caller, served, wanted, by: Protocol::Anp, once, present: &present };
+        let draft = self.engine.drafts().draft_protocol(wanted).await.map_err(refused)?;
         self.standing(served, &draft, negotiation_id(request, body), alternatives)
     }
 
-    /// Handles the caller's decision on a draft.
     pub(super) async fn answer_draft(
         &self,
         caller: Option<&Caller>,
@@ -54,35 +48,28 @@ impl Anp {
         body: &NegotiateBody,
         decision: &CallerDecision,
     ) -> Result<Value, RpcError> {
-        self.is_in_time(request)?;
-        if !self.engine.drafts().can_draft(served) {
+        if request.meta.created_at.is_some_and(|created| created.until(self.engine.now()) > MAX_AGE) {
+            return Err(RpcError::new(ErrorCode::NegotiationExpired));
+        }
+        let drafts = self.engine.drafts();
+        if !drafts.can_draft(served) {
             return Err(RpcError::new(ErrorCode::UnsupportedNegotiationMode));
         }
         if request.meta.security_profile != SecurityProfile::TransportProtected {
             return Err(RpcError::new(ErrorCode::UnsupportedCandidateSecurity));
         }
+        let caller = identified(caller)?;
         let answer = if decision.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
-        let answered = self
-            .engine
-            .drafts()
-            .answer_draft(identified(caller)?, served, &decision.id, &decision.digest, answer)
-            .await;
-        let draft = match answered {
-            Ok(draft) => draft,
+        let draft = match drafts.answer_draft(caller, served, &decision.id, &decision.digest, answer).await {
             // The final state of the draft says more than the error.
             Err(error) if error.code == Code::DraftNotAccepted => {
-                let draft = self
-                    .engine
-                    .drafts()
-                    .draft(identified(caller)?, served, &decision.id)
-                    .await
-                    .map_err(|it| refused(&it))?;
-                if draft.digest == decision.digest {
-                    return self.standing(served, &draft, negotiation_id(request, body), Vec::new());
+                let draft = drafts.draft(caller, served, &decision.id).await.map_err(refused)?;
+                if draft.digest != decision.digest {
+                    return Err(refused(error));
                 }
-                return Err(refused(&error));
+                draft
             }
-            Err(error) => return Err(refused(&error)),
+            answered => answered.map_err(refused)?,
         };
         self.standing(served, &draft, negotiation_id(request, body), Vec::new())
     }
@@ -106,11 +93,6 @@ impl Anp {
         Ok(json!(result))
     }
 
-    fn is_in_time(&self, request: &AnpRequest) -> Result<(), RpcError> {
-        let late = request.meta.created_at.is_some_and(|created| created.until(self.engine.now()) > MAX_AGE);
-        if late { Err(RpcError::new(ErrorCode::NegotiationExpired)) } else { Ok(()) }
-    }
-
     /// A call under a drafted protocol, through the chat method.
     pub(super) async fn call_drafted(
         &self,
@@ -121,42 +103,36 @@ impl Anp {
         let call = read_call(call)?;
         let made = self.engine.drafts().call_drafted(caller, served, call).await;
         let value = made.map_err(|error| match error.code {
-            Code::DraftNotFound | Code::DraftNotAccepted => RpcError::new(ErrorCode::Forbidden)
-                .with_message(error.message)
-                .with_details(json!({"reason": error.code})),
-            Code::InvalidOutput | Code::BrainFailed => {
-                let data = json!({"retryable": true, "details": {"reason": error.code}});
-                RpcError { code: TOOL_FAILED, message: error.message, data: Some(data) }
+            Code::DraftNotFound | Code::DraftNotAccepted => {
+                with_reason(ErrorCode::Forbidden, error.message, error.code)
             }
-            _ => of_engine(&error),
+            Code::InvalidOutput | Code::BrainFailed => tool_failed(error.message, error.code, true),
+            _ => error.into(),
         })?;
         Ok(json!({"response": value}))
     }
 }
 
-/// Parses the `call` argument.
 fn read_call(call: Value) -> Result<DraftedCall, RpcError> {
-    let wrong =
-        |message: &str| RpcError::new(ErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"));
-    let Value::Object(mut call) = call else { return Err(wrong("`call` must be an object")) };
+    let Value::Object(mut call) = call else { return Err(invalid_params("`call` must be an object")) };
     let mut text = |name: &str| match call.remove(name) {
         Some(Value::String(text)) => Ok(text),
-        _ => Err(wrong(&format!("`call.{name}` must be a text"))),
+        _ => Err(invalid_params(&format!("`call.{name}` must be a text"))),
     };
     let (protocol, digest, method) = (text("protocol_id")?, text("digest")?, text("method")?);
-    let digest = read_digest(&digest).ok_or_else(|| wrong("`call.digest` must be sha-256: and base64url"))?;
+    let digest = read_digest(&digest).ok_or_else(|| invalid_params("`call.digest` must be sha-256: and base64url"))?;
     let params = match call.remove("params") {
         None => Map::new(),
         Some(Value::Object(params)) => params,
-        Some(_) => return Err(wrong("`call.params` must be an object")),
+        Some(_) => return Err(invalid_params("`call.params` must be an object")),
     };
     match call.keys().next() {
-        Some(unknown) => Err(wrong(&format!("`call` has no `{unknown}`"))),
+        Some(unknown) => Err(invalid_params(&format!("`call` has no `{unknown}`"))),
         None => Ok(DraftedCall { protocol, digest, method, params, by: Protocol::Anp }),
     }
 }
 
-fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> String {
+pub(super) fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> String {
     body.negotiation_id.clone().unwrap_or_else(|| request.id.clone())
 }
 
@@ -168,14 +144,14 @@ fn identified(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
 }
 
 /// Maps engine errors to the specification's codes.
-fn refused(error: &EngineError) -> RpcError {
+fn refused(error: EngineError) -> RpcError {
     let code = match error.code {
         Code::DraftFailed => ErrorCode::NoMatchingInterface,
         Code::DraftNotFound => ErrorCode::UnsupportedCandidateProfile,
         Code::DraftNotAccepted => ErrorCode::NegotiationRejected,
         Code::QueueFull => ErrorCode::RateLimited,
         Code::IdempotencyMismatch => ErrorCode::IdempotencyConflict,
-        _ => return of_engine(error),
+        _ => return error.into(),
     };
-    RpcError::new(code).with_message(error.message.clone()).with_details(json!({"reason": error.code}))
+    with_reason(code, error.message, error.code)
 }

@@ -15,7 +15,6 @@ use crate::wire::{Request as AnpRequest, profile};
 /// A message from a local agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectMessage {
-    /// The local agent that sends the message.
     pub agent: AgentName,
     /// DID of the message's recipient.
     pub to: String,
@@ -58,7 +57,6 @@ impl DirectMessage {
     }
 }
 
-/// Why a message was not delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryFailure {
     pub why: String,
@@ -67,13 +65,11 @@ pub struct DeliveryFailure {
 }
 
 impl DeliveryFailure {
-    /// A failure that a later attempt may overcome.
     #[must_use]
     pub fn retryable(why: impl Into<String>) -> Self {
         Self { why: why.into(), later: true }
     }
 
-    /// A delivery failure that no retry can fix.
     #[must_use]
     pub fn permanent(why: impl Into<String>) -> Self {
         Self { why: why.into(), later: false }

@@ -18,11 +18,10 @@ use super::{Anp, AnpResult, refuse};
 use crate::project::chat_method;
 use crate::wire::{ErrorCode, Response as AnpResponse, RpcError};
 
-/// Maximum number of requests in a batch.
 const MAX_BATCH: usize = 32;
 
 /// Error code of a tool that ran and failed, from the range JSON-RPC reserves for servers.
-pub(super) const TOOL_FAILED: i64 = -32000;
+const TOOL_FAILED: i64 = -32000;
 
 /// `POST /agents/{name}/rpc`
 pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> AnpResult {
@@ -33,16 +32,14 @@ pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, reque
         let refused = || refuse(&EngineError::new(Code::Unauthorized, "say who you are"));
         return Err(asked.challenge.take().unwrap_or_else(refused));
     };
-    let read = nuncio_core::json::read(&asked.body, crate::wire::MAX_REQUEST_BYTES);
-    let answer = match read {
-        Err(unreadable) => {
-            let error = RpcError::new(ErrorCode::ParseError).with_message(format!("Parse error: {unreadable}"));
-            Some(AnpResponse::error(None::<Value>, error).to_json())
-        }
+    let refused = |code, message| {
+        let error = RpcError::new(code).with_message(message);
+        Some(AnpResponse::error(None::<Value>, error).to_json())
+    };
+    let answer = match nuncio_core::json::read(&asked.body, crate::wire::MAX_REQUEST_BYTES) {
+        Err(unreadable) => refused(ErrorCode::ParseError, format!("Parse error: {unreadable}")),
         Ok(Value::Array(requests)) if requests.is_empty() || requests.len() > MAX_BATCH => {
-            let message = format!("a batch has 1 to {MAX_BATCH} requests");
-            let error = RpcError::new(ErrorCode::InvalidRequest).with_message(message);
-            Some(AnpResponse::error(None::<Value>, error).to_json())
+            refused(ErrorCode::InvalidRequest, format!("a batch has 1 to {MAX_BATCH} requests"))
         }
         Ok(Value::Array(requests)) => {
             let calls = requests.into_iter().map(|request| one(&anp, &served, &caller, request));
@@ -59,21 +56,14 @@ async fn one(anp: &Anp, served: &Arc<PublishedAgent>, caller: &Caller, request: 
     let id = request.get("id").cloned();
     let outcome = match read(request) {
         Ok((method, Some(arguments))) => run(anp, served, caller, &method, arguments).await,
-        Ok((_, None)) => {
-            Err(RpcError::new(ErrorCode::InvalidParams).with_message("Invalid params: send them by name, as an object"))
-        }
+        Ok((_, None)) => Err(invalid_params("send them by name, as an object")),
         // An invalid request gets an error even without an id.
         Err(fault) => {
             let id = id.filter(|id| id.is_string() || id.is_number());
             return Some(AnpResponse::error(id, fault).to_json());
         }
     };
-    let id = id?;
-    let response = match outcome {
-        Ok(result) => AnpResponse::result(id, result),
-        Err(fault) => AnpResponse::error(Some(id), fault),
-    };
-    Some(response.to_json())
+    Some(AnpResponse::new(id?, outcome).to_json())
 }
 
 /// Returns the method and its arguments; `None` if they are not given by name.
@@ -108,22 +98,16 @@ async fn run(
     if chat_method(&served.agent) == Some(method) {
         return anp.chat(served, caller, arguments).await;
     }
-    let unknown = || RpcError::new(ErrorCode::MethodNotFound);
-    let tool = ToolName::parse(method).map_err(|_| unknown())?;
-    let ended = anp
-        .engine
-        .calls()
-        .call_and_wait(SyncCall {
-            caller: caller.clone(),
-            protocol: Protocol::Anp,
-            served: Arc::clone(served),
-            tool,
-            arguments,
-            trace: TraceIds::default(),
-        })
-        .await
-        .map_err(|error| of_engine(&error))?;
-    let output = ended.result.map_err(|failure| of_failure(&failure))?;
+    let call = SyncCall {
+        caller: caller.clone(),
+        protocol: Protocol::Anp,
+        served: Arc::clone(served),
+        tool: ToolName::parse(method).map_err(|_| RpcError::new(ErrorCode::MethodNotFound))?,
+        arguments,
+        trace: TraceIds::default(),
+    };
+    let ended = anp.engine.calls().call_and_wait(call).await?;
+    let output = ended.result.map_err(of_failure)?;
     // A tool without an output schema is published as returning a string.
     let declared = served.agent.tool(method).is_some_and(|tool| tool.output.is_some());
     Ok(match output.message_content() {
@@ -134,35 +118,47 @@ async fn run(
 }
 
 /// Maps the failure of a tool to a JSON-RPC error.
-fn of_failure(failure: &ExecutionFailure) -> RpcError {
-    let message = failure.message.clone();
-    let code = match failure.code {
+fn of_failure(ExecutionFailure { code: reason, message, .. }: ExecutionFailure) -> RpcError {
+    let code = match reason {
         Code::ToolNotFound => ErrorCode::MethodNotFound,
         Code::InvalidArguments => ErrorCode::InvalidParams,
         Code::ScopeNotGranted | Code::Denied | Code::ApprovalExpired | Code::ApprovalClosed | Code::Refused => {
             ErrorCode::Forbidden
         }
         Code::ToolTimeout | Code::ToolBusy | Code::ToolUnavailable => ErrorCode::TemporarilyUnavailable,
-        code => {
-            let data = json!({"retryable": false, "details": {"reason": code}});
-            return RpcError { code: TOOL_FAILED, message, data: Some(data) };
-        }
+        _ => return tool_failed(message, reason, false),
     };
-    RpcError::new(code).with_message(message).with_details(json!({"reason": failure.code}))
+    with_reason(code, message, reason)
 }
 
-/// Maps an engine error that occurred before the tool ran to a JSON-RPC error.
-pub(super) fn of_engine(error: &EngineError) -> RpcError {
-    let code = match error.code {
-        Code::ShuttingDown
-        | Code::StoreUnavailable
-        | Code::ComputationQueueFull
-        | Code::QuotaExceeded
-        | Code::TurnRunning => ErrorCode::TemporarilyUnavailable,
-        Code::Internal => ErrorCode::InternalError,
-        Code::Unauthorized => ErrorCode::Unauthorized,
-        Code::ScopeNotGranted | Code::Denied => ErrorCode::Forbidden,
-        _ => ErrorCode::InvalidParams,
-    };
-    RpcError::new(code).with_message(error.message.clone()).with_details(json!({"reason": error.code}))
+/// Maps an engine error that occurred before the tool ran.
+impl From<EngineError> for RpcError {
+    fn from(error: EngineError) -> Self {
+        let code = match error.code {
+            Code::ShuttingDown
+            | Code::StoreUnavailable
+            | Code::ComputationQueueFull
+            | Code::QuotaExceeded
+            | Code::TurnRunning => ErrorCode::TemporarilyUnavailable,
+            Code::Internal => ErrorCode::InternalError,
+            Code::Unauthorized => ErrorCode::Unauthorized,
+            Code::ScopeNotGranted | Code::Denied => ErrorCode::Forbidden,
+            _ => ErrorCode::InvalidParams,
+        };
+        with_reason(code, error.message, error.code)
+    }
+}
+
+/// An error that also names the code of the engine's error.
+pub(super) fn with_reason(code: ErrorCode, message: String, reason: Code) -> RpcError {
+    RpcError::new(code).with_message(message).with_details(json!({"reason": reason}))
+}
+
+pub(super) fn tool_failed(message: String, reason: Code, retryable: bool) -> RpcError {
+    let data = json!({"retryable": retryable, "details": {"reason": reason}});
+    RpcError { code: TOOL_FAILED, message, data: Some(data) }
+}
+
+pub(super) fn invalid_params(message: &str) -> RpcError {
+    RpcError::new(ErrorCode::InvalidParams).with_message(format!("Invalid params: {message}"))
 }

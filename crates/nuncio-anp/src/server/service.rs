@@ -9,7 +9,7 @@ use super::{Anp, AnpResult};
 use crate::negotiation::SecurityProfile;
 use crate::wire::{
     ErrorCode, MAX_REQUEST_BYTES, Request as AnpRequest, Response as AnpResponse, RpcError, ServiceCapabilities,
-    method, profile,
+    method, profile, texts,
 };
 
 /// `POST /anp`
@@ -18,17 +18,12 @@ pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> AnpResul
     // This endpoint does not require authentication up front.
     asked.challenge = None;
     let caller = asked.caller.take();
-    let request = match AnpRequest::read(&asked.body) {
-        Ok(request) => request,
+    let response = match AnpRequest::read(&asked.body) {
+        Ok(request) => AnpResponse::new(request.id.clone(), anp.dispatch(caller, request).await),
         Err(refused) => {
             let (id, error) = *refused;
-            return Ok(asked.answer(Some(&AnpResponse::error(id, error).to_json())));
+            AnpResponse::error(id, error)
         }
-    };
-    let id = request.id.clone();
-    let response = match anp.dispatch(caller, request).await {
-        Ok(result) => AnpResponse::result(id, result),
-        Err(error) => AnpResponse::error(Some(id), error),
     };
     Ok(asked.answer(Some(&response.to_json())))
 }
@@ -68,25 +63,19 @@ impl Anp {
             Some(_) => Some(self.identities.check_origin(request).await?),
             None => None,
         };
-        let did = |caller: &Caller| match &caller.principal {
-            Principal::Did(did) => Some(did.clone()),
+        let by_request = match caller.as_ref().map(|caller| &caller.principal) {
+            Some(Principal::Did(did)) => Some(did),
             _ => None,
         };
-        let by_request = caller.as_ref().and_then(did);
-        let shown = by_proof.clone().or(by_request);
-        if let (Some(claimed), Some(shown)) = (&request.meta.sender_did, &shown)
+        if let (Some(claimed), Some(shown)) = (&request.meta.sender_did, by_proof.as_ref().or(by_request))
             && claimed != shown
         {
             let message = "meta.sender_did is not who signed";
             return Err(RpcError::new(ErrorCode::Unauthorized).with_message(message));
         }
-        Ok(match by_proof {
-            Some(did) => {
-                let request = caller.and_then(|caller| caller.request);
-                Some(Caller { request, ..self.engine.access().caller_by_did(&did) })
-            }
-            None => caller,
-        })
+        let Some(did) = by_proof else { return Ok(caller) };
+        let request = caller.and_then(|caller| caller.request);
+        Ok(Some(Caller { request, ..self.engine.access().caller_by_did(&did) }))
     }
 
     /// The message service's current capabilities for this caller. Messages are offered only to callers with a DID,
@@ -99,9 +88,9 @@ impl Anp {
         }
         ServiceCapabilities {
             service_did: self.identities.service_did().unwrap_or_default(),
-            supported_profiles: profiles.into_iter().map(str::to_owned).collect(),
-            supported_security_profiles: vec![SecurityProfile::TransportProtected.as_str().to_owned()],
-            supported_content_types: vec!["application/json".to_owned(), "text/plain".to_owned()],
+            supported_profiles: texts(&profiles),
+            supported_security_profiles: texts(&[SecurityProfile::TransportProtected.as_str()]),
+            supported_content_types: texts(&["application/json", "text/plain"]),
             limits: [("max_request_bytes".to_owned(), MAX_REQUEST_BYTES.to_string())].into(),
             extra: Map::new(),
         }

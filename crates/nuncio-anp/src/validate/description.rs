@@ -14,9 +14,6 @@ const INFORMATION_MEMBERS: [&str; 3] = ["Infomations", "Informations", "informat
 const UNIQUE_ID: (&str, &str) = ("must be unique: an earlier one is the same", "an id of its own");
 
 pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
-    if !validator.object(node) {
-        return;
-    }
     validator.need_word(node, "protocolType", PROTOCOL_TYPE);
     validator.need_text(node, "protocolVersion", "the version of the protocol, such as \"1.0.0\"");
     match node.get("type") {
@@ -46,17 +43,17 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     check_information(validator, node, schemes);
     check_capabilities(validator, node);
     check_interfaces(validator, node, schemes);
-    if let Some(proof) = node.get("proof") {
+    if let Some(proof) = node.get("proof")
+        && validator.object(&proof)
+    {
         check_proof(validator, &proof, node.text_of("did").filter(|did| did.starts_with("did:")));
     }
 }
 
 fn check_did(validator: &mut DocumentValidator, did: &JsonNode<'_>) {
     if let Some(text) = validator.filled(did) {
-        let mut parts = text.splitn(3, ':');
-        let is_did = parts.next() == Some("did")
-            && parts.next().is_some_and(|method| !method.is_empty())
-            && parts.next().is_some_and(|rest| !rest.is_empty());
+        let method_and_id = text.strip_prefix("did:").and_then(|rest| rest.split_once(':'));
+        let is_did = method_and_id.is_some_and(|(method, id)| !method.is_empty() && !id.is_empty());
         if !is_did || text.contains(['#', '?', '/', ' ']) {
             validator.error(did, "must be a DID, without a fragment", "did:wba:…");
         }
@@ -75,7 +72,7 @@ fn check_security(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     if !security.value.is_string() {
         validator.warning(&security, "should be one name; not everybody reads more", "the name of a definition");
     }
-    security::reference(validator, &security, object_of(node, "securityDefinitions"));
+    security::may_reference(validator, node, object_of(node, "securityDefinitions"));
 }
 
 fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
@@ -95,9 +92,7 @@ fn check_information(validator: &mut DocumentValidator, node: &JsonNode<'_>, sch
         if item.get("url").is_none() && item.get("content").is_none() {
             validator.missing(item, "url", "where it is");
         }
-        if let Some(security) = item.get("security") {
-            security::reference(validator, &security, schemes);
-        }
+        security::may_reference(validator, item, schemes);
     });
 }
 
@@ -128,9 +123,7 @@ fn check_interfaces(validator: &mut DocumentValidator, node: &JsonNode<'_>, sche
             validator.unique(item, "id", &mut ids, UNIQUE_ID);
         }
         check_interface(validator, item);
-        if let Some(security) = item.get("security") {
-            security::reference(validator, &security, schemes);
-        }
+        security::may_reference(validator, item, schemes);
         for reference in item.get("capabilityRefs").iter().flat_map(JsonNode::items) {
             if reference.text().is_some_and(|id| !capabilities.contains(id)) {
                 validator.warning(&reference, "is the id of none of the capabilities", Value::Null);
@@ -173,7 +166,9 @@ fn check_interface(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
         if protocol_name != "openrpc" {
             validator.warning(&found, "is spelt \"openrpc\"; clients in use compare to the letter", "openrpc");
         }
-        if let Some(content) = node.get("content").filter(|content| !content.value.is_null()) {
+        if let Some(content) = node.get("content").filter(|content| !content.value.is_null())
+            && validator.object(&content)
+        {
             openrpc::check(validator, &content);
         }
     }
@@ -199,15 +194,12 @@ fn check_meta(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
 }
 
 fn check_proof(validator: &mut DocumentValidator, node: &JsonNode<'_>, did: Option<&str>) {
-    if !validator.object(node) {
-        return;
-    }
     validator.need_text(node, "type", "by which rules it is made");
     validator.need_text(node, "proofValue", "the signature");
     validator.may_time(node, "created");
-    validator.may_text(node, "proofPurpose");
-    validator.may_text(node, "domain");
-    validator.may_text(node, "challenge");
+    for name in ["proofPurpose", "domain", "challenge"] {
+        validator.may_text(node, name);
+    }
     if node.get("domain").is_some() && node.get("challenge").is_none() {
         validator.missing(node, "challenge", "it must be said where domain is");
     }
@@ -223,9 +215,6 @@ fn check_proof(validator: &mut DocumentValidator, node: &JsonNode<'_>, did: Opti
 
 /// Checks a list of agents (ANP-08).
 pub(super) fn check_page(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
-    if !validator.object(node) {
-        return;
-    }
     validator.need_word(node, "@type", "CollectionPage");
     validator.may_url(node, "url");
     validator.may_url(node, "next");

@@ -10,9 +10,6 @@ use super::validator::{DocumentValidator, JsonNode, is_web_address};
 const PARAM_STRUCTURES: [&str; 3] = ["by-name", "by-position", "either"];
 
 pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
-    if !validator.object(node) {
-        return;
-    }
     if let (Some(version), Some(found)) =
         (validator.need_text(node, "openrpc", "its version, \"1.3.2\""), node.get("openrpc"))
         && !version.starts_with("1.")

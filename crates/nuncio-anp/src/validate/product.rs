@@ -7,9 +7,6 @@ use super::validator::{DocumentValidator, JsonNode};
 use crate::wire::{PROTOCOL_TYPE, Product};
 
 pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
-    if !validator.object(node) {
-        return;
-    }
     validator.need_word(node, "protocolType", PROTOCOL_TYPE);
     validator.need_text(node, "protocolVersion", "the version of the protocol, such as \"1.0.0\"");
     validator.need_word(node, "type", Product::TYPE);
@@ -36,13 +33,10 @@ pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
     if let Some(found) = node.get("security") {
         if found.value.is_string() {
-            validator.warning(
-                &found,
-                "is a definition in a product, not a name: there is nothing to look it up in",
-                "an object",
-            );
+            let message = "is a definition in a product, not a name: there is nothing to look it up in";
+            validator.warning(&found, message, "an object");
         } else {
-            security::reference(validator, &found, None);
+            security::may_reference(validator, node, None);
         }
     }
 }

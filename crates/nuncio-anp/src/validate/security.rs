@@ -70,8 +70,13 @@ fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {
     }
 }
 
-/// Checks a `security` member: names of definitions, or inline definitions.
-pub(super) fn reference(validator: &mut DocumentValidator, node: &JsonNode<'_>, schemes: Option<&Map<String, Value>>) {
+/// Checks an optional `security` member: names of definitions, or inline definitions.
+pub(super) fn may_reference(
+    validator: &mut DocumentValidator,
+    object: &JsonNode<'_>,
+    schemes: Option<&Map<String, Value>>,
+) {
+    let Some(node) = object.get("security") else { return };
     let mut check_name = |node: &JsonNode<'_>| {
         if let Some(name) = validator.filled(node)
             && schemes.is_some_and(|schemes| !schemes.contains_key(name))
@@ -80,10 +85,10 @@ pub(super) fn reference(validator: &mut DocumentValidator, node: &JsonNode<'_>, 
         }
     };
     match node.value {
-        Value::String(_) => check_name(node),
+        Value::String(_) => check_name(&node),
         Value::Array(_) => node.items().for_each(|item| check_name(&item)),
-        Value::Object(_) => definitions(validator, node),
-        _ => validator.error(node, "must be the name of a definition, a list of such names, or definitions", "a name"),
+        Value::Object(_) => definitions(validator, &node),
+        _ => validator.error(&node, "must be the name of a definition, a list of such names, or definitions", "a name"),
     }
 }
 

@@ -8,7 +8,8 @@ use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// Collects the faults of a document.
+/// Collects the faults of a document. Of the members that are checked, `need_…` reports an absent one as an error,
+/// `should_…` reports it as a warning, and `may_…` accepts it. A text must not be empty.
 #[derive(Default)]
 pub(super) struct DocumentValidator {
     pub(super) errors: Vec<DocumentFault>,
@@ -88,7 +89,6 @@ impl DocumentValidator {
         }
     }
 
-    /// Reports an error unless this is an object.
     pub(super) fn object(&mut self, node: &JsonNode<'_>) -> bool {
         self.is(node, Value::is_object, "an object")
     }
@@ -109,7 +109,6 @@ impl DocumentValidator {
         }
     }
 
-    /// Reports an error unless this is a list.
     pub(super) fn list(&mut self, node: &JsonNode<'_>) -> bool {
         self.is(node, Value::is_array, "a list")
     }
@@ -129,7 +128,6 @@ impl DocumentValidator {
         }
     }
 
-    /// A required, non-empty string.
     pub(super) fn need_text<'a>(&mut self, node: &JsonNode<'a>, name: &str, what: &str) -> Option<&'a str> {
         match node.get(name) {
             Some(text) => self.filled(&text),
@@ -140,7 +138,6 @@ impl DocumentValidator {
         }
     }
 
-    /// An optional, non-empty string.
     pub(super) fn may_text<'a>(&mut self, node: &JsonNode<'a>, name: &str) -> Option<&'a str> {
         node.get(name).and_then(|text| self.filled(&text))
     }
@@ -188,14 +185,12 @@ impl DocumentValidator {
         }
     }
 
-    /// An optional boolean.
     pub(super) fn may_flag(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(flag) = node.get(name) {
             self.is(&flag, Value::is_boolean, "true or false");
         }
     }
 
-    /// An optional list of non-empty strings.
     pub(super) fn may_texts(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(list) = node.get(name)
             && self.list(&list)
@@ -206,7 +201,6 @@ impl DocumentValidator {
         }
     }
 
-    /// An optional http or https URL.
     pub(super) fn may_url(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(url) = node.get(name)
             && let Some(text) = self.filled(&url)

@@ -10,8 +10,7 @@ open! {
         service_did: String,
         supported_profiles: Vec<String>,
         supported_security_profiles: Vec<String>,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        supported_content_types: Vec<String>,
+        supported_content_types[]: String,
         /// Limits by name; numbers are decimal strings.
         #[serde(default)]
         limits: BTreeMap<String, String>,

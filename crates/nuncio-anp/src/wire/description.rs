@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{OpenRpc, Security, SecurityDefinition, open};
+use super::{Security, SecurityDefinition, open};
 
 open! {
     struct AgentDescription {
@@ -15,7 +15,6 @@ open! {
         r#type: String,
         /// URL of the agent description itself.
         url?: String,
-        /// Display name.
         name: String,
         did?: String,
         owner?: Owner,
@@ -38,7 +37,6 @@ open! {
 }
 
 impl AgentDescription {
-    /// Value of the member `type` of an agent description.
     pub const TYPE: &str = "AgentDescription";
 
     #[must_use]
@@ -46,7 +44,6 @@ impl AgentDescription {
         self.interfaces.iter().flatten().find(|interface| interface.id.as_deref() == Some(id))
     }
 
-    /// The agent's negotiation interface.
     #[must_use]
     pub fn negotiation(&self) -> Option<&Interface> {
         let holds = |interface: &&Interface| {
@@ -67,7 +64,6 @@ open! {
 }
 
 open! {
-    /// A published document.
     struct Information {
         /// Kind of document, such as `Product`.
         r#type: String,
@@ -84,12 +80,10 @@ open! {
     /// A capability of an agent (ANP-06 §14.1).
     struct Capability {
         id: String,
-        /// Display name.
         name?: String,
         description?: String,
         /// Intents that this capability serves.
         intent_tags?: Vec<String>,
-        /// Whether a person must approve uses of the capability.
         requires_human_authorization?: bool,
     }
 }
@@ -148,11 +142,5 @@ impl Interface {
     pub fn asks_a_person(&self) -> bool {
         let level = self.extra.get("authorizationLevel").and_then(Value::as_str);
         self.human_authorization == Some(true) || level == Some("user-presence-required")
-    }
-
-    /// The inline OpenRPC document.
-    #[must_use]
-    pub fn openrpc(&self) -> Option<OpenRpc> {
-        serde_json::from_value(self.content.clone()?).ok()
     }
 }

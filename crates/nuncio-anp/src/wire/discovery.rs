@@ -12,10 +12,8 @@ open! {
         /// Always `CollectionPage`.
         #[serde(rename = "@type")]
         kind: String,
-        /// URL of this page of the agent list.
         url?: String,
         items: Vec<CollectionItem>,
-        /// URL of the next page of the agent list.
         next?: String,
     }
 }
@@ -44,7 +42,6 @@ open! {
         /// `ad:AgentDescription`.
         #[serde(rename = "@type")]
         kind?: String,
-        /// Display name.
         name?: String,
         /// URL of the agent's description.
         #[serde(rename = "@id")]

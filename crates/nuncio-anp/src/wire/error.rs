@@ -30,13 +30,11 @@ macro_rules! codes {
                 if word.is_empty() { None } else { Some(word) }
             }
 
-            /// Default message of the error code.
             #[must_use]
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$name => $message,)* }
             }
 
-            /// Whether the same request may succeed later.
             #[must_use]
             pub const fn is_retryable(self) -> bool {
                 match self { $(Self::$name => codes!(@$retry),)* }
@@ -84,7 +82,6 @@ codes! {
     /// There are two conflicting successors.
     DidTransitionConflict = 1021, "anp.did_transition_conflict", "Conflicting DID transition", never;
     NegotiationRejected = 1600, "meta.negotiation_rejected", "Negotiation rejected", never;
-    /// No interface satisfies the request.
     NoMatchingInterface = 1601, "meta.no_matching_interface", "No matching interface", never;
     UnsupportedNegotiationMode = 1602, "meta.unsupported_negotiation_mode", "Unsupported negotiation mode", never;
     /// None of the caller's profiles is acceptable.
@@ -94,7 +91,6 @@ codes! {
     /// None of the caller's content types is acceptable.
     UnsupportedCandidateContent = 1605, "meta.unsupported_content_type", "Unsupported content type", never;
     MoreInformationRequired = 1606, "meta.more_information_required", "More information required", never;
-    /// Authentication or permission is required.
     AuthorizationRequired = 1607, "meta.authorization_required", "Authorization required", never;
     /// The negotiation request, or the result that it relies on, is too old.
     NegotiationExpired = 1608, "meta.negotiation_expired", "Negotiation expired", never;
@@ -133,7 +129,6 @@ impl RpcError {
         Self { code: code.code(), message: code.message().to_owned(), data }
     }
 
-    /// Replaces the error's message.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();

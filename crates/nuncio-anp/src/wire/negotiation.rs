@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use super::open;
 
 open! {
-    /// Body of a negotiation request.
     #[derive(Default)]
     struct NegotiateBody {
         #[serde(rename = "negotiation_id")]
@@ -14,16 +13,13 @@ open! {
         mode?: String,
         intent: Intent,
         /// Capability ids the interface must have.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        required_capabilities: Vec<String>,
+        required_capabilities[]: String,
         caller_capabilities?: CallerCapabilities,
         constraints?: Constraints,
         /// Ids of the interfaces to choose from.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        candidate_interface_refs: Vec<String>,
+        candidate_interface_refs[]: String,
         /// Profiles, protocols or artifacts to choose from.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        candidate_protocols: Vec<CandidateProtocol>,
+        candidate_protocols[]: CandidateProtocol,
     }
 }
 
@@ -33,8 +29,7 @@ open! {
     struct Intent {
         name?: String,
         description?: String,
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        intent_tags: Vec<String>,
+        intent_tags[]: String,
         /// Summary of the input that the later call will have.
         input_summary?: Value,
     }
@@ -55,8 +50,7 @@ open! {
     #[derive(Default)]
     struct Constraints {
         /// Preferred interface types, best first.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        preferred_interface_types: Vec<String>,
+        preferred_interface_types[]: String,
         /// Whether approval by a person is required or excluded.
         requires_human_authorization?: bool,
         max_latency_ms?: u64,
@@ -64,8 +58,7 @@ open! {
         allow_natural_language_fallback?: bool,
         required_security_profile?: String,
         /// Preferred content types, best first.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        preferred_content_types: Vec<String>,
+        preferred_content_types[]: String,
     }
 }
 
@@ -78,16 +71,13 @@ pub enum CandidateProtocol {
 }
 
 impl CandidateProtocol {
-    /// The names and URLs that identify the candidate.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let (name, described) = match self {
-            Self::Name(name) => (Some(name.as_str()), None),
-            Self::Described(described) => (None, Some(described)),
-        };
         let keys = ["protocol_id", "protocol_uri", "protocol", "profile", "uri", "url", "id"];
-        let described =
-            described.into_iter().flat_map(move |it| keys.into_iter().filter_map(|key| it.get(key)?.as_str()));
-        name.into_iter().chain(described)
+        let names: Vec<&str> = match self {
+            Self::Name(name) => vec![name],
+            Self::Described(fields) => keys.into_iter().filter_map(|key| fields.get(key)?.as_str()).collect(),
+        };
+        names.into_iter()
     }
 }
 
@@ -102,9 +92,7 @@ open! {
         /// End of the validity, RFC 3339.
         valid_until?: String,
         /// Interfaces that were not chosen, with reasons.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        alternatives: Vec<Alternative>,
-        /// Score of the chosen interface.
+        alternatives[]: Alternative,
         score?: Score,
         /// Reason of a rejection, for people.
         reason?: String,
@@ -115,13 +103,9 @@ open! {
 
 impl NegotiationResult {
     /// Computes the digest over all members except `negotiationDigest`.
-    ///
-    /// # Panics
-    /// Never: these types always serialise to JSON.
     #[must_use]
     pub fn digest(&self) -> String {
-        let value = serde_json::to_value(self).expect("a result's names are texts and its values JSON");
-        super::digest_without(value, "negotiationDigest")
+        super::digest_without(self, "negotiationDigest")
     }
 
     /// Returns the result with its digest set.
@@ -167,7 +151,6 @@ open! {
     /// How to use the chosen interface.
     struct Execution {
         mode: String,
-        /// Whether a person must approve the call.
         requires_human_authorization?: bool,
         timeout_ms?: u64,
     }
@@ -192,10 +175,7 @@ open! {
         /// URL of the interface or of its document.
         url?: String,
         score?: Score,
-        /// Names of the constraints that the interface does not satisfy.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        unsupported_constraints: Vec<String>,
-        /// Why the interface was not chosen, for people.
+        unsupported_constraints[]: String,
         reason?: String,
     }
 }

@@ -76,3 +76,10 @@ open! {
         schema: Value,
     }
 }
+
+impl ContentDescriptor {
+    pub(crate) fn new(name: &str, description: &str, schema: Value) -> Self {
+        let description = Some(description.to_owned());
+        Self { name: name.to_owned(), description, required: None, schema, extra: Map::new() }
+    }
+}

@@ -16,7 +16,6 @@ open! {
         identifier?: String,
         name: String,
         description: String,
-        /// Authentication for the product document.
         security?: Security,
         /// Price and availability of the product.
         offers?: Value,
@@ -27,6 +26,5 @@ open! {
 }
 
 impl Product {
-    /// Value of the member `type` of a product document.
     pub const TYPE: &str = "Product";
 }

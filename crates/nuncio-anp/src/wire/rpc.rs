@@ -21,7 +21,6 @@ pub struct Request {
     pub id: String,
     pub method: String,
     pub meta: Meta,
-    /// Origin proof of the request, if there is one.
     pub auth: Option<Auth>,
     pub body: Map<String, Value>,
     /// `meta` as sent, which the origin proof covers.
@@ -44,7 +43,6 @@ pub struct Meta {
     pub created_at: Option<Timestamp>,
 }
 
-/// The addressee of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
@@ -82,10 +80,7 @@ impl Request {
             return Err(Box::new((None, RpcError::new(code))));
         };
         let id = read_id(&members).map_err(|error| Box::new((None, error)))?;
-        match read_members(&id, &mut members) {
-            Ok(request) => Ok(request),
-            Err(error) => Err(Box::new((Some(id), error))),
-        }
+        read_members(&id, &mut members).map_err(|error| Box::new((Some(id), error)))
     }
 
     #[must_use]
@@ -99,12 +94,11 @@ impl Request {
 }
 
 fn unread(unreadable: &JsonError) -> RpcError {
-    match unreadable {
-        JsonError::NotJson(_) => {
-            RpcError::new(ErrorCode::ParseError).with_message(format!("Parse error: {unreadable}"))
-        }
-        _ => RpcError::new(ErrorCode::InvalidRequest).with_message(format!("Invalid request: {unreadable}")),
-    }
+    let code = match unreadable {
+        JsonError::NotJson(_) => ErrorCode::ParseError,
+        _ => ErrorCode::InvalidRequest,
+    };
+    RpcError::new(code).with_message(format!("{}: {unreadable}", code.message()))
 }
 
 fn read_id(members: &Map<String, Value>) -> Result<String, RpcError> {
@@ -152,12 +146,9 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<Request, R
 }
 
 fn anonymous(id: &str, method_name: String) -> Request {
-    let raw_meta = json!({
-        "profile": profile::CORE_BINDING,
-        "security_profile": SecurityProfile::TransportProtected.as_str(),
-    });
     let meta = Meta::new(profile::CORE_BINDING);
-    let raw_meta = raw_meta.as_object().cloned().unwrap_or_default();
+    let raw_meta = [("profile", &*meta.profile), ("security_profile", meta.security_profile.as_str())];
+    let raw_meta = raw_meta.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
     Request { id: id.to_owned(), method: method_name, meta, auth: None, body: Map::new(), raw_meta }
 }
 
@@ -202,10 +193,9 @@ impl Meta {
         for older in ["sender_device_id", "recipient_device_id", "anp_version", "trace_id"] {
             text(older)?;
         }
-        let profile = text("profile")?.ok_or_else(|| shape_error("params.meta.profile", "a profile"))?;
-        let security =
-            text("security_profile")?.ok_or_else(|| shape_error("params.meta.security_profile", "a profile"))?;
-        let security_profile = SecurityProfile::parse(&security).ok_or_else(|| {
+        let needed = |name: &str| text(name)?.ok_or_else(|| shape_error(&format!("params.meta.{name}"), "a profile"));
+        let profile = needed("profile")?;
+        let security_profile = SecurityProfile::parse(&needed("security_profile")?).ok_or_else(|| {
             RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(json!({
                 "field": "params.meta.security_profile",
                 "expected": SecurityProfile::ALL.map(SecurityProfile::as_str),
@@ -292,6 +282,14 @@ impl Response {
     #[must_use]
     pub fn error(id: Option<impl Into<Value>>, error: RpcError) -> Self {
         Self::Error { id: id.map_or(Value::Null, Into::into), error }
+    }
+
+    #[must_use]
+    pub fn new(id: impl Into<Value>, outcome: Result<Value, RpcError>) -> Self {
+        match outcome {
+            Ok(result) => Self::result(id, result),
+            Err(error) => Self::error(Some(id), error),
+        }
     }
 
     #[must_use]

@@ -15,7 +15,6 @@ open! {
         description?: String,
         /// Scheme name, such as `didwba`; `nosec` for none.
         scheme: String,
-        /// Location of the credential.
         r#in: SecurityLocation,
         /// Name of the header, query parameter or cookie at `in`; absent with `auto`.
         name?: String,
@@ -36,7 +35,6 @@ impl SecurityDefinition {
         }
     }
 
-    /// No authentication.
     #[must_use]
     pub fn nosec() -> Self {
         Self { scheme: "nosec".to_owned(), r#in: SecurityLocation::Auto, name: None, ..Self::didwba() }

@@ -2,7 +2,6 @@
 //! share one fetch.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,26 +10,20 @@ use futures_util::future::{BoxFuture, Shared};
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::json::is_json;
-use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchError};
 use nuncio_engine::ports::{Clock, Fetch};
 use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1ProofRule};
 use url::Url;
 
 use super::{DidOwnership, HostDids};
+use crate::document_request;
 
-/// Size limit of a DID document.
-const MAX_BYTES: usize = 64 * 1024;
-/// Time limit of fetching a DID document.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for which a document is cached.
+const MAX_DOCUMENT_BYTES: usize = 64 * 1024;
 const DOCUMENT_LIFETIME: Duration = Duration::from_secs(300);
-/// Time for which a failed lookup is cached.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 /// Capacity of the cache of documents, and of the cache of failures.
 const CACHE_CAPACITY: usize = 1024;
-/// Concurrent lookups.
 const MAX_LOOKUPS: usize = 128;
-/// Concurrent lookups at one host.
 const MAX_LOOKUPS_PER_HOST: usize = 8;
 
 /// How DIDs with the host `localhost` are resolved.
@@ -46,11 +39,12 @@ pub enum LocalhostDids {
 }
 
 /// Resolves DIDs to their documents. Clones share the caches.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct DidResolver {
     inner: Arc<ResolverState>,
 }
 
+#[derive(Debug)]
 struct ResolverState {
     dids: Arc<dyn HostDids>,
     fetch: Arc<dyn Fetch>,
@@ -74,37 +68,26 @@ impl DidResolver {
         localhost: LocalhostDids,
     ) -> Self {
         let (documents, failures) = (BoundedCache::new(CACHE_CAPACITY), BoundedCache::new(CACHE_CAPACITY));
-        Self {
-            inner: Arc::new(ResolverState {
-                dids,
-                fetch,
-                clock,
-                localhost,
-                documents,
-                failures,
-                lookups: Mutex::default(),
-            }),
-        }
+        let lookups = Mutex::default();
+        Self { inner: Arc::new(ResolverState { dids, fetch, clock, localhost, documents, failures, lookups }) }
     }
 
     /// The verified document of a DID. Documents of this server are not fetched.
     pub async fn resolve(&self, did: &Did) -> Result<Arc<BoundDocument>, AuthError> {
-        match self.inner.dids.ownership(did) {
+        let inner = &*self.inner;
+        match inner.dids.ownership(did) {
             DidOwnership::Ours(document) => return Ok(document),
             DidOwnership::Unassigned => return Err(AuthError::Did(format!("there is no {did} here"))),
             DidOwnership::Foreign => {}
         }
-        let (key, now) = (Digest::of_bytes(did.as_str().as_bytes()), self.inner.clock.now());
-        if let Some(document) = self.inner.documents.get(&key, now) {
-            return Ok(document);
+        let (key, now) = (Digest::of_bytes(did.as_str().as_bytes()), inner.clock.now());
+        let cached = inner.documents.get(&key, now).map(Ok).or_else(|| inner.failures.get(&key, now).map(Err));
+        match cached {
+            Some(resolution) => resolution,
+            None => self.join_or_start_lookup(did, key)?.await,
         }
-        if let Some(fault) = self.inner.failures.get(&key, now) {
-            return Err(fault);
-        }
-        self.join_or_start_lookup(did, key)?.await
     }
 
-    /// The client that documents are fetched with.
     #[must_use]
     pub fn fetch(&self) -> &Arc<dyn Fetch> {
         &self.inner.fetch
@@ -192,16 +175,8 @@ impl ResolverState {
     async fn fetch_from(&self, url: &str, trust: AddressTrust, did: &Did) -> ResolutionResult {
         // The message for the caller contains no internal names and addresses.
         let failed = |why: &str| AuthError::Did(format!("the document of {did} cannot be had: {why}"));
-        let request = FetchRequest {
-            method: "GET",
-            url: Url::parse(url).map_err(|_| failed("it makes no address"))?,
-            headers: vec![("accept".to_owned(), "application/json".to_owned())],
-            body: None,
-            trust,
-            timeout: FETCH_TIMEOUT,
-            max_bytes: MAX_BYTES,
-        };
-        let response = self.fetch.fetch(request).await.map_err(|error| {
+        let url = Url::parse(url).map_err(|_| failed("it makes no address"))?;
+        let response = self.fetch.fetch(document_request(url, trust, MAX_DOCUMENT_BYTES)).await.map_err(|error| {
             tracing::debug!(%did, %error, "a DID document could not be fetched");
             failed(match error {
                 FetchError::Refused { .. } => "its host may not be reached from here",
@@ -218,11 +193,5 @@ impl ResolverState {
         }
         let document = DidDocument::from_slice(&response.body).map_err(|fault| failed(&fault.to_string()))?;
         Ok(Arc::new(document.bind(did, self.clock.now(), K1ProofRule::Optional)?))
-    }
-}
-
-impl fmt::Debug for DidResolver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DidResolver").field("localhost", &self.inner.localhost).finish_non_exhaustive()
     }
 }

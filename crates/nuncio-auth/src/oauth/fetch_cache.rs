@@ -24,6 +24,7 @@ pub(super) struct CachedFetch<T> {
     last_attempt: Mutex<Option<FetchAttempt>>,
 }
 
+#[derive(Clone)]
 pub(super) struct FetchedValue<T> {
     pub(super) value: Arc<T>,
     pub(super) at: Timestamp,
@@ -34,13 +35,7 @@ struct FetchAttempt {
     failed: Option<String>,
 }
 
-impl<T> Clone for FetchedValue<T> {
-    fn clone(&self) -> Self {
-        Self { value: Arc::clone(&self.value), at: self.at }
-    }
-}
-
-impl<T> CachedFetch<T> {
+impl<T: Clone> CachedFetch<T> {
     pub(super) fn new(clock: Arc<dyn Clock>, fresh: Duration, usable: Duration) -> Self {
         Self { clock, fresh, usable, current: RwLock::default(), last_attempt: Mutex::default() }
     }

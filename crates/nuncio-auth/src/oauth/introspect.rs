@@ -8,8 +8,9 @@ use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use super::metadata::{ISSUER_TIMEOUT, MAX_BYTES, read};
+use super::metadata::{MAX_DOCUMENT_BYTES, read};
 use super::token::AccessTokenClaims;
+use crate::document_request;
 use crate::settings::IntrospectionSetting;
 
 /// Introspects tokens at an issuer. Holds the value of its `Authorization` header, which is never logged.
@@ -40,20 +41,13 @@ impl IntrospectionClient {
             .append_pair("token", token)
             .append_pair("token_type_hint", "access_token")
             .finish();
-        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let request = FetchRequest {
+        let mut request = FetchRequest {
             method: "POST",
-            url: url.clone(),
-            headers: vec![
-                header("accept", "application/json"),
-                header("authorization", &self.0),
-                header("content-type", "application/x-www-form-urlencoded"),
-            ],
             body: Some(Bytes::from(form)),
-            trust: AddressTrust::Configured,
-            timeout: ISSUER_TIMEOUT,
-            max_bytes: MAX_BYTES,
+            ..document_request(url.clone(), AddressTrust::Configured, MAX_DOCUMENT_BYTES)
         };
+        let content_type = ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned());
+        request.headers.extend([("authorization".to_owned(), self.0.clone()), content_type]);
         let response = fetch.fetch(request).await.map_err(|error| error.to_string())?;
         match response.status {
             200 => read(url, &response),

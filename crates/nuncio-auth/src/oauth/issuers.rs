@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::Caller;
 use nuncio_engine::ports::{Clock, Fetch};
 use tokio::sync::Semaphore;
@@ -16,7 +15,7 @@ use super::fetch_cache::{CachedFetch, FetchedValue};
 use super::introspect::IntrospectionClient;
 use super::jwks::{IssuerKeys, SignatureMatch};
 use super::metadata::{self, IssuerMetadata};
-use super::token::{Jwt, ParsedToken};
+use super::token::{Jwt, ParsedToken, VerifiedToken};
 use crate::settings::IssuerSetting;
 
 /// Age up to which an issuer's metadata and keys are not fetched again, unless a token names an unknown key.
@@ -65,7 +64,6 @@ pub enum TokenCheckResult {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OAuthEndpoints {
-    /// Identifier of the issuer, as in the `iss` claim of its tokens.
     pub issuer: String,
     pub authorization_url: Url,
     pub token_url: Url,
@@ -153,7 +151,7 @@ impl Issuers {
             ParsedToken::Malformed(why) => Err(TokenRefusal::Invalid(why)),
         };
         match outcome {
-            Ok(TokenCaller { caller, until }) => {
+            Ok(VerifiedToken { caller, until }) => {
                 self.valid_tokens.put(digest, caller.clone(), until);
                 TokenCheckResult::Known(caller)
             }
@@ -162,7 +160,7 @@ impl Issuers {
         }
     }
 
-    async fn check_jwt(&self, jwt: &Jwt<'_>) -> Result<TokenCaller, TokenRefusal> {
+    async fn check_jwt(&self, jwt: &Jwt<'_>) -> Result<VerifiedToken, TokenRefusal> {
         let invalid = |why: &str| TokenRefusal::Invalid(why.to_owned());
         let is_issuer = |it: &&Issuer| jwt.claims.iss.as_deref() == Some(it.setting.url.as_str());
         let issuer = self.list.iter().find(is_issuer).ok_or_else(|| invalid("its issuer is not trusted here"))?;
@@ -180,11 +178,8 @@ impl Issuers {
         }
         match signature {
             SignatureMatch::Good => {
-                let fresh = issuer.keys.fresh_until(&keys);
-                Ok(TokenCaller {
-                    caller: verified.caller,
-                    until: verified.until.map_or(fresh, |until| until.min(fresh)),
-                })
+                let until = verified.until.min(issuer.keys.fresh_until(&keys));
+                Ok(VerifiedToken { until, ..verified })
             }
             SignatureMatch::Bad => Err(invalid("its signature is wrong")),
             SignatureMatch::Unknown => Err(invalid("no key of its issuer made its signature")),
@@ -206,7 +201,7 @@ impl Issuers {
         Ok(keys)
     }
 
-    async fn check_opaque(&self, token: &str, digest: &Digest) -> Result<TokenCaller, TokenRefusal> {
+    async fn check_opaque(&self, token: &str, digest: &Digest) -> Result<VerifiedToken, TokenRefusal> {
         if self.invalid_tokens.get(digest, self.clock.now()).is_some() {
             return Err(TokenRefusal::Invalid("no issuer knew it a moment ago".to_owned()));
         }
@@ -222,8 +217,7 @@ impl Issuers {
             }
         }
         if matches!(refused, TokenRefusal::Invalid(_)) {
-            let now = self.clock.now();
-            self.invalid_tokens.put(*digest, (), now.after(INVALID_RESULT_LIFETIME));
+            self.invalid_tokens.put(*digest, (), self.clock.now().after(INVALID_RESULT_LIFETIME));
         }
         Err(refused)
     }
@@ -233,7 +227,7 @@ impl Issuers {
         issuer: &Issuer,
         client: &IntrospectionClient,
         token: &str,
-    ) -> Result<TokenCaller, TokenRefusal> {
+    ) -> Result<VerifiedToken, TokenRefusal> {
         // Unidentified callers cause these requests, so their number is limited.
         let Ok(_slot) = issuer.introspection_slots.try_acquire() else {
             return Err(TokenRefusal::Unverifiable("too many tokens wait for an answer of their issuer".to_owned()));
@@ -258,8 +252,7 @@ impl Issuers {
         }
         let now = self.clock.now();
         let verified = claims.verify(setting, now).map_err(TokenRefusal::Invalid)?;
-        let latest = now.after(VALID_RESULT_LIFETIME);
-        Ok(TokenCaller { caller: verified.caller, until: verified.until.map_or(latest, |until| until.min(latest)) })
+        Ok(VerifiedToken { until: verified.until.min(now.after(VALID_RESULT_LIFETIME)), ..verified })
     }
 }
 
@@ -267,12 +260,6 @@ impl Issuer {
     async fn metadata(&self, fetch: &dyn Fetch) -> Result<FetchedValue<IssuerMetadata>, String> {
         self.metadata.get(metadata::discover(fetch, &self.setting.url)).await
     }
-}
-
-/// The caller of a valid token, and the time until which the result may be cached.
-struct TokenCaller {
-    caller: Caller,
-    until: Timestamp,
 }
 
 enum TokenRefusal {

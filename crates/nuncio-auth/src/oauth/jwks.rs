@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
+use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -143,22 +143,17 @@ impl VerificationKey {
             Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
             _ => &signature::RSA_PSS_2048_8192_SHA256,
         };
-        let outcome = match &self.material {
-            KeyMaterial::Rsa { n, e } => RsaPublicKeyComponents { n, e }.verify(rsa, message, tag),
-            KeyMaterial::P256(point) => {
-                UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, point).verify(message, tag)
-            }
-            KeyMaterial::P384(point) => {
-                UnparsedPublicKey::new(&signature::ECDSA_P384_SHA384_FIXED, point).verify(message, tag)
-            }
-            KeyMaterial::Ed25519(point) => UnparsedPublicKey::new(&signature::ED25519, point).verify(message, tag),
+        let (curve, point): (&'static dyn VerificationAlgorithm, _) = match &self.material {
+            KeyMaterial::Rsa { n, e } => return RsaPublicKeyComponents { n, e }.verify(rsa, message, tag).is_ok(),
+            KeyMaterial::P256(point) => (&signature::ECDSA_P256_SHA256_FIXED, point),
+            KeyMaterial::P384(point) => (&signature::ECDSA_P384_SHA384_FIXED, point),
+            KeyMaterial::Ed25519(point) => (&signature::ED25519, point),
         };
-        outcome.is_ok()
+        UnparsedPublicKey::new(curve, point).verify(message, tag).is_ok()
     }
 }
 
 impl Algorithm {
-    /// The algorithm with this `alg` value.
     pub(super) fn parse(name: &str) -> Option<Self> {
         use serde::de::IntoDeserializer;
         use serde::de::value::Error;

@@ -1,19 +1,15 @@
-//! IssuerMetadata of an issuer: RFC 8414, or OpenID Connect Discovery 1.0 if the issuer has no RFC 8414 document.
-
-use std::time::Duration;
+//! Metadata of an issuer: RFC 8414, or OpenID Connect Discovery 1.0 if the issuer has no RFC 8414 document.
 
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
+use nuncio_engine::ports::fetch::{AddressTrust, FetchResponse};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use crate::document_request;
 use crate::settings::{IssuerUrl, check_url};
 
-/// Time limit of a request to an issuer; a caller waits for it.
-pub(super) const ISSUER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Size limit of a document from an issuer.
-pub(super) const MAX_BYTES: usize = 256 * 1024;
+pub(super) const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
 
 /// The parts of an issuer's metadata that are used here.
 #[derive(Debug, Clone, Deserialize)]
@@ -35,7 +31,7 @@ pub(super) async fn discover(fetch: &dyn Fetch, issuer: &IssuerUrl) -> Result<Is
             continue;
         }
         let metadata: IssuerMetadata = read(&url, &response)?;
-        // IssuerMetadata of another issuer would bring the keys of that issuer.
+        // Metadata of another issuer would bring the keys of that issuer.
         if metadata.issuer != issuer.as_str() {
             return Err(format!("{url} describes the issuer {:?}, not {:?}", metadata.issuer, issuer.as_str()));
         }
@@ -66,17 +62,8 @@ fn metadata_urls(issuer: &Url) -> Vec<Url> {
     paths.iter().map(with_path).collect()
 }
 
-/// Fetches a JSON document of an issuer.
 pub(super) async fn get(fetch: &dyn Fetch, url: Url) -> Result<FetchResponse, String> {
-    let request = FetchRequest {
-        method: "GET",
-        url,
-        headers: vec![("accept".to_owned(), "application/json".to_owned())],
-        body: None,
-        trust: AddressTrust::Configured,
-        timeout: ISSUER_TIMEOUT,
-        max_bytes: MAX_BYTES,
-    };
+    let request = document_request(url, AddressTrust::Configured, MAX_DOCUMENT_BYTES);
     fetch.fetch(request).await.map_err(|error| error.to_string())
 }
 

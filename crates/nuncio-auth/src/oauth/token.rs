@@ -10,13 +10,12 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, Credential};
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 
-use crate::settings::{Algorithm, IssuerSetting};
+use crate::decode_jwt_part;
+use crate::settings::{Algorithm, IssuerSetting, OneOrManyStrings};
 
-/// Size limit of a token.
-pub(super) const MAX_BYTES: usize = 16 * 1024;
-/// Size limit of a subject.
+pub(super) const MAX_TOKEN_BYTES: usize = 16 * 1024;
 const MAX_SUBJECT_BYTES: usize = 512;
 /// Number of scopes of a token that are used; the rest is ignored.
 const MAX_SCOPES: usize = 256;
@@ -72,34 +71,17 @@ pub(super) struct AccessTokenClaims {
     typ: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum OneOrManyStrings {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl OneOrManyStrings {
-    fn iter(&self) -> impl Iterator<Item = &str> {
-        match self {
-            Self::One(one) => std::slice::from_ref(one).iter(),
-            Self::Many(many) => many.iter(),
-        }
-        .map(String::as_str)
-    }
-}
-
-/// The caller of a valid token, and its expiry if it has one.
+/// The caller of a valid token, and the time until which this may be relied on.
 #[derive(Debug)]
 pub(super) struct VerifiedToken {
     pub(super) caller: Caller,
-    pub(super) until: Option<Timestamp>,
+    pub(super) until: Timestamp,
 }
 
 impl<'a> ParsedToken<'a> {
     pub(super) fn read(text: &'a str) -> Self {
-        if text.len() > MAX_BYTES {
-            return Self::Malformed(format!("it is longer than {MAX_BYTES} bytes"));
+        if text.len() > MAX_TOKEN_BYTES {
+            return Self::Malformed(format!("it is longer than {MAX_TOKEN_BYTES} bytes"));
         }
         let visible = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         if !text.bytes().all(visible) {
@@ -110,7 +92,7 @@ impl<'a> ParsedToken<'a> {
             return Self::Opaque;
         };
         // A token is a JWT only if it has the header of one; opaque tokens may have dots too.
-        let Some(header) = decode::<JwtHeader>(header) else {
+        let Some(header) = decode_jwt_part::<JwtHeader>(header) else {
             return Self::Opaque;
         };
         let message = &text.as_bytes()[..text.len() - signature.len() - 1];
@@ -135,7 +117,7 @@ impl<'a> Jwt<'a> {
             None | Some("jwt" | "application/jwt") => false,
             Some(_) => return Err("its `typ` says that it is no access token".to_owned()),
         };
-        let claims = decode(payload).ok_or("its claims cannot be read")?;
+        let claims = decode_jwt_part(payload).ok_or("its claims cannot be read")?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| "its signature cannot be read")?;
         Ok(Self { algorithm, key: header.kid, claims, message, signature, is_marked_access_token })
     }
@@ -152,7 +134,7 @@ impl<'a> Jwt<'a> {
             return Err("it is an ID token or another kind, and no access token".to_owned());
         }
         let verified = claims.verify(issuer, now)?;
-        if verified.until.is_none() {
+        if claims.exp.is_none() {
             return Err("it does not say when it expires".to_owned());
         }
         Ok(verified)
@@ -163,11 +145,12 @@ impl AccessTokenClaims {
     /// The caller that these claims name, if they are valid at `now`.
     pub(super) fn verify(&self, issuer: &IssuerSetting, now: Timestamp) -> Result<VerifiedToken, String> {
         let leeway = Duration::from_secs(u64::from(issuer.leeway_seconds));
-        if self.aud.as_ref().is_none_or(|audiences| !audiences.iter().any(|it| issuer.audience.contains(it))) {
+        let audiences = self.aud.as_ref().map(OneOrManyStrings::as_slice).unwrap_or_default();
+        if !audiences.iter().any(|it| issuer.audience.contains(it)) {
             return Err("it is meant for another audience".to_owned());
         }
-        let until = self.exp.map(|exp| timestamp(exp).after(leeway));
-        if until.is_some_and(|until| now >= until) {
+        let until = self.exp.map_or(Timestamp::LAST, |exp| timestamp(exp).after(leeway));
+        if now >= until {
             return Err("it has expired".to_owned());
         }
         let latest = now.after(leeway);
@@ -187,8 +170,8 @@ impl AccessTokenClaims {
     }
 
     fn scopes(&self) -> Arc<[ScopeId]> {
-        let entries =
-            self.scope.iter().chain(&self.scp).flat_map(OneOrManyStrings::iter).flat_map(str::split_ascii_whitespace);
+        let lists = self.scope.iter().chain(&self.scp).flat_map(OneOrManyStrings::as_slice);
+        let entries = lists.flat_map(|list| list.split_ascii_whitespace());
         // Entries that are no valid scope ids belong to other servers.
         let mut scopes: Vec<_> = entries.filter_map(|entry| ScopeId::parse(entry).ok()).take(MAX_SCOPES).collect();
         scopes.sort_unstable();
@@ -200,10 +183,6 @@ impl AccessTokenClaims {
 /// Converts a NumericDate (RFC 7519), which may have fractions. Out-of-range values become the first or last timestamp.
 fn timestamp(seconds: f64) -> Timestamp {
     Timestamp::from_millis((seconds * 1000.0) as i64).min(Timestamp::LAST)
-}
-
-fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ use nuncio_core::session::{AwaitedAnswer, ToolRef};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 
-use super::BrainServices;
-use crate::runners::secrets::SecretValues;
+use crate::runners::SharedServices;
+use crate::runners::secrets;
 use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingTurns};
 
 mod remote_turn;
@@ -44,12 +44,12 @@ const LOST_CALL_RESULT: &str = "Tool call not run: the agent that wanted it is n
 #[derive(Debug)]
 pub struct AapBrain {
     spec: AapSpec,
-    services: Arc<BrainServices>,
+    services: Arc<SharedServices>,
     waiting: WaitingTurns,
 }
 
 impl AapBrain {
-    pub(super) fn new(spec: &AapSpec, services: Arc<BrainServices>) -> Self {
+    pub(super) fn new(spec: &AapSpec, services: Arc<SharedServices>) -> Self {
         let waiting = WaitingTurns::new(Arc::clone(&services.clock));
         Self { spec: spec.clone(), services, waiting }
     }
@@ -58,9 +58,8 @@ impl AapBrain {
         let key = match &self.spec.key {
             Some(name) => {
                 let base_dir = self.services.programs.base_dir(&prompt.agent.name);
-                let secrets = SecretValues::named(&prompt.agent, &base_dir, name).await?;
-                let key = secrets.get(name.as_str()).and_then(ApiKey::parse);
-                Some(key.ok_or_else(|| format!("the secret `{name}` cannot be sent as a key"))?)
+                let key = secrets::read_one(&prompt.agent, &base_dir, name).await?;
+                Some(ApiKey::parse(&key).ok_or_else(|| format!("the secret `{name}` cannot be sent as a key"))?)
             }
             None => None,
         };

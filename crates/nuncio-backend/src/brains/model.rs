@@ -18,8 +18,8 @@ use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use serde_json::{Map, Value, json};
 
-use super::BrainServices;
-use crate::runners::secrets::SecretValues;
+use crate::runners::SharedServices;
+use crate::runners::secrets::{self, SecretValues};
 use anthropic::AnthropicParser;
 use calls::CompleteCall;
 use conversation::{ModelConversation, SIGNATURE_KEY};
@@ -50,29 +50,22 @@ const MAX_UNREADABLE: usize = 2000;
 #[derive(Debug)]
 pub struct ModelBrain {
     spec: ModelSpec,
-    services: Arc<BrainServices>,
+    services: Arc<SharedServices>,
 }
 
 impl ModelBrain {
-    pub(super) fn new(spec: &ModelSpec, services: Arc<BrainServices>) -> Self {
+    pub(super) fn new(spec: &ModelSpec, services: Arc<SharedServices>) -> Self {
         Self { spec: spec.clone(), services }
     }
 
     /// Reads the API key from the session options or the agent's secrets.
     async fn secrets(&self, prompt: &BrainPrompt) -> Result<SecretValues, String> {
-        let mut secrets = match &self.spec.key {
-            Some(name) if self.option(prompt, self.spec.options.key.as_ref()).is_none() => {
-                let base_dir = self.services.programs.base_dir(&prompt.agent.name);
-                let read = SecretValues::named(&prompt.agent, &base_dir, name).await?;
-                let key = read.get(name.as_str()).unwrap_or_default().to_owned();
-                let mut secrets = SecretValues::default();
-                secrets.add(API_KEY_NAME, &key);
-                secrets
-            }
-            _ => SecretValues::default(),
-        };
+        let mut secrets = SecretValues::default();
         if let Some(key) = self.option(prompt, self.spec.options.key.as_ref()) {
             secrets.add(API_KEY_NAME, key);
+        } else if let Some(name) = &self.spec.key {
+            let base_dir = self.services.programs.base_dir(&prompt.agent.name);
+            secrets.add(API_KEY_NAME, &secrets::read_one(&prompt.agent, &base_dir, name).await?);
         }
         Ok(secrets)
     }
@@ -115,10 +108,12 @@ impl ModelBrain {
             model: self.option(prompt, spec.options.model.as_ref()).unwrap_or(&spec.model),
             temperature: self.temperature(prompt)?,
             max_tokens: spec.max_tokens,
+            tools: &prompt.tools,
+            names,
         };
         let body = match provider::interface(spec.provider) {
-            ApiDialect::OpenAi => openai::request(&ask, &conversation, &prompt.tools, names),
-            ApiDialect::Anthropic => anthropic::request(&ask, &conversation, &prompt.tools, names),
+            ApiDialect::OpenAi => openai::request(&ask, &conversation),
+            ApiDialect::Anthropic => anthropic::request(&ask, &conversation),
         };
         Ok(ModelRequest {
             url: provider::address(spec)?,

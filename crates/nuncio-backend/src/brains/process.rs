@@ -13,9 +13,9 @@ use nuncio_core::turn::{StopReason, Usage};
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainPrompt, BrainStepStop, BrainWriter};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::process::ChildStdout;
 
-use super::BrainServices;
+use crate::runners::SharedServices;
 use crate::runners::process::{Program, StderrTail, feed};
 use crate::runners::secrets::SecretValues;
 use output_line::{OutputCall, OutputLine};
@@ -35,11 +35,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct ProcessBrain {
     program: CommandRun,
-    services: Arc<BrainServices>,
+    services: Arc<SharedServices>,
 }
 
 impl ProcessBrain {
-    pub(super) fn new(program: &CommandRun, services: Arc<BrainServices>) -> Self {
+    pub(super) fn new(program: &CommandRun, services: Arc<SharedServices>) -> Self {
         Self { program: program.clone(), services }
     }
 
@@ -75,13 +75,13 @@ impl Brain for ProcessBrain {
             outcome = follow(&mut started.running, &mut reader) => outcome,
             never = feed(stdin, &input) => match never {},
             never = async {
-                collect_stderr(&mut stderr, &mut stderr_tail).await;
+                stderr_tail.read(&mut stderr).await;
                 std::future::pending::<Infallible>().await
             } => match never {},
         };
         if !matches!(outcome, Ok(None)) {
             // Remaining standard error may still arrive.
-            let _ = tokio::time::timeout(DRAIN_TIMEOUT, collect_stderr(&mut stderr, &mut stderr_tail)).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, stderr_tail.read(&mut stderr)).await;
         }
         match outcome {
             Ok(Some(status)) if !status.success() => {
@@ -150,14 +150,6 @@ async fn follow(
         Some(status) => Ok(Some(status)),
         None if reader.stop.is_some() => Ok(None),
         None => running.child.wait().await.map(Some).map_err(unreadable),
-    }
-}
-
-/// Keeps the end of standard error until it is closed.
-async fn collect_stderr(stderr: &mut ChildStderr, stderr_tail: &mut StderrTail) {
-    let mut bytes = [0; 1024];
-    while let Ok(count @ 1..) = stderr.read(&mut bytes).await {
-        stderr_tail.push(&bytes[..count]);
     }
 }
 

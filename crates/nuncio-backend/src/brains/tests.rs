@@ -5,6 +5,7 @@ use nuncio_core::time::Timestamp;
 use super::*;
 use crate::fetch::{AllowedAddresses, GuardedFetch};
 use crate::runners::RunnersConfig;
+use nuncio_engine::ports::Clock;
 
 const HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 const SCRIPT: &str = include_str!("../../../../examples/script/agent.toml");

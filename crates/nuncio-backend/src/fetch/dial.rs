@@ -13,29 +13,24 @@ use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use super::{GuardedFetch, blocked, cause};
+use super::{GuardedFetch, failure};
 
 #[async_trait]
 impl Dial for GuardedFetch {
     async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let (url, limit) = (shown(&to.url), to.timeout);
-        match tokio::time::timeout(limit, self.connect(to)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(FetchError::TooSlow { url, limit }),
-        }
+        let connected = tokio::time::timeout(limit, self.connect(to)).await;
+        connected.unwrap_or(Err(FetchError::TooSlow { url, limit }))
     }
 }
 
 impl GuardedFetch {
     async fn connect(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let url = shown(&to.url);
-        let refused = |why: String| FetchError::Refused { url: url.clone(), why };
-        let unreachable = |why: String| FetchError::Unreachable { url: url.clone(), why };
-        let failed = |error: &reqwest::Error| match blocked(error) {
-            Some(why) => refused(why),
-            None => unreachable(cause(error)),
-        };
-        let client = self.websockets.of(self.route(&to.url, to.trust).map_err(refused)?);
+        let failed = |error: reqwest::Error| failure(&url, &error);
+        let client = self
+            .route(&self.websockets, &to.url, to.trust)
+            .map_err(|why| FetchError::Refused { url: url.clone(), why })?;
         let key = generate_key();
         let answer = client
             .get(to.url)
@@ -45,16 +40,14 @@ impl GuardedFetch {
             .header(SEC_WEBSOCKET_KEY, &key)
             .send()
             .await
-            .map_err(|error| failed(&error))?;
+            .map_err(failed)?;
         let accepted =
             answer.headers().get(SEC_WEBSOCKET_ACCEPT).is_some_and(|found| *found == derive_accept_key(key.as_bytes()));
         if answer.status().as_u16() != 101 || !accepted {
-            return Err(unreachable(format!(
-                "it does not speak WebSocket there: it answered {}",
-                answer.status().as_u16()
-            )));
+            let why = format!("it does not speak WebSocket there: it answered {}", answer.status().as_u16());
+            return Err(FetchError::Unreachable { url, why });
         }
-        let upgraded = answer.upgrade().await.map_err(|error| failed(&error))?;
+        let upgraded = answer.upgrade().await.map_err(failed)?;
         let config = WebSocketConfig::default().max_message_size(Some(to.max_frame)).max_frame_size(Some(to.max_frame));
         let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
         Ok(Box::new(WebSocketConnection(socket)))

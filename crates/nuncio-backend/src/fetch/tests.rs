@@ -39,14 +39,16 @@ fn assert_refused(outcome: Result<FetchResponse, FetchError>, because: &str) {
 
 #[tokio::test]
 async fn name_resolving_to_loopback_is_refused() {
-    let fetch = GuardedFetch::with_lookup(AllowedAddresses::none(), false, None, to_loopback).unwrap();
+    let fetch = GuardedFetch::with_lookup(usize::MAX, AllowedAddresses::none(), false, None, to_loopback).unwrap();
     assert_refused(fetch.fetch(request("https://harmless.example/")).await, "127.0.0.1");
 }
 
 #[tokio::test]
 async fn name_with_one_private_address_is_refused() {
-    let fetch =
-        GuardedFetch::with_lookup(AllowedAddresses::none(), false, None, |_| answer(&["8.8.8.8", "10.0.0.1"])).unwrap();
+    let fetch = GuardedFetch::with_lookup(usize::MAX, AllowedAddresses::none(), false, None, |_| {
+        answer(&["8.8.8.8", "10.0.0.1"])
+    })
+    .unwrap();
     assert_refused(fetch.fetch(request("https://mixed.example/")).await, "10.0.0.1");
 }
 
@@ -60,7 +62,8 @@ async fn dns_rebinding_has_no_effect() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://rebind.example:{}/", listener.local_addr().unwrap().port());
     let fetch =
-        GuardedFetch::with_lookup(AllowedAddresses::parse(["127.0.0.1"]).unwrap(), false, None, rebinding).unwrap();
+        GuardedFetch::with_lookup(usize::MAX, AllowedAddresses::parse(["127.0.0.1"]).unwrap(), false, None, rebinding)
+            .unwrap();
     let (first, _) = tokio::join!(fetch.fetch(request(&url)), async { listener.accept().await.map(drop) });
     assert!(matches!(first, Err(FetchError::Unreachable { .. })), "{first:?}");
     assert_eq!(ASKED.load(Ordering::SeqCst), 1, "the check and the connection use one answer");
@@ -72,7 +75,7 @@ async fn network_allowed_by_operator_is_reachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let allow = AllowedAddresses::parse(["127.0.0.0/8"]).unwrap();
-    let fetch = GuardedFetch::with_lookup(allow, false, None, to_loopback).unwrap();
+    let fetch = GuardedFetch::with_lookup(usize::MAX, allow, false, None, to_loopback).unwrap();
     let url = format!("https://hotel.internal:{port}/");
     let (outcome, accepted) = tokio::join!(fetch.fetch(request(&url)), async { listener.accept().await.map(drop) });
     // The connection reached the listener, which closed it instead of speaking TLS.
@@ -82,7 +85,8 @@ async fn network_allowed_by_operator_is_reachable() {
 
 #[tokio::test]
 async fn development_mode_reaches_loopback_only() {
-    let fetch = GuardedFetch::with_lookup(AllowedAddresses::none(), true, None, |_| answer(&["10.0.0.1"])).unwrap();
+    let fetch =
+        GuardedFetch::with_lookup(usize::MAX, AllowedAddresses::none(), true, None, |_| answer(&["10.0.0.1"])).unwrap();
     assert_refused(fetch.fetch(request("http://localhost:1/")).await, "10.0.0.1 is not this machine");
     assert_refused(fetch.fetch(request("http://harmless.example/")).await, "only https:");
     assert_refused(fetch.fetch(request("https://harmless.example/")).await, "10.0.0.1");
@@ -108,8 +112,7 @@ async fn client_without_connection_reuse_resolves_each_time() {
             });
         }
     });
-    let keeping =
-        |idle| GuardedFetch::with_idle_connections(idle, AllowedAddresses::none(), true, None, counting).unwrap();
+    let keeping = |idle| GuardedFetch::with_lookup(idle, AllowedAddresses::none(), true, None, counting).unwrap();
     let (anew, kept) = (keeping(0), keeping(usize::MAX));
     for count in 1..=3 {
         assert_eq!(anew.fetch(request(&url)).await.unwrap().status, 200);

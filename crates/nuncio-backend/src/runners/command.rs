@@ -7,12 +7,12 @@ use std::time::Duration;
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::CommandRun;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
-use tokio::process::{ChildStderr, ChildStdout};
+use tokio::process::ChildStdout;
 
 use super::process::{Programs, StderrTail, feed};
-use super::secrets::SecretValues;
+use super::secrets::{SecretValues, render_lines};
 
 /// Size limit of the output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
@@ -28,29 +28,31 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
     let secrets = SecretValues::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
     // Variables of the agent file come last, so that they take precedence.
     let mut env: Vec<_> = identifier_variables(&call.trace).collect();
-    env.extend(secrets.lines_of_call(&run.env, arguments).map_err(RunError::Failed)?);
+    env.extend(render_lines(&run.env, &json!({"secrets": secrets, "args": arguments})).map_err(RunError::Failed)?);
     let input = Value::Object(arguments.clone()).to_string();
 
     let program = run.argv.first().map_or("", String::as_str);
     let mut started = programs.start(agent, &base_dir, &run.argv, env).await.map_err(RunError::Unavailable)?;
     call.program_start.report();
-    let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
+    let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
         return Err(RunError::Unavailable(format!("`{program}` was started without its pipes")));
     };
-    let mut streams = ProgramOutput {
-        stdout: Some(stdout),
-        stderr: Some(stderr),
-        answer: Vec::new(),
-        complaint: StderrTail::default(),
+    let (mut answer, mut stderr_tail) = (Vec::new(), StderrTail::default());
+    let reading = async {
+        let reading_stderr = async {
+            stderr_tail.read(&mut stderr).await;
+            Ok(())
+        };
+        tokio::try_join!(read_answer(stdout, &mut answer), reading_stderr).map(drop)
     };
     let status = tokio::select! {
-        status = finish(&mut started.running, &mut streams) => status,
+        status = finish(&mut started.running, reading) => status,
         never = feed(stdin, input.as_bytes()) => match never {},
     };
     match status {
-        Ok(status) if status.success() => Ok(output(&streams.answer)),
+        Ok(status) if status.success() => Ok(output(&answer)),
         Ok(status) => {
-            let stderr = secrets.redact(&streams.complaint.text());
+            let stderr = secrets.redact(&stderr_tail.text());
             let stderr = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
             Err(RunError::Failed(started.explain(format!("`{program}` ended with {status}{stderr}"))))
         }
@@ -80,66 +82,37 @@ enum RunFailure {
 }
 
 /// Waits for the end of the program while reading its output, so that it never blocks.
-async fn finish(running: &mut RunningProgram, streams: &mut ProgramOutput) -> Result<ExitStatus, RunFailure> {
+async fn finish(
+    running: &mut RunningProgram,
+    reading: impl Future<Output = Result<(), RunFailure>>,
+) -> Result<ExitStatus, RunFailure> {
+    let mut reading = std::pin::pin!(reading);
+    let mut is_open = true;
     let status = loop {
         tokio::select! {
             status = running.child.wait() => break status.map_err(RunFailure::Io)?,
-            read = streams.read(), if streams.open() => read?,
+            read = &mut reading, if is_open => {
+                read?;
+                is_open = false;
+            }
         }
     };
     // A background process of the program may hold the pipes open.
     running.group.kill();
-    if let Ok(read) = tokio::time::timeout(DRAIN_TIMEOUT, streams.read()).await {
+    if is_open && let Ok(read) = tokio::time::timeout(DRAIN_TIMEOUT, reading).await {
         read?;
     }
     Ok(status)
 }
 
-/// Output of a program, kept when reading is interrupted.
-struct ProgramOutput {
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
-    answer: Vec<u8>,
-    complaint: StderrTail,
-}
-
-impl ProgramOutput {
-    fn open(&self) -> bool {
-        self.stdout.is_some() || self.stderr.is_some()
-    }
-
-    /// Reads both output streams of the program to their end. Cancel safe.
-    async fn read(&mut self) -> Result<(), RunFailure> {
-        let mut complaint = [0; 1024];
-        while self.open() {
-            tokio::select! {
-                read = read_open(&mut self.stdout, |stream| stream.read_buf(&mut self.answer)) => {
-                    if self.answer.len() > MAX_OUTPUT {
-                        return Err(RunFailure::TooMuch);
-                    }
-                    if matches!(read, Ok(0) | Err(_)) {
-                        self.stdout = None;
-                    }
-                }
-                read = read_open(&mut self.stderr, |stream| stream.read(&mut complaint)) => match read {
-                    Ok(count) if count > 0 => self.complaint.push(&complaint[..count]),
-                    _ => self.stderr = None,
-                },
-            }
+/// Reads standard output to its end.
+async fn read_answer(mut stdout: ChildStdout, answer: &mut Vec<u8>) -> Result<(), RunFailure> {
+    while let Ok(1..) = stdout.read_buf(answer).await {
+        if answer.len() > MAX_OUTPUT {
+            return Err(RunFailure::TooMuch);
         }
-        Ok(())
     }
-}
-
-/// Reads from an open stream; never returns for a closed one.
-async fn read_open<'a, S, F: Future<Output = std::io::Result<usize>>>(
-    stream: &'a mut Option<S>,
-    read: impl FnOnce(&'a mut S) -> F,
-) -> std::io::Result<usize> {
-    match stream {
-        Some(stream) => read(stream).await,
-        None => std::future::pending().await,
-    }
+    Ok(())
 }
 
 /// Parses JSON; any other text becomes a string.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nuncio_core::agent::{HttpMethod, HttpRun};
 use nuncio_core::json::{essence, is_json};
-use nuncio_core::template::EscapeContext;
+use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
@@ -55,29 +55,21 @@ fn request(
     timeout: Duration,
 ) -> Result<FetchRequest, String> {
     let context = json!({"args": call.arguments, "secrets": secrets});
-    let url = run
-        .url
-        .render(EscapeContext::Url, &context)
-        .map_err(|error| format!("the address cannot be filled in: {error}"))?;
-    let url = fixed_origin.admit(&url)?;
+    let fill = |template: &Template, escape: EscapeContext, what: &str| {
+        template.render(escape, &context).map_err(|error| format!("{what} cannot be filled in: {error}"))
+    };
+    let url = fixed_origin.admit(&fill(&run.url, EscapeContext::Url, "the address")?)?;
 
     let mut headers = Vec::with_capacity(run.headers.len() + 1);
     for (name, template) in &run.headers {
-        let value = template
-            .render(EscapeContext::Line, &context)
-            .map_err(|error| format!("the header {name} cannot be filled in: {error}"))?;
-        headers.push((name.clone(), value));
+        headers.push((name.clone(), fill(template, EscapeContext::Line, &format!("the header {name}"))?));
     }
     let declared = |name: &str| run.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name));
     let passed_on = call.trace.iter().filter(|(name, _)| !declared(name) && header_name(name).is_ok());
     headers.extend(passed_on.map(|(name, value)| ((*name).to_owned(), value.clone())));
 
     let body = match &run.body {
-        Some(template) => Some(
-            template
-                .render(EscapeContext::Text, &context)
-                .map_err(|error| format!("the body cannot be filled in: {error}"))?,
-        ),
+        Some(template) => Some(fill(template, EscapeContext::Text, "the body")?),
         None if takes_body(run.method) => Some(Value::Object(call.arguments.clone()).to_string()),
         None => None,
     };

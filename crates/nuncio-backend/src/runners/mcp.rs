@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use nuncio_core::agent::{Agent, McpServer};
 use nuncio_core::ids::{BackendName, ToolName};
-use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use rmcp::ServiceError;
 use rmcp::model::ErrorCode;
 
-use super::McpOffer;
-use super::process::Programs;
+use super::{McpOffer, SharedServices};
+use crate::within;
 use connection::McpConnection;
 use slot::ConnectionSlot;
 
@@ -30,35 +29,11 @@ const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Package runners, which download the MCP server they start.
 const INSTALLERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "deno"];
 
-/// Dependencies of the MCP connections.
-#[derive(Debug)]
-pub(super) struct McpContext {
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) programs: Arc<Programs>,
-    pub(super) http: reqwest::Client,
-}
-
-impl McpContext {
-    /// Result of a future within [`SERVER_TIMEOUT`].
-    async fn within_timeout<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        self.within(SERVER_TIMEOUT, future).await
-    }
-
-    /// Result of a future within `span`.
-    async fn within<T>(&self, span: Duration, future: impl Future<Output = T>) -> Option<T> {
-        let late = self.clock.sleep_until(self.clock.now().after(span));
-        tokio::select! {
-            outcome = future => Some(outcome),
-            () = late => None,
-        }
-    }
-}
-
 /// Connections to the MCP servers of all agents. Two versions of one agent with the same server declaration share its
 /// connection, so that a reload does not restart an unchanged server.
 #[derive(Debug)]
 pub(super) struct McpConnections {
-    context: Arc<McpContext>,
+    services: Arc<SharedServices>,
     entries: Mutex<Vec<ServerEntry>>,
 }
 
@@ -70,8 +45,8 @@ struct ServerEntry {
 }
 
 impl McpConnections {
-    pub(super) fn new(context: McpContext) -> Self {
-        Self { context: Arc::new(context), entries: Mutex::default() }
+    pub(super) fn new(services: Arc<SharedServices>) -> Self {
+        Self { services, entries: Mutex::default() }
     }
 
     /// Calls a tool of an MCP server.
@@ -111,25 +86,25 @@ impl McpConnections {
                 suspicious: false,
             }),
         };
-        match outcome {
-            Ok(output) => Ok(output),
-            // Servers report missing tools in different ways, so the tool list is checked.
-            Err(refusal) if refusal.suspicious || refusal.text.contains(tool.as_str()) => {
-                let gone = self.is_gone(&connection, tool).await;
-                Err(RunError::Failed(gone.map_or_else(
-                    || connection.explain(refusal.text),
-                    |there_are| format!("the MCP server `{server}` has no tool `{tool}` any more; it has {there_are}"),
-                )))
-            }
-            Err(refusal) => Err(RunError::Failed(connection.explain(refusal.text))),
+        let refusal = match outcome {
+            Ok(output) => return Ok(output),
+            Err(refusal) => refusal,
+        };
+        // Servers report missing tools in different ways, so the tool list is checked.
+        if (refusal.suspicious || refusal.text.contains(tool.as_str()))
+            && let Some(Ok(tools)) = self.list_in_time(&connection).await
+            && tools.iter().all(|found| found.name != tool.as_str())
+        {
+            let left = import::names(&tools);
+            let gone = format!("the MCP server `{server}` has no tool `{tool}` any more; it has {left}");
+            return Err(RunError::Failed(gone));
         }
+        Err(RunError::Failed(connection.explain(refusal.text)))
     }
 
-    /// Names of the MCP server's tools, if the given tool is not among them.
-    async fn is_gone(&self, connection: &McpConnection, tool: &ToolName) -> Option<String> {
-        let tools = self.context.within_timeout(connection.tools()).await?.ok()?;
-        let missing = tools.iter().all(|found| found.name != tool.as_str());
-        missing.then(|| import::names(&tools))
+    /// Tools of a server; `None` if it does not answer in time.
+    async fn list_in_time(&self, connection: &McpConnection) -> Option<Result<Vec<rmcp::model::Tool>, String>> {
+        within(&*self.services.clock, SERVER_TIMEOUT, connection.tools()).await
     }
 
     /// Adds imported tools to an agent and holds its servers until [`McpConnections::release`].
@@ -155,8 +130,7 @@ impl McpConnections {
         let slot = self.slot(agent, server);
         let connection = slot.connection().await?;
         let tools = self
-            .context
-            .within_timeout(connection.tools())
+            .list_in_time(&connection)
             .await
             .unwrap_or_else(|| Err(format!("it did not answer within {SERVER_TIMEOUT:?}")))
             .map_err(|why| format!("the MCP server `{}` could not list its tools: {why}", server.name))?;
@@ -178,9 +152,9 @@ impl McpConnections {
 
     /// Finds or creates the entry of an MCP server. Another base folder means another server.
     fn find<'a>(&self, entries: &'a mut Vec<ServerEntry>, agent: &Agent, server: &McpServer) -> &'a mut ServerEntry {
-        let base_dir = self.context.programs.base_dir(&agent.name);
+        let base_dir = self.services.programs.base_dir(&agent.name);
         let index = entries.iter().position(|entry| entry.slot.serves(agent, server, &base_dir)).unwrap_or_else(|| {
-            let slot = ConnectionSlot::new(Arc::clone(&self.context), agent, server, base_dir);
+            let slot = ConnectionSlot::new(Arc::clone(&self.services), agent, server, base_dir);
             entries.push(ServerEntry { slot, holders: 0 });
             entries.len() - 1
         });

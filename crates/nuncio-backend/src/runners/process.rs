@@ -10,8 +10,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use nuncio_confine::RunningProgram;
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::AgentName;
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::{ChildStdin, Command};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, Command};
 
 use super::profile::{ProgramProfile, StateFolders, explain};
 
@@ -152,6 +152,14 @@ impl StderrTail {
         let excess = (self.0.len() + bytes.len()).saturating_sub(TAIL_BYTES);
         self.0.drain(..excess);
         self.0.extend(bytes);
+    }
+
+    /// Reads standard error until it is closed, and keeps its end.
+    pub(crate) async fn read(&mut self, stderr: &mut ChildStderr) {
+        let mut bytes = [0; 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut bytes).await {
+            self.push(&bytes[..count]);
+        }
     }
 
     /// Text without control characters other than line breaks.

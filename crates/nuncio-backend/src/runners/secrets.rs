@@ -8,7 +8,7 @@ use nuncio_core::agent::{Agent, SecretSource};
 use nuncio_core::ids::BackendName;
 use nuncio_core::template::{EscapeContext, Template};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Size limit of a secret in a file, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
@@ -30,19 +30,10 @@ impl SecretValues {
         let mut values = BTreeMap::new();
         for (name, source) in &agent.secrets {
             if is_referenced(&variables, name.as_str()) {
-                let value = read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
-                values.insert(name.to_string(), value);
+                values.insert(name.to_string(), read(name, source, base_dir).await?);
             }
         }
         Ok(Self(values))
-    }
-
-    pub(crate) async fn named(agent: &Agent, base_dir: &Path, name: &BackendName) -> Result<Self, String> {
-        let Some((_, source)) = agent.secrets.iter().find(|(declared, _)| declared == name) else {
-            return Err(format!("the agent file declares no secret `{name}`"));
-        };
-        let value = read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
-        Ok(Self(BTreeMap::from([(name.to_string(), value)])))
     }
 
     /// Adds a value from elsewhere, so that the value is redacted too.
@@ -56,26 +47,7 @@ impl SecretValues {
 
     /// Renders environment variables or headers.
     pub(crate) fn lines(&self, lines: &[(String, Template)]) -> Result<Vec<(String, String)>, String> {
-        self.fill(lines, &json!({"secrets": self}))
-    }
-
-    /// Renders environment variables with a call's arguments.
-    pub(crate) fn lines_of_call(
-        &self,
-        lines: &[(String, Template)],
-        arguments: &Map<String, Value>,
-    ) -> Result<Vec<(String, String)>, String> {
-        self.fill(lines, &json!({"secrets": self, "args": arguments}))
-    }
-
-    fn fill(&self, lines: &[(String, Template)], context: &Value) -> Result<Vec<(String, String)>, String> {
-        lines
-            .iter()
-            .map(|(name, template)| match template.render(EscapeContext::Line, context) {
-                Ok(value) => Ok((name.clone(), value)),
-                Err(error) => Err(format!("the value of `{name}` cannot be filled in: {error}")),
-            })
-            .collect()
+        render_lines(lines, &json!({"secrets": self}))
     }
 
     /// Removes the secrets from a text.
@@ -91,6 +63,23 @@ impl fmt::Debug for SecretValues {
     }
 }
 
+/// Renders environment variables or headers with these template variables.
+pub(crate) fn render_lines(lines: &[(String, Template)], context: &Value) -> Result<Vec<(String, String)>, String> {
+    let render = |(name, template): &(String, Template)| match template.render(EscapeContext::Line, context) {
+        Ok(value) => Ok((name.clone(), value)),
+        Err(error) => Err(format!("the value of `{name}` cannot be filled in: {error}")),
+    };
+    lines.iter().map(render).collect()
+}
+
+/// Reads one secret of an agent.
+pub(crate) async fn read_one(agent: &Agent, base_dir: &Path, name: &BackendName) -> Result<String, String> {
+    match agent.secrets.iter().find(|(declared, _)| declared == name) {
+        Some((_, source)) => read(name, source, base_dir).await,
+        None => Err(format!("the agent file declares no secret `{name}`")),
+    }
+}
+
 /// Checks that templates can reference an agent's secrets and that the secrets can be read.
 pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> {
     for (name, source) in &agent.secrets {
@@ -99,7 +88,7 @@ pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> 
                 "the secret `{name}` cannot be named as {{{{ secrets.{name} }}}}: use letters, digits and '_', beginning with a letter"
             ));
         }
-        read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
+        read(name, source, base_dir).await?;
     }
     Ok(())
 }
@@ -117,8 +106,12 @@ fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !name.contains('-')
 }
 
+async fn read(name: &BackendName, source: &SecretSource, base_dir: &Path) -> Result<String, String> {
+    read_source(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))
+}
+
 /// Reads a value; the error is the end of a sentence.
-async fn read(source: &SecretSource, base_dir: &Path) -> Result<String, String> {
+async fn read_source(source: &SecretSource, base_dir: &Path) -> Result<String, String> {
     let value = match source {
         SecretSource::Env(variable) => match std::env::var(variable) {
             Ok(value) => value,

@@ -81,16 +81,8 @@ impl TaskForm {
                 FormItem::Field(field) if field.pointer.is_empty() => {
                     return field.read(texts).unwrap_or(Value::Null);
                 }
-                FormItem::Field(field) => {
-                    if let Some(value) = field.read(texts) {
-                        result.insert(field.key.clone(), value);
-                    }
-                }
-                FormItem::Group(group) => {
-                    if let Some(value) = group.read(texts) {
-                        result.insert(group.key.clone(), value);
-                    }
-                }
+                FormItem::Field(field) => result.extend(field.read(texts).map(|value| (field.key.clone(), value))),
+                FormItem::Group(group) => result.extend(group.read(texts).map(|value| (group.key.clone(), value))),
             }
         }
         Value::Object(result)

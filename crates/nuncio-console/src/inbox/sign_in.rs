@@ -29,17 +29,14 @@ pub(super) async fn show(State(inbox): State<Arc<Inbox>>, page: PageRequest) -> 
 }
 
 /// `POST /console/sign-in`
-pub(super) async fn sign_in(State(inbox): State<Arc<Inbox>>, mut post: FormPost) -> Response {
-    let fields = match post.read_fields(&inbox, None, CredentialLocation::Header).await {
-        Ok(fields) => fields,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn sign_in(State(inbox): State<Arc<Inbox>>, mut post: FormPost) -> Result<Response, Response> {
+    let fields = post.read_fields(&inbox, None, CredentialLocation::Header).await?;
     let FormPost { page, extensions, .. } = &post;
     let texts = &Texts::of(page.language).sign_in;
     let next = destination(field(&fields, "next"));
     let key = field(&fields, "key").unwrap_or_default().trim();
     if key.is_empty() {
-        return sign_in_page(page, StatusCode::UNPROCESSABLE_ENTITY, next, Some(texts.empty.clone()));
+        return Ok(sign_in_page(page, StatusCode::UNPROCESSABLE_ENTITY, next, Some(texts.empty.clone())));
     }
     let now = inbox.engine.now();
     let address = extensions.get().map(ClientAddress::counted);
@@ -47,7 +44,7 @@ pub(super) async fn sign_in(State(inbox): State<Arc<Inbox>>, mut post: FormPost)
         let fault = texts.too_many.replace("{seconds}", &seconds.to_string());
         let mut response = sign_in_page(page, StatusCode::TOO_MANY_REQUESTS, next, Some(fault));
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        return response;
+        return Ok(response);
     }
     let holder = inbox.engine.access().caller_by_key(key).and_then(|caller| match caller.principal {
         Principal::Key(id) => inbox.engine.access().valid_key(&id),
@@ -56,34 +53,30 @@ pub(super) async fn sign_in(State(inbox): State<Arc<Inbox>>, mut post: FormPost)
     let Some(holder) = holder else {
         inbox.sessions.record_wrong_key(address, now);
         tracing::info!("a sign-in to the console with an invalid key was refused");
-        return sign_in_page(page, StatusCode::UNAUTHORIZED, next, Some(texts.wrong.clone()));
+        return Ok(sign_in_page(page, StatusCode::UNAUTHORIZED, next, Some(texts.wrong.clone())));
     };
     if !may_use_inbox(&holder) {
         let frame = page.frame("/console/sign-in", None);
         let link = (page.sign_in_link(&next), texts.another.clone());
         let (heading, why) = (texts.not_allowed.clone(), texts.not_allowed_why.clone());
         let message = MessagePage { frame, heading, why, link: Some(link), at_once: false };
-        return written(StatusCode::FORBIDDEN, &message);
+        return Ok(written(StatusCode::FORBIDDEN, &message));
     }
-    if let Err(error) = report_caller(extensions, &Principal::Key(holder.id.clone())) {
-        return page.error_page(None, &error);
-    }
+    let reported = report_caller(extensions, &Principal::Key(holder.id.clone()));
+    reported.map_err(|error| page.error_page(None, &error))?;
     // Signing in always opens a new session; a session that the browser had before ends.
     inbox.close_session(&page.headers);
     let cookie = inbox.sessions.open(holder.id.clone(), Digest::of_bytes(key.as_bytes()), now);
     tracing::info!(key = %holder.id, "signed in to the console");
-    with_cookie(see(&page.link(&next)), &page.headers, &cookie)
+    Ok(with_cookie(see(&page.link(&next)), &page.headers, &cookie))
 }
 
 /// `POST /console/sign-out`
-pub(super) async fn sign_out(State(inbox): State<Arc<Inbox>>, mut post: FormPost) -> Response {
-    let fields = match post.read_fields(&inbox, None, CredentialLocation::Header).await {
-        Ok(fields) => fields,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn sign_out(State(inbox): State<Arc<Inbox>>, mut post: FormPost) -> Result<Response, Response> {
+    let fields = post.read_fields(&inbox, None, CredentialLocation::Header).await?;
     let page = &post.page;
     let signed_out = see(&page.link("/console/sign-in"));
-    match page.visitor(&inbox) {
+    Ok(match page.visitor(&inbox) {
         // The token is of an older page. The list has a new one, and its button signs out.
         Some(visitor) if !visitor.has_token(&fields) => see(&page.link(TASKS)),
         Some(_) => {
@@ -91,7 +84,7 @@ pub(super) async fn sign_out(State(inbox): State<Arc<Inbox>>, mut post: FormPost
             with_cookie(signed_out, &page.headers, "")
         }
         None => signed_out,
-    }
+    })
 }
 
 fn sign_in_page(page: &PageRequest, status: StatusCode, next: String, fault: Option<String>) -> Response {

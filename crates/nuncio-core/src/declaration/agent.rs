@@ -34,7 +34,7 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<A
     let owner = table.table("owner").and_then(|table| owner(&table));
     let skill = table.table("skill").and_then(|skill| {
         if !table.has("description") && !skill.has("description") {
-            skill.missing("description", "what it does, here or in [agent]");
+            skill.missing::<()>("description", "what it does, here or in [agent]");
         }
         let subject = SkillSource {
             part: Some(WHOLE_AGENT_SKILL),
@@ -55,31 +55,27 @@ fn version(item: &TomlItem<'_>) -> Option<Version> {
     let text = item.any_text()?;
     match Version::parse(text) {
         Ok(version) => Some(version),
-        Err(error) => {
-            item.position.fault(
-                format!("{:?} is not a version: {error}", cut(text)),
-                r#"allowed: MAJOR.MINOR.PATCH, such as "1.0.0""#,
-            );
-            None
-        }
+        Err(error) => item.position.reject(
+            format!("{:?} is not a version: {error}", cut(text)),
+            r#"allowed: MAJOR.MINOR.PATCH, such as "1.0.0""#,
+        ),
     }
 }
 
 fn owner(table: &TomlTable<'_>) -> Option<Owner> {
-    let kind = table.item("type").map(|item| item.choice(&OwnerKind::ALL.map(|kind| (kind.as_str(), kind))));
+    let kind = table.item("type").and_then(|item| item.choice(&OwnerKind::ALL.map(|kind| (kind.as_str(), kind))));
     let name = table.text("name");
     let url = table.item("url").and_then(|item| web_address(&item));
     let email = table.item("email").and_then(|item| email(&item));
     table.finish();
-    Some(Owner { kind: kind.flatten().unwrap_or_default(), name: name?, url, email })
+    Some(Owner { kind: kind.unwrap_or_default(), name: name?, url, email })
 }
 
 fn email(item: &TomlItem<'_>) -> Option<String> {
     let text = item.any_text()?;
     let parts = text.split_once('@').filter(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'));
     if parts.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        item.position.fault(format!("{:?} is not an e-mail address", cut(text)), "allowed: NAME@HOST");
-        return None;
+        return item.position.reject(format!("{:?} is not an e-mail address", cut(text)), "allowed: NAME@HOST");
     }
     Some(text.to_owned())
 }
@@ -101,9 +97,8 @@ pub(super) fn web_address(item: &TomlItem<'_>) -> Option<Url> {
         Ok(url) => format!("its scheme is {:?}", url.scheme()),
         Err(error) => error.to_string(),
     };
-    item.position.fault(
+    item.position.reject(
         format!("{:?} is not a web address: {problem}", cut(text)),
         r#"allowed: an address beginning with "https://" or "http://""#,
-    );
-    None
+    )
 }

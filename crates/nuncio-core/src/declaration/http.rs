@@ -9,10 +9,7 @@ use crate::template::Template;
 
 pub(super) fn read(table: &TomlTable<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<HttpRun> {
     let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
-    let method = match table.item("method") {
-        Some(item) => item.choice(&methods),
-        None => Some(HttpMethod::Get),
-    };
+    let method = table.read_or("method", HttpMethod::Get, |item| item.choice(&methods));
     let url = table.required("url", "the URL of the request").and_then(|item| address(&item, input, names));
     let headers = table.table("headers").map(|table| headers(&table, TemplateUse::BackendRequest(input), names));
     let body = table.item("body").and_then(|item| templates::read(&item, TemplateUse::BackendRequest(input), names));
@@ -25,12 +22,7 @@ pub(super) fn headers(
     used: TemplateUse<'_>,
     names: &DeclaredNames<'_>,
 ) -> Vec<(String, Template)> {
-    templates::named(table, used, names, |name| {
-        if !is_header_name(name) {
-            return Err("the name of a header");
-        }
-        Ok(())
-    })
+    templates::named(table, used, names, "the name of a header", is_header_name)
 }
 
 /// Whether `name` is a token (RFC 9110, section 5.6.2).
@@ -45,11 +37,10 @@ fn address(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.is_empty());
     let Some(host) = host else {
-        item.position.fault(
+        return item.position.reject(
             format!("{:?} is not a web address", cut(text)),
             r#"allowed: a template beginning with "https://" or "http://" and a host"#,
         );
-        return None;
     };
     if host.contains("{{") {
         item.position.note(

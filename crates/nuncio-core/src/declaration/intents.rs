@@ -54,11 +54,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Intent> {
 fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
     let regex = slots::regex(item)?;
     for group in regex.capture_names().flatten().filter(|group| !slots.contains(group)) {
-        let help = if slots.is_empty() {
-            "the intent has no [[intent.slot]] at all".to_owned()
-        } else {
-            similar::help(group, "slots", slots.iter().copied())
-        };
+        let help = similar::help_or("the intent has no [[intent.slot]] at all", group, "slots", slots);
         item.position.fault(format!("the group {:?} is not a slot of the intent", cut(group)), help);
     }
     Some(regex.as_str().to_owned())

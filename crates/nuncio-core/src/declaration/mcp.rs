@@ -59,10 +59,7 @@ fn import(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet
     let only = match item.value {
         DeValue::Boolean(_) => None,
         DeValue::Array(_) => Some(listed(&item, names, taken)?),
-        _ => {
-            item.wrong_kind("true for every tool, or a list of tool names");
-            return None;
-        }
+        _ => return item.wrong_kind("true for every tool, or a list of tool names"),
     };
     Some(McpImport { only, scope, exposed, human_authorization })
 }

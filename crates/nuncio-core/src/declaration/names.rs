@@ -106,11 +106,7 @@ impl<'a> DeclaredNames<'a> {
     pub(super) fn knows_secret(&self, item: &TomlItem<'_>, name: &str) -> bool {
         let known = self.secrets.contains(name);
         if !known {
-            let help = if self.secrets.is_empty() {
-                "the file has no [secrets] at all".to_owned()
-            } else {
-                similar::help(name, "declared", self.secrets.iter().copied())
-            };
+            let help = similar::help_or("the file has no [secrets] at all", name, "declared", &self.secrets);
             item.position.fault(format!("no secret is called {:?}", cut(name)), help);
         }
         known
@@ -124,19 +120,15 @@ impl<'a> DeclaredNames<'a> {
             return None;
         }
         match (self.options.get(name.as_str()), secrecy) {
-            (Some(OptionSecrecy::Public), OptionSecrecy::Secret) => {
-                item.position.fault(
-                    format!("{name:?} is visible to everyone who can read the session"),
-                    r#"allowed: an option of type "secret""#,
-                );
-            }
-            (Some(OptionSecrecy::Secret), OptionSecrecy::Public) => {
-                item.position
-                    .fault(format!("{name:?} is a secret"), r#"allowed: an option of type "text" or "select""#);
-            }
-            _ => return Some(name),
+            (Some(OptionSecrecy::Public), OptionSecrecy::Secret) => item.position.reject(
+                format!("{name:?} is visible to everyone who can read the session"),
+                r#"allowed: an option of type "secret""#,
+            ),
+            (Some(OptionSecrecy::Secret), OptionSecrecy::Public) => item
+                .position
+                .reject(format!("{name:?} is a secret"), r#"allowed: an option of type "text" or "select""#),
+            _ => Some(name),
         }
-        None
     }
 
     /// The declared options and the secrecy of their values.
@@ -150,9 +142,7 @@ impl<'a> ArgumentNames<'a> {
     pub(super) fn of(tool: &TomlTable<'a>) -> Self {
         let schema = tool.peek("input");
         let schema = schema.as_ref().and_then(|item| item.value.as_table());
-        let Some(schema) = schema else {
-            return Self::default();
-        };
+        let Some(schema) = schema else { return Self::default() };
         let properties = schema.get("properties").and_then(|value| value.get_ref().as_table());
         let required = schema.get("required").and_then(|value| value.get_ref().as_array());
         Self {
@@ -190,11 +180,7 @@ fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&st
     if declared.contains(name) {
         return true;
     }
-    let help = if declared.is_empty() {
-        format!("the file has no [[{section}]] sections")
-    } else {
-        similar::help(name, "declared", declared.iter().copied())
-    };
+    let help = similar::help_or(&format!("the file has no [[{section}]] sections"), name, "declared", declared);
     item.position.fault(format!("no [[{section}]] is called {:?}", cut(name)), help);
     false
 }

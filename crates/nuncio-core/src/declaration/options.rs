@@ -34,14 +34,10 @@ fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
         None => table.item("options"),
     };
     let choices = choices.and_then(|item| item.distinct_texts());
-    let default = match kind {
-        Some(OptionType::Select) => table.required("default", "one of the options"),
-        _ => table.item("default"),
-    };
-    let default = match default {
-        Some(item) => default_value(&item, kind, choices.as_deref()),
-        None => Some(String::new()),
-    };
+    if kind == Some(OptionType::Select) {
+        table.required("default", "one of the options");
+    }
+    let default = table.read_or("default", String::new(), |item| default_value(item, kind, choices.as_deref()));
     table.finish();
     let kind = match kind? {
         OptionType::Text => OptionValueType::Text,
@@ -55,15 +51,13 @@ fn default_value(item: &TomlItem<'_>, kind: Option<OptionType>, choices: Option<
     let text = item.any_text()?;
     // The value is not repeated in the message: it may be a real secret.
     if kind == Some(OptionType::Secret) && !text.is_empty() {
-        item.position.fault("a secret has no default", r#"allowed: "", or no default at all"#);
-        return None;
+        return item.position.reject("a secret has no default", r#"allowed: "", or no default at all"#);
     }
     if let Some(choices) = choices
         && !choices.iter().any(|choice| choice == text)
     {
         let help = similar::help(text, "allowed", choices.iter().map(String::as_str));
-        item.position.fault(format!("found {:?}", cut(text)), help);
-        return None;
+        return item.position.reject(format!("found {:?}", cut(text)), help);
     }
     Some(text.to_owned())
 }

@@ -59,20 +59,13 @@ fn ability(table: &TomlTable<'_>, names: &DeclaredNames<'_>, declared: &[Arc<Too
     let id = table.name("id", CapabilityId::parse);
     let name = table.text("name");
     let description = table.text("description");
-    let tags = table.item("tags").map(|item| item.distinct_texts());
-    let tools = table.item("tools").map(|item| tools(&item, names));
+    let tags = table.read_or("tags", Vec::new(), TomlItem::distinct_texts);
+    let tools = table.read_or("tools", Vec::new(), |item| tools(item, names));
     table.finish();
-    let tools = tools.unwrap_or(Some(Vec::new()))?;
+    let tools = tools?;
     let is_one = |tool: &Tool| tools.is_empty() || tools.contains(&tool.name);
     let human_authorization = declared.iter().any(|tool| tool.exposed && tool.human_authorization && is_one(tool));
-    Some(Capability {
-        id: id?,
-        name: name?,
-        description: description?,
-        intent_tags: tags.unwrap_or(Some(Vec::new()))?,
-        tools,
-        human_authorization,
-    })
+    Some(Capability { id: id?, name: name?, description: description?, intent_tags: tags?, tools, human_authorization })
 }
 
 fn tools(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Vec<ToolName>> {
@@ -90,10 +83,8 @@ pub(super) fn interfaces(root: &TomlTable<'_>) -> Vec<ElsewhereInterface> {
 
 fn interface(table: &TomlTable<'_>) -> Option<ElsewhereInterface> {
     let name = table.name("name", BackendName::parse);
-    let kind = match table.item("type") {
-        Some(item) => item.choice(&InterfaceKind::ALL.map(|kind| (kind.as_str(), kind))),
-        None => Some(InterfaceKind::Structured),
-    };
+    let kinds = InterfaceKind::ALL.map(|kind| (kind.as_str(), kind));
+    let kind = table.read_or("type", InterfaceKind::Structured, |item| item.choice(&kinds));
     let protocol = table.text("protocol");
     let version = table.optional_text("version");
     let url = table.required("url", "the address of its description").and_then(|item| web_address(&item));

@@ -44,11 +44,7 @@ impl<'a> TomlTable<'a> {
 
     /// The value of a required key. `what` describes the expected value in the fault.
     pub(super) fn required(&self, key: &'static str, what: &str) -> Option<TomlItem<'a>> {
-        let item = self.item(key);
-        if item.is_none() {
-            self.missing(key, what);
-        }
-        item
+        self.item(key).or_else(|| self.missing(key, what))
     }
 
     /// Whether the table has the key. Does not mark the key as read.
@@ -102,8 +98,7 @@ impl<'a> TomlTable<'a> {
             return Vec::new();
         };
         let DeValue::Array(tables) = item.value else {
-            let help = format!("allowed: any number of sections, each beginning with [[{key}]]");
-            item.wrong_kind_help(help);
+            item.wrong_kind::<()>(&format!("any number of sections, each beginning with [[{key}]]"));
             return Vec::new();
         };
         let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| {
@@ -139,8 +134,7 @@ impl<'a> TomlTable<'a> {
         let listed = similar::list(keys.iter().copied());
         let mut given = keys.iter().filter(|key| self.has(key));
         let Some(first) = given.next() else {
-            self.position.fault(format!("has none of {listed}"), "needed: one of them");
-            return None;
+            return self.position.reject(format!("has none of {listed}"), "needed: one of them");
         };
         for second in given {
             if let Some(position) = self.key_position(second) {
@@ -168,8 +162,8 @@ impl<'a> TomlTable<'a> {
     }
 
     /// Reports a missing key.
-    pub(super) fn missing(&self, key: &str, what: &str) {
-        self.position.here(key).fault("missing", format!("needed: {what}"));
+    pub(super) fn missing<T>(&self, key: &str, what: &str) -> Option<T> {
+        self.position.here(key).reject("missing", format!("needed: {what}"))
     }
 
     /// Reports a key that is not allowed in this table, with the reason.
@@ -178,6 +172,16 @@ impl<'a> TomlTable<'a> {
         if let Some(position) = self.key_position(key) {
             position.fault("not allowed here", why);
         }
+    }
+
+    /// Reads an optional key; without it the value is `default`.
+    pub(super) fn read_or<T>(
+        &self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&TomlItem<'a>) -> Option<T>,
+    ) -> Option<T> {
+        self.item(key).map_or(Some(default), |item| read(&item))
     }
 
     /// Reports the keys that were never read.
@@ -222,61 +226,47 @@ impl<'a> TomlItem<'a> {
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.any_text()?;
         if text.trim().is_empty() {
-            self.position.fault("found an empty text", "allowed: a non-empty text");
-            return None;
+            return self.position.reject("found an empty text", "allowed: a non-empty text");
         }
         Some(text)
     }
 
     /// A text, possibly empty.
     pub(super) fn any_text(&self) -> Option<&'a str> {
-        let text = self.value.as_str();
-        if text.is_none() {
-            self.wrong_kind("a text");
-        }
-        text
+        self.value.as_str().or_else(|| self.wrong_kind("a text"))
     }
 
     pub(super) fn name<T>(&self, parse: NameParser<T>) -> Option<T> {
         match parse(self.any_text()?) {
             Ok(name) => Some(name),
             Err(InvalidName { what, found, rule }) => {
-                self.position.fault(format!("{found:?} is not {what}"), format!("allowed: {rule}"));
-                None
+                self.position.reject(format!("{found:?} is not {what}"), format!("allowed: {rule}"))
             }
         }
     }
 
     pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Option<T> {
         let text = self.any_text()?;
-        let found = words.iter().find(|(word, _)| *word == text);
-        if found.is_none() {
+        let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
+        found.or_else(|| {
             let help = similar::help(text, "allowed", words.iter().map(|(word, _)| *word));
-            self.position.fault(format!("found {:?}", cut(text)), help);
-        }
-        found.map(|(_, meaning)| *meaning)
+            self.position.reject(format!("found {:?}", cut(text)), help)
+        })
     }
 
     pub(super) fn boolean(&self) -> Option<bool> {
-        let value = self.value.as_bool();
-        if value.is_none() {
-            self.wrong_kind("true or false");
-        }
-        value
+        self.value.as_bool().or_else(|| self.wrong_kind("true or false"))
     }
 
     pub(super) fn whole_number(&self, range: RangeInclusive<u64>) -> Option<u64> {
         let allowed = format!("a whole number from {} to {}", range.start(), range.end());
         let DeValue::Integer(digits) = self.value else {
-            self.wrong_kind(&allowed);
-            return None;
+            return self.wrong_kind(&allowed);
         };
         let number = u64::from_str_radix(digits.as_str(), digits.radix()).ok();
         let number = number.filter(|number| range.contains(number));
-        if number.is_none() {
-            self.position.fault(format!("found {}", cut(&digits.to_string())), format!("allowed: {allowed}"));
-        }
-        number
+        let found = || format!("found {}", cut(&digits.to_string()));
+        number.or_else(|| self.position.reject(found(), format!("allowed: {allowed}")))
     }
 
     /// A number within a range, whole or not.
@@ -288,16 +278,10 @@ impl<'a> TomlItem<'a> {
                 (number.map(f64::from), digits.to_string())
             }
             DeValue::Float(number) => (number.as_str().parse().ok(), number.as_str().to_owned()),
-            _ => {
-                self.wrong_kind(&allowed);
-                return None;
-            }
+            _ => return self.wrong_kind(&allowed),
         };
         let number = number.filter(|number| range.contains(number));
-        if number.is_none() {
-            self.position.fault(format!("found {}", cut(&found)), format!("allowed: {allowed}"));
-        }
-        number
+        number.or_else(|| self.position.reject(format!("found {}", cut(&found)), format!("allowed: {allowed}")))
     }
 
     pub(super) fn table(&self) -> Option<TomlTable<'a>> {
@@ -307,14 +291,12 @@ impl<'a> TomlItem<'a> {
         self.wrong_kind(match self.value {
             DeValue::Array(array) if is_sections(array) => "a single table, in single brackets",
             _ => "a table",
-        });
-        None
+        })
     }
 
     pub(super) fn list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let DeValue::Array(values) = self.value else {
-            self.wrong_kind(what);
-            return None;
+            return self.wrong_kind(what);
         };
         let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| TomlItem {
             position: self.position.numbered(value.span().start, index),
@@ -330,8 +312,7 @@ impl<'a> TomlItem<'a> {
         for item in self.some_list("a list of texts")? {
             let text = item.text()?;
             if !seen.insert(text) {
-                item.position.fault(format!("{:?} is listed twice", cut(text)), "allowed: each once");
-                return None;
+                return item.position.reject(format!("{:?} is listed twice", cut(text)), "allowed: each once");
             }
             texts.push(text.to_owned());
         }
@@ -342,18 +323,13 @@ impl<'a> TomlItem<'a> {
     pub(super) fn some_list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
-            self.position.fault("found an empty list", format!("allowed: {what}, not empty"));
-            return None;
+            return self.position.reject("found an empty list", format!("allowed: {what}, not empty"));
         }
         Some(items)
     }
 
     /// Reports a value of the wrong type.
-    pub(super) fn wrong_kind(&self, allowed: &str) {
-        self.wrong_kind_help(format!("allowed: {allowed}"));
-    }
-
-    fn wrong_kind_help(&self, help: String) {
+    pub(super) fn wrong_kind<T>(&self, allowed: &str) -> Option<T> {
         let found = match self.value {
             DeValue::String(text) => format!("found the text {:?}", cut(text)),
             DeValue::Integer(number) => format!("found the number {}", cut(&number.to_string())),
@@ -364,7 +340,7 @@ impl<'a> TomlItem<'a> {
             DeValue::Array(_) => "found a list".to_owned(),
             DeValue::Table(_) => "found a table".to_owned(),
         };
-        self.position.fault(found, help);
+        self.position.reject(found, format!("allowed: {allowed}"))
     }
 }
 

@@ -28,33 +28,19 @@ pub(super) fn read(
     let agent = table.item("anp").and_then(|item| anp::target(&item));
     let device = table.item("device").and_then(|item| device::read(&item));
     let answer = table.item("answer").and_then(|item| templates::read(&item, TemplateUse::TaskText(input), names));
-    let tool = match kind {
-        Some("mcp") => match table.item("tool") {
-            Some(item) => item.name(ToolName::parse),
-            None => own_name.cloned(),
-        },
-        _ => {
-            table.refuse("tool", "the tool of an MCP server: allowed only with \"mcp\"");
-            None
+    let key_of = |owner, key, why| {
+        if kind == Some(owner) {
+            return table.item(key);
         }
+        table.refuse(key, why);
+        None
     };
-    let method = match kind {
-        Some("anp") => match table.item("method") {
-            Some(item) => anp::method(&item),
-            None => own_name.map(ToString::to_string),
-        },
-        _ => {
-            table.refuse("method", "the method of another agent: allowed only with \"anp\"");
-            None
-        }
-    };
-    let env = match kind {
-        Some("command") => table.table("env").map(|table| env(&table, TemplateUse::BackendRequest(input), names)),
-        _ => {
-            table.refuse("env", "allowed only with \"command\"");
-            None
-        }
-    };
+    let tool = key_of("mcp", "tool", "the tool of an MCP server: allowed only with \"mcp\"");
+    let tool = tool.map_or_else(|| own_name.cloned(), |item| item.name(ToolName::parse));
+    let method = key_of("anp", "method", "the method of another agent: allowed only with \"anp\"");
+    let method = method.map_or_else(|| own_name.map(ToString::to_string), |item| anp::method(&item));
+    let env_table = key_of("command", "env", "allowed only with \"command\"").and_then(|item| item.table());
+    let env = env_table.map(|table| env(&table, TemplateUse::BackendRequest(input), names));
     table.finish();
     match kind? {
         "mcp" => Some(RunSpec::Mcp { server: server?, tool: tool? }),
@@ -74,8 +60,7 @@ pub(super) fn argv(item: &TomlItem<'_>) -> Option<Vec<String>> {
     for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {
         let text = if index == 0 { word.text()? } else { word.any_text()? };
         if text.contains('\0') {
-            word.position.fault("contains a NUL character", "allowed: a text without NUL");
-            return None;
+            return word.position.reject("contains a NUL character", "allowed: a text without NUL");
         }
         if text.contains("{{") {
             word.position.note(
@@ -89,10 +74,7 @@ pub(super) fn argv(item: &TomlItem<'_>) -> Option<Vec<String>> {
 }
 
 pub(super) fn env(table: &TomlTable<'_>, used: TemplateUse<'_>, names: &DeclaredNames<'_>) -> Vec<(String, Template)> {
-    templates::named(table, used, names, |name| {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err("the name of an environment variable");
-        }
-        Ok(())
+    templates::named(table, used, names, "the name of an environment variable", |name| {
+        !name.is_empty() && !name.contains(['=', '\0'])
     })
 }

@@ -22,22 +22,16 @@ pub(super) fn result(item: &TomlItem<'_>) -> Option<Schema> {
 
 fn compile(item: &TomlItem<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -> Option<Schema> {
     if !item.value.is_table() {
-        item.wrong_kind("a table that holds a JSON Schema");
-        return None;
+        return item.wrong_kind("a table that holds a JSON Schema");
     }
     match compile(json(item)?) {
         Ok(schema) => Some(schema),
         Err(SchemaError::NotAnObject) => {
-            item.position.fault("arguments are always an object", r#"needed: type = "object""#);
-            None
+            item.position.reject("arguments are always an object", r#"needed: type = "object""#)
         }
-        Err(error) => {
-            item.position.fault(
-                format!("not a usable schema: {error}"),
-                "allowed: JSON Schema 2020-12 without remote references",
-            );
-            None
-        }
+        Err(error) => item
+            .position
+            .reject(format!("not a usable schema: {error}"), "allowed: JSON Schema 2020-12 without remote references"),
     }
 }
 
@@ -60,23 +54,14 @@ fn json(item: &TomlItem<'_>) -> Option<Value> {
         DeValue::Integer(number) => {
             let (digits, radix) = (number.as_str(), number.radix());
             let signed = i64::from_str_radix(digits, radix).map(Value::from);
-            let value = signed.or_else(|_| u64::from_str_radix(digits, radix).map(Value::from)).ok();
-            if value.is_none() {
-                item.wrong_kind("a number of at most 64 bits");
-            }
-            value
+            let value = signed.or_else(|_| u64::from_str_radix(digits, radix).map(Value::from));
+            value.ok().or_else(|| item.wrong_kind("a number of at most 64 bits"))
         }
         DeValue::Float(number) => {
             let value = number.as_str().parse().ok().and_then(Number::from_f64).map(Value::Number);
-            if value.is_none() {
-                item.wrong_kind("a finite number");
-            }
-            value
+            value.or_else(|| item.wrong_kind("a finite number"))
         }
-        DeValue::Datetime(_) => {
-            item.wrong_kind("a JSON value; write a date as a text in quotes");
-            None
-        }
+        DeValue::Datetime(_) => item.wrong_kind("a JSON value; write a date as a text in quotes"),
         DeValue::Array(_) => {
             // Every item is read, so that the faults of all items are reported.
             let items: Vec<_> = item.list("a list")?.iter().map(json).collect();

@@ -8,10 +8,7 @@ use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use crate::agent::{Scope, Sensitivity};
 use crate::ids::ScopeId;
-use crate::text::{LocalText, is_language};
-
-const SENSITIVITIES: [(&str, Sensitivity); 3] =
-    [("low", Sensitivity::Low), ("medium", Sensitivity::Medium), ("high", Sensitivity::High)];
+use crate::text::{LocalText, is_i18n_key, is_language};
 
 pub(super) fn read(root: &TomlTable<'_>) -> Vec<Scope> {
     root.tables("scope", "id").iter().filter_map(scope).collect()
@@ -21,7 +18,7 @@ fn scope(table: &TomlTable<'_>) -> Option<Scope> {
     let id = table.name("id", ScopeId::parse);
     let label = table.required("label", "a text, or one for each language").and_then(|item| local_text(&item));
     let description = table.item("description").and_then(|item| local_text(&item));
-    let sensitivity = table.choice("sensitivity", &SENSITIVITIES);
+    let sensitivity = table.choice("sensitivity", &Sensitivity::ALL.map(|level| (level.as_str(), level)));
     let label_key = table.item("label_i18n_key").and_then(|item| i18n_key(&item));
     let description_key = table.item("description_i18n_key").and_then(|item| i18n_key(&item));
     table.finish();
@@ -33,11 +30,9 @@ fn scope(table: &TomlTable<'_>) -> Option<Scope> {
 /// Reads a translation key.
 pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    if text.len() > 200 || !text.bytes().all(fits) {
+    if !is_i18n_key(text) {
         let allowed = r#"allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label""#;
-        item.position.fault("is not a translation key", allowed);
-        return None;
+        return item.position.reject("is not a translation key", allowed);
     }
     Some(text.to_owned())
 }
@@ -48,8 +43,7 @@ pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
         return item.text().map(LocalText::english);
     }
     if !item.value.is_table() {
-        item.wrong_kind(r#"a text, or a table such as { en = "Read", zh-CN = "读取" }"#);
-        return None;
+        return item.wrong_kind(r#"a text, or a table such as { en = "Read", zh-CN = "读取" }"#);
     }
     let mut texts = BTreeMap::new();
     for (language, item) in item.table()?.entries() {

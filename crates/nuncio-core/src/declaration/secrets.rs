@@ -15,13 +15,12 @@ pub(super) fn read(root: &TomlTable<'_>) -> Vec<(BackendName, SecretSource)> {
 }
 
 fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)> {
-    let nameable = is_identifier(name).then(|| BackendName::parse(name).ok()).flatten();
-    if nameable.is_none() {
-        item.position.fault(
+    let nameable = BackendName::parse(name).ok().filter(|_| is_identifier(name)).or_else(|| {
+        item.position.reject(
             format!("{:?} cannot be used in a template", cut(name)),
             "allowed: 1 to 64 letters, digits and '_', not beginning with a digit",
-        );
-    }
+        )
+    });
     let source = source(item);
     Some((nameable?, source?))
 }
@@ -29,11 +28,10 @@ fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)
 fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
     // The value is not repeated in the message: it may be the secret itself.
     if !item.value.is_table() {
-        item.position.fault(
+        return item.position.reject(
             "a secret is not written into the agent file",
             r#"allowed: { env = "VARIABLE" } or { file = "path" }"#,
         );
-        return None;
     }
     let table = item.table()?;
     let kind = table.one_of(&["env", "file"]);

@@ -1,5 +1,7 @@
 //! Suggestions for misspelt words ("did you mean …?").
 
+use std::collections::BTreeSet;
+
 /// Largest number of candidates that are searched for a similar word, to bound the time.
 const MAX_CANDIDATES: usize = 100;
 /// Length of the longest word, in characters, for which a similar word is searched.
@@ -33,6 +35,11 @@ pub(super) fn help<'a>(word: &str, label: &str, candidates: impl IntoIterator<It
     help.push_str(": ");
     help.push_str(&list(candidates));
     help
+}
+
+/// [`help`], or `none` if there are no candidates.
+pub(super) fn help_or(none: &str, word: &str, label: &str, candidates: &BTreeSet<&str>) -> String {
+    if candidates.is_empty() { none.to_owned() } else { help(word, label, candidates.iter().copied()) }
 }
 
 /// The candidates, quoted; a long list is cut.

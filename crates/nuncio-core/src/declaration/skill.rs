@@ -29,16 +29,11 @@ pub(super) fn read(table: &TomlTable<'_>, subject: &SkillSource<'_>, publisher: 
     let description = own_text(table, "description", subject.description);
     let version = publisher.version(table);
     let kind = table.choice("type", &CapabilityType::ALL.map(|kind| (kind.as_str(), kind)));
-    let access = match table.item("access") {
-        Some(item) => item.choice(&SkillAccess::ALL.map(|access| (access.as_str(), access))),
-        None if subject.scope.is_some() => Some(SkillAccess::Restricted),
-        None => Some(SkillAccess::Public),
-    };
+    let usual_access = if subject.scope.is_some() { SkillAccess::Restricted } else { SkillAccess::Public };
+    let accesses = SkillAccess::ALL.map(|access| (access.as_str(), access));
+    let access = table.read_or("access", usual_access, |item| item.choice(&accesses));
     let auth = auth::read(table, access, subject.scope.is_some());
-    let method = match table.item("method") {
-        Some(item) => method(&item, subject),
-        None => Some(SkillMethod::Post),
-    };
+    let method = table.read_or("method", SkillMethod::Post, |item| method(item, subject));
     let tags = table.item("tags").and_then(|item| item.distinct_texts());
     let documentation = table.item("documentation_url").and_then(|item| web_address(&item));
     let (created_at, updated_at) = history(table);
@@ -110,26 +105,18 @@ pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
     let text = match item.value {
         DeValue::String(text) => text.to_string(),
         DeValue::Datetime(moment) => moment.to_string(),
-        _ => {
-            item.wrong_kind(ALLOWED_TIMES);
-            return None;
-        }
+        _ => return item.wrong_kind(ALLOWED_TIMES),
     };
     let day_alone = text.len() == "2026-01-15".len();
     let moment = Timestamp::try_from(if day_alone { format!("{text}T00:00:00Z") } else { text.clone() });
-    if moment.is_err() {
-        item.position.fault(format!("found {:?}", cut(&text)), format!("allowed: {ALLOWED_TIMES}"));
-    }
-    moment.ok()
+    let rejected = || item.position.reject(format!("found {:?}", cut(&text)), format!("allowed: {ALLOWED_TIMES}"));
+    moment.ok().or_else(rejected)
 }
 
 fn retry(table: &TomlTable<'_>) -> Option<RetryPolicy> {
     let attempts = table.required("max_attempts", &format!("a whole number from 1 to {MAX_ATTEMPTS}"));
     let attempts = attempts.and_then(|item| item.whole_number(1..=MAX_ATTEMPTS));
-    let backoff = match table.item("backoff_ms") {
-        Some(item) => item.whole_number(1..=MAX_BACKOFF_MS),
-        None => Some(DEFAULT_BACKOFF_MS),
-    };
+    let backoff = table.read_or("backoff_ms", DEFAULT_BACKOFF_MS, |item| item.whole_number(1..=MAX_BACKOFF_MS));
     table.finish();
     Some(RetryPolicy { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
 }

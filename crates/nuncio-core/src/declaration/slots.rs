@@ -110,24 +110,14 @@ fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
         }
         _ => return Some(written),
     };
-    item.position.fault(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"));
-    None
+    item.position.reject(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"))
 }
 
 /// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
 fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &ArgumentNames<'_>)>) {
-    let Some((tool, input)) = tool else {
-        return;
-    };
-    let Some(properties) = &input.properties else {
-        return;
-    };
+    let Some((tool, ArgumentNames { properties: Some(properties), .. })) = tool else { return };
     if !properties.contains(name) {
-        let help = if properties.is_empty() {
-            "it takes no arguments".to_owned()
-        } else {
-            similar::help(name, "it takes", properties.iter().copied())
-        };
+        let help = similar::help_or("it takes no arguments", name, "it takes", properties);
         item.position.fault(format!("{tool:?} takes no argument {:?}", cut(name)), help);
     }
 }
@@ -142,8 +132,7 @@ pub(super) fn regex(item: &TomlItem<'_>) -> Option<Regex> {
             let reason = drawn.lines().last().unwrap_or_default();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason);
             item.position
-                .fault(format!("not a pattern: {reason}"), "allowed: a regular expression of Rust's regex crate");
-            None
+                .reject(format!("not a pattern: {reason}"), "allowed: a regular expression of Rust's regex crate")
         }
     }
 }

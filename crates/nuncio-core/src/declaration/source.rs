@@ -70,6 +70,12 @@ impl<'a> FilePosition<'a> {
         self.source.faults.borrow_mut().push(fault);
     }
 
+    /// Reports an error at this position, for readers that then have no value.
+    pub(super) fn reject<T>(&self, found: impl Into<String>, help: impl Into<String>) -> Option<T> {
+        self.fault(found, help);
+        None
+    }
+
     /// Reports a warning at this position.
     pub(super) fn note(&self, found: impl Into<String>, help: impl Into<String>) {
         let note = self.describe(found.into(), help.into());

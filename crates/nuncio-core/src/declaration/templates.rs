@@ -33,11 +33,10 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
         Err(error) => {
             let reason = error.to_string();
             let reason = reason.strip_prefix("template: ").unwrap_or(&reason);
-            item.position.fault(
+            return item.position.reject(
                 format!("not a template: {reason}"),
                 "allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language",
             );
-            return None;
         }
     };
     for name in template.variables() {
@@ -54,53 +53,41 @@ pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &DeclaredN
             ("secrets", TemplateUse::SystemPrompt) => {
                 item.position.fault("a secret would be sent to the model", "allowed: variables without secrets");
             }
-            (
-                "secrets",
-                TemplateUse::BackendRequest(_)
-                | TemplateUse::Credential
-                | TemplateUse::ServerStart
-                | TemplateUse::BrainEnvironment,
-            ) => {
-                check_secret(item, rest, names);
-            }
+            ("secrets", _) => check_secret(item, rest, names),
             ("options", TemplateUse::SystemPrompt) => note_option(item, rest, names),
             ("args", TemplateUse::BackendRequest(input) | TemplateUse::TaskText(input)) => {
                 note_argument(item, rest, input);
             }
-            (_, TemplateUse::Reply) => {}
-            (_, TemplateUse::BackendRequest(_)) => {
-                item.position
-                    .note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: args, secrets");
-            }
-            (_, TemplateUse::TaskText(_)) => {
-                item.position.note(format!("{:?} is unknown and will be left out", cut(root)), "known: args");
-            }
-            (_, TemplateUse::Credential) => {
-                item.position.note(format!("{:?} is unknown, so every call would fail", cut(root)), "known: secrets");
-            }
-            (_, TemplateUse::ServerStart) => item
-                .position
-                .note(format!("{:?} is unknown, so the server could not be reached", cut(root)), "known: secrets"),
-            (_, TemplateUse::BrainEnvironment) => item
-                .position
-                .note(format!("{:?} is unknown, so the program could not be started", cut(root)), "known: secrets"),
-            (_, TemplateUse::SystemPrompt) => {
-                item.position.note(format!("{:?} is unknown and will be left out", cut(root)), "known: options");
-            }
+            (unknown, _) => note_unknown(item, unknown, used),
         }
     }
     Some(template)
 }
 
-/// The templates of a table whose keys are names.
+fn note_unknown(item: &TomlItem<'_>, variable: &str, used: TemplateUse<'_>) {
+    let (effect, known) = match used {
+        // The rules brain defines the variables of its replies.
+        TemplateUse::Reply => return,
+        TemplateUse::BackendRequest(_) => (", so every call would fail", "known: args, secrets"),
+        TemplateUse::TaskText(_) => (" and will be left out", "known: args"),
+        TemplateUse::Credential => (", so every call would fail", "known: secrets"),
+        TemplateUse::ServerStart => (", so the server could not be reached", "known: secrets"),
+        TemplateUse::BrainEnvironment => (", so the program could not be started", "known: secrets"),
+        TemplateUse::SystemPrompt => (" and will be left out", "known: options"),
+    };
+    item.position.note(format!("{:?} is unknown{effect}", cut(variable)), known);
+}
+
+/// The templates of a table whose keys are names; `what` describes a name that fits.
 pub(super) fn named(
     table: &TomlTable<'_>,
     used: TemplateUse<'_>,
     names: &DeclaredNames<'_>,
-    check: fn(&str) -> Result<(), &'static str>,
+    what: &str,
+    fits: fn(&str) -> bool,
 ) -> Vec<(String, Template)> {
     let read = |(name, item): (&str, TomlItem<'_>)| {
-        if let Err(what) = check(name) {
+        if !fits(name) {
             item.position.fault(format!("{:?} is not {what}", cut(name)), "");
         }
         Some((name.to_owned(), read(&item, used, names)?))

@@ -9,6 +9,7 @@ use super::skill::{self, SkillPublisher, SkillSource};
 use super::{run, schemas};
 use crate::agent::{RunSpec, Skill, Tool};
 use crate::ids::ToolName;
+use crate::manifest::is_device_tool_name;
 use crate::schema::Schema;
 
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
@@ -71,15 +72,10 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPubli
 fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
     table.refuse("expose", "a device tool is offered only to its person and to callers linked to them");
     if !table.has("scope") {
-        table.missing("scope", "the permission that people are asked for");
+        table.missing::<()>("scope", "the permission that people are asked for");
     }
-    let fits = |name: &str| {
-        (2..=32).contains(&name.len())
-            && name.starts_with(|first: char| first.is_ascii_lowercase())
-            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-    };
     if let (Some(name), Some(item)) = (name, table.peek("name"))
-        && !fits(name.as_str())
+        && !is_device_tool_name(name.as_str())
     {
         item.position.fault(
             format!("{:?} is not a valid name for a device tool", name.as_str()),

@@ -10,6 +10,7 @@ use super::fault::{ManifestNotes, ManifestRule, WarningRule};
 use super::presets::Presets;
 use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
 use crate::json::pointer;
+use crate::text::is_i18n_key;
 
 /// Parses a manifest; `None` if a part is missing, which is recorded as a fault.
 pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut ManifestNotes) -> Option<Manifest> {
@@ -137,8 +138,7 @@ impl<'a> ManifestFields<'a> {
     /// A required translation key.
     pub(super) fn i18n_key(&self, name: &str, notes: &mut ManifestNotes) -> Option<String> {
         let text = self.text(name, notes)?;
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-        if text.is_empty() || text.len() > 200 || !text.bytes().all(fits) {
+        if !is_i18n_key(text) {
             let message = format!(
                 "must be a key such as \"agent.scope.filesystem_read.label\": 1 to 200 letters, digits, '_', '-' and \
                  '.', found {}",

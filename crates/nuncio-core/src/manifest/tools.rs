@@ -66,13 +66,16 @@ fn tool(
     })
 }
 
-/// `^[a-z][a-z0-9_]{1,31}$`, narrower than other protocols allow.
+/// Whether a name matches `^[a-z][a-z0-9_]{1,31}$`, which is narrower than other protocols allow.
+pub(crate) fn is_device_tool_name(name: &str) -> bool {
+    (2..=32).contains(&name.len())
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
 fn name(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<ToolName> {
     let text = fields.text("name", notes)?;
-    let fits = (2..=32).contains(&text.len())
-        && text.starts_with(|first: char| first.is_ascii_lowercase())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    let name = ToolName::parse(text).ok().filter(|_| fits);
+    let name = ToolName::parse(text).ok().filter(|_| is_device_tool_name(text));
     if name.is_none() {
         let message = format!(
             "must be 2 to 32 lower-case letters, digits and underscores, beginning with a letter, found {}",

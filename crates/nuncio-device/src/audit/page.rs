@@ -63,12 +63,8 @@ impl AuditLog {
         let (mut agents, mut scopes, mut fitting) = (BTreeSet::new(), BTreeSet::new(), 0);
         let proof = self.walk(|chained| {
             let entry = &chained.entry;
-            if !agents.contains(&entry.agent_id) {
-                agents.insert(entry.agent_id.clone());
-            }
-            if !scopes.contains(&entry.scope) {
-                scopes.insert(entry.scope.clone());
-            }
+            agents.insert(entry.agent_id.clone());
+            scopes.insert(entry.scope.clone());
             if !filter.fits(entry) {
                 return;
             }

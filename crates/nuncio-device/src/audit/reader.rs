@@ -19,10 +19,7 @@ impl AuditReader {
         Ok(self.runtime.audit_log().all()?)
     }
 
-    /// Verifies the audit log. Returns the number of entries.
-    ///
-    /// # Errors
-    /// The first thing that does not hold.
+    /// Verifies the audit log. Returns the number of entries, or the first thing that does not hold.
     pub fn verify(&self) -> Result<u64, AuditChainError> {
         // An entry may be appended during the read: a failure is checked again under the lock.
         self.runtime.audit_log().verify().or_else(|_| {

@@ -2,7 +2,6 @@
 
 use nuncio_a2h::peer::InboundMessage;
 use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome};
-use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::device_time::PERSON_ANSWERS;
 use nuncio_core::policy::Decision;
@@ -17,18 +16,16 @@ use crate::did_verification::verify_agent;
 use crate::error::DeviceError;
 use crate::guard::{self, AgentFacts, CallFacts, PermittedCall, PersonDecision, denied, failed};
 use crate::known_agents::{self, KnownAgent};
-use crate::localized_text::{LocalizedText, ScopeTexts};
+use crate::localized_text::LocalizedText;
 use crate::prompt::{PromptAnswer, PromptQuestion, readable};
 use crate::tools::{ToolCaller, ToolFailure};
 
 /// Limit of a tool result, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
 
-/// Result of prompting the person.
 enum PromptResult {
     Answered(PromptAnswer),
     TimedOut,
-    /// Another device claimed the call.
     ClaimedElsewhere,
     /// The person revoked a needed scope meanwhile; the call ends with this outcome.
     Revoked(ToolOutcome),
@@ -43,7 +40,7 @@ impl CallHandler {
                 if self.other_devices_may_allow(incoming, &outcome)? {
                     self.wait_for_other_devices().await;
                 }
-                return Ok(CallEnd::now(outcome, false));
+                return Ok(CallEnd::unasked(outcome, None));
             }
         };
         if self.runtime.config.tools.find(&permitted.tool.name, &permitted.tool.scope).is_none() {
@@ -52,10 +49,10 @@ impl CallHandler {
                 self.wait_for_other_devices().await;
             }
             let outcome = failed(ToolErrorCode::Unavailable, "this device has no such tool");
-            return Ok(CallEnd::now(outcome, false).under(&permitted));
+            return Ok(CallEnd::unasked(outcome, Some(permitted.ledger)));
         }
         let in_window = consent_windows::is_open(
-            self.runtime.records(),
+            &self.runtime.records,
             incoming.window_key(&permitted),
             permitted.ledger.seq,
             self.runtime.now(),
@@ -64,28 +61,29 @@ impl CallHandler {
         let call_facts = self.call_facts(incoming);
         let attended = self.runtime.config.prompt.is_attended();
         if let Decision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
-            match self.ask(incoming, &permitted, &known).await? {
-                PromptResult::Answered(PromptAnswer::Yes) => decision = PersonDecision::Yes,
+            let refused = match self.ask(incoming, &permitted, &known).await? {
+                PromptResult::Answered(PromptAnswer::Yes) => None,
                 PromptResult::Answered(PromptAnswer::No) => {
                     // A device without a user interface denies last, because the person may answer on another device.
                     if !attended && known.has_other_devices() {
                         self.wait_for_other_devices().await;
                     }
-                    return Ok(CallEnd::now(denied(DenialReason::UserRefused), attended).under(&permitted));
+                    Some((denied(DenialReason::UserRefused), None))
                 }
-                PromptResult::TimedOut => {
-                    return Ok(CallEnd::now(denied(DenialReason::UserTimeout), attended).under(&permitted));
-                }
+                PromptResult::TimedOut => Some((denied(DenialReason::UserTimeout), None)),
                 PromptResult::ClaimedElsewhere => {
                     let outcome = failed(ToolErrorCode::Unavailable, "another device claimed the call");
-                    let end = CallEnd { claim: Some(ClaimResult::Elsewhere), ..CallEnd::now(outcome, attended) };
-                    return Ok(end.under(&permitted));
+                    Some((outcome, Some(ClaimResult::Elsewhere)))
                 }
-                PromptResult::Revoked(outcome) => return Ok(CallEnd::now(outcome, attended).under(&permitted)),
+                PromptResult::Revoked(outcome) => Some((outcome, None)),
+            };
+            if let Some((outcome, claim)) = refused {
+                return Ok(CallEnd { outcome, asked: attended, claim, ledger: Some(permitted.ledger) });
             }
+            decision = PersonDecision::Yes;
         }
         let asked = decision == PersonDecision::Yes && attended;
-        let claim = self.claim(&incoming.message_ref(), self.runtime.now()).await?;
+        let claim = self.claim(incoming.origin(), self.runtime.now()).await?;
         let mut ledger = permitted.ledger;
         let outcome = match claim {
             ClaimResult::Mine => match self.begin(incoming, decision)? {
@@ -106,9 +104,9 @@ impl CallHandler {
 
     /// Whether another device of the person may have newer consent than this one.
     fn other_devices_may_allow(&self, incoming: &IncomingCall, outcome: &ToolOutcome) -> Result<bool, DeviceError> {
-        let known = known_agents::load(self.runtime.records(), &incoming.agent)?;
+        let known = known_agents::load(&self.runtime.records, &incoming.agent)?;
         let is_unsure =
-            |known: KnownAgent| known.is_unsure(&self.runtime.identity().person, &incoming.call.permission_scope);
+            |known: KnownAgent| known.is_unsure(&self.runtime.identity.person, &incoming.call.permission_scope);
         Ok(*outcome == denied(DenialReason::ScopeNotGranted) && known.is_some_and(is_unsure))
     }
 
@@ -125,7 +123,7 @@ impl CallHandler {
         mut decision: PersonDecision,
     ) -> Result<Result<PermittedCall, ToolOutcome>, DeviceError> {
         let _lock = self.runtime.state_lock();
-        let Some(mut known) = known_agents::load(self.runtime.records(), &incoming.agent)? else {
+        let Some(mut known) = known_agents::load(&self.runtime.records, &incoming.agent)? else {
             return Ok(Err(denied(DenialReason::ScopeNotGranted)));
         };
         let permitted = match self.admit(incoming, &known) {
@@ -134,7 +132,7 @@ impl CallHandler {
         };
         let window_key = incoming.window_key(&permitted);
         if decision == PersonDecision::RecentYes
-            && !consent_windows::is_open(self.runtime.records(), window_key, permitted.ledger.seq, self.runtime.now())?
+            && !consent_windows::is_open(&self.runtime.records, window_key, permitted.ledger.seq, self.runtime.now())?
         {
             decision = PersonDecision::Unasked;
         }
@@ -150,13 +148,13 @@ impl CallHandler {
         }
         known.spend(&permitted.tool.scope);
         changes.push(known_agents::put(&known));
-        self.runtime.records().save(changes)?;
+        self.runtime.records.save(changes)?;
         Ok(Ok(permitted))
     }
 
     fn call_facts<'a>(&'a self, incoming: &'a IncomingCall) -> CallFacts<'a> {
         CallFacts {
-            person: &self.runtime.identity().person,
+            person: &self.runtime.identity.person,
             agent: &incoming.agent,
             kind: incoming.message.conversation_type,
             call: &incoming.call,
@@ -166,8 +164,8 @@ impl CallHandler {
     }
 
     fn admit(&self, incoming: &IncomingCall, known: &KnownAgent) -> Result<PermittedCall, ToolOutcome> {
-        let (manifest, standing) =
-            (known.manifest(self.runtime.presets()), known.standing(&self.runtime.identity().person));
+        let manifest = known.manifest(self.runtime.presets());
+        let standing = known.standing(&self.runtime.identity.person);
         let about = AgentFacts {
             known,
             manifest: manifest.as_ref(),
@@ -178,14 +176,13 @@ impl CallHandler {
         guard::admit(self.call_facts(incoming), &about)
     }
 
-    /// Checks a call against the stored consent. Before a refusal the agent is reloaded once; if that fails, the stored
-    /// consent decides.
+    /// Checks a call against the stored consent, which is reloaded once, if possible, before a refusal.
     async fn admit_or_refresh(
         &self,
         incoming: &IncomingCall,
     ) -> Result<Result<(KnownAgent, PermittedCall), ToolOutcome>, DeviceError> {
         let unknown = || KnownAgent::new(incoming.agent.clone(), self.runtime.now());
-        let known = known_agents::load(self.runtime.records(), &incoming.agent)?.unwrap_or_else(unknown);
+        let known = known_agents::load(&self.runtime.records, &incoming.agent)?.unwrap_or_else(unknown);
         let outcome = match self.admit(incoming, &known) {
             Ok(permitted) => return Ok(Ok((known, permitted))),
             Err(outcome) => outcome,
@@ -211,14 +208,10 @@ impl CallHandler {
         permitted: &PermittedCall,
         known: &KnownAgent,
     ) -> Result<PromptResult, DeviceError> {
-        let id = incoming.message_ref().id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
+        let id = incoming.origin().message_id()?;
         let IncomingCall { message, agent, call } = incoming;
         let verified = verify_agent(&self.runtime, agent, Some(&message.device)).await;
         let until = self.runtime.now().after(PERSON_ANSWERS);
-        let manifest = known.manifest(self.runtime.presets());
-        let scope = manifest
-            .as_ref()
-            .and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == permitted.tool.scope));
         let question = PromptQuestion {
             id: format!("{}-{}", message.conversation, message.seq),
             agent: agent.clone(),
@@ -230,7 +223,7 @@ impl CallHandler {
             description: LocalizedText::of(permitted.tool.description_fallback.as_ref()),
             arguments: readable(&call.arguments),
             scope: permitted.tool.scope.clone(),
-            scope_words: scope.map(|scope| ScopeTexts::of(self.runtime.presets(), scope)).unwrap_or_default(),
+            scope_words: known.scope_texts(&permitted.tool.scope, self.runtime.presets()).unwrap_or_default(),
             sensitivity: permitted.stake,
             until,
         };
@@ -256,7 +249,7 @@ impl CallHandler {
                 Err(RecvError::Closed) => std::future::pending().await,
             }
             let refused = |known: KnownAgent| self.admit(incoming, &known).err();
-            if let Some(outcome) = known_agents::load(self.runtime.records(), &incoming.agent)?.and_then(refused) {
+            if let Some(outcome) = known_agents::load(&self.runtime.records, &incoming.agent)?.and_then(refused) {
                 return Ok(outcome);
             }
         }

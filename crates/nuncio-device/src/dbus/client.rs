@@ -26,7 +26,6 @@ pub(super) enum BusError {
     Absent(&'static str),
     #[error("{name}: {message}")]
     Refused { name: String, message: String },
-    /// The reply has an unexpected type.
     #[error("its reply has an unexpected type")]
     Unreadable,
 }
@@ -73,16 +72,12 @@ impl Bus {
         Err(last)
     }
 
-    /// Calls a method and waits for the reply.
-    pub(super) async fn call<R>(
+    pub(super) async fn call<R: for<'d> DynamicDeserialize<'d>>(
         &self,
         object: BusObject<'_>,
         method: &str,
         body: &(impl Serialize + DynamicType),
-    ) -> Result<R, BusError>
-    where
-        R: for<'d> DynamicDeserialize<'d>,
-    {
+    ) -> Result<R, BusError> {
         let BusObject { service, path, interface } = object;
         let reply = self.0.call_method(Some(service), path, Some(interface), method, body).await;
         let reply = reply.map_err(|error| BusError::new(&error, service))?;
@@ -97,7 +92,6 @@ impl Bus {
         self.call(BusObject { interface: PROPERTIES, ..object }, "Set", &(object.interface, name, value)).await
     }
 
-    /// Subscribes to a signal of an object.
     pub(super) async fn listen(&self, object: BusObject<'_>, signal: &str) -> Result<BusSignals, BusError> {
         let BusObject { service, path, interface } = object;
         let rule = MatchRule::builder().msg_type(Type::Signal).sender(service).path(path).interface(interface);
@@ -112,10 +106,7 @@ impl Bus {
 pub(super) struct BusSignals(MessageStream);
 
 impl BusSignals {
-    pub(super) async fn next<R>(&mut self) -> Result<R, BusError>
-    where
-        R: for<'d> DynamicDeserialize<'d>,
-    {
+    pub(super) async fn next<R: for<'d> DynamicDeserialize<'d>>(&mut self) -> Result<R, BusError> {
         match self.0.next().await {
             Some(Ok(message)) => message.body().deserialize().map_err(|_| BusError::Unreadable),
             Some(Err(error)) => Err(BusError::Closed(error.to_string())),
@@ -155,7 +146,6 @@ const NOTIFICATIONS: BusObject<'static> = BusObject {
     interface: "org.freedesktop.Notifications",
 };
 
-/// Shows a notification.
 pub(crate) async fn notify(bus: &str, title: &str, body: &str, time: Duration) -> Result<(), ToolFailure> {
     match tokio::time::timeout(time, show(bus, title, body)).await {
         Ok(Ok(_)) => Ok(()),

@@ -26,7 +26,6 @@ const NO_OBJECT: &str = "/";
 /// Attribute of every item stored by Nuncio.
 const APPLICATION: (&str, &str) = ("application", "nuncio-device");
 
-/// How long a call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the person to unlock the keyring.
 const UNLOCK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -51,10 +50,6 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Opens a session.
-    ///
-    /// # Errors
-    /// No keyring runs, or it does not answer.
     pub async fn open(desktop: &Desktop) -> Result<Self, KeyringError> {
         let none = || KeyringError::Absent("the session bus has no known address".to_owned());
         let address = desktop.session_bus().ok_or_else(none)?;
@@ -70,9 +65,6 @@ impl Keyring {
     }
 
     /// Stores a secret under an id, in the person's default collection.
-    ///
-    /// # Errors
-    /// There is no such collection, or it stays locked.
     pub async fn store(&mut self, id: &str, label: &str, secret: &[u8]) -> Result<(), KeyringError> {
         let collection: OwnedObjectPath = self.call(SECRETS, "ReadAlias", &"default").await?;
         if collection.as_str() == NO_OBJECT {
@@ -84,33 +76,24 @@ impl Keyring {
             (format!("{ITEM}.Attributes"), Variant::from(attributes(id))),
         ]);
         let secret: Secret = (self.session.clone(), Vec::new(), secret.to_vec(), "application/octet-stream".to_owned());
-        let object =
-            BusObject { service: SERVICE, path: collection.as_str(), interface: "org.freedesktop.Secret.Collection" };
+        let object = object(&collection, "org.freedesktop.Secret.Collection");
         let (_, prompt): (OwnedObjectPath, OwnedObjectPath) =
             self.call(object, "CreateItem", &(properties, secret, true)).await?;
         self.confirm(&prompt).await
     }
 
     /// Secret stored under `id`; `None` if there is none.
-    ///
-    /// # Errors
-    /// The keyring stays locked, or fails.
     pub async fn load(&mut self, id: &str) -> Result<Option<Vec<u8>>, KeyringError> {
         let Some(item) = self.find(id).await? else { return Ok(None) };
         self.unlock(&item).await?;
-        let object = BusObject { service: SERVICE, path: item.as_str(), interface: ITEM };
-        let ((_, _, value, _),): (Secret,) = self.call(object, "GetSecret", &self.session).await?;
+        let ((_, _, value, _),): (Secret,) = self.call(object(&item, ITEM), "GetSecret", &self.session).await?;
         Ok(Some(value))
     }
 
     /// Deletes the secret stored under `id`, if there is one.
-    ///
-    /// # Errors
-    /// The keyring stays locked, or fails.
     pub async fn delete(&mut self, id: &str) -> Result<(), KeyringError> {
         let Some(item) = self.find(id).await? else { return Ok(()) };
-        let object = BusObject { service: SERVICE, path: item.as_str(), interface: ITEM };
-        let prompt: OwnedObjectPath = self.call(object, "Delete", &()).await?;
+        let prompt: OwnedObjectPath = self.call(object(&item, ITEM), "Delete", &()).await?;
         self.confirm(&prompt).await
     }
 
@@ -131,7 +114,7 @@ impl Keyring {
         if prompt.as_str() == NO_OBJECT {
             return Ok(());
         }
-        let object = BusObject { service: SERVICE, path: prompt.as_str(), interface: "org.freedesktop.Secret.Prompt" };
+        let object = object(prompt, "org.freedesktop.Secret.Prompt");
         let answered = async {
             let mut completed = self.bus.listen(object, "Completed").await?;
             let () = self.bus.call(object, "Prompt", &"").await?;
@@ -145,15 +128,12 @@ impl Keyring {
         }
     }
 
-    async fn call<R>(
+    async fn call<R: for<'d> DynamicDeserialize<'d>>(
         &self,
         object: BusObject<'_>,
         method: &str,
         body: &(impl Serialize + DynamicType),
-    ) -> Result<R, KeyringError>
-    where
-        R: for<'d> DynamicDeserialize<'d>,
-    {
+    ) -> Result<R, KeyringError> {
         within(CALL_TIMEOUT, async { Ok(self.bus.call(object, method, body).await?) }).await
     }
 }
@@ -165,4 +145,8 @@ async fn within<T>(time: Duration, answer: impl Future<Output = Result<T, Keyrin
 
 fn attributes(id: &str) -> HashMap<&str, &str> {
     HashMap::from([APPLICATION, ("id", id)])
+}
+
+fn object<'a>(path: &'a ObjectPath<'_>, interface: &'static str) -> BusObject<'a> {
+    BusObject { service: SERVICE, path: path.as_str(), interface }
 }

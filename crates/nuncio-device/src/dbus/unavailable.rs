@@ -22,10 +22,6 @@ pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, ToolFailure> {
 pub enum Keyring {}
 
 impl Keyring {
-    /// Opens no session.
-    ///
-    /// # Errors
-    /// Always: this build has no D-Bus.
     pub async fn open(_: &Desktop) -> Result<Self, KeyringError> {
         Err(KeyringError::Absent(UNAVAILABLE_REASON.to_owned()))
     }

@@ -1,3 +1,4 @@
+use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::ledger::{LedgerAction, LedgerActor};

@@ -17,7 +17,7 @@ use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
 use serde::Deserialize;
 
-use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::frame::{ActionQuery, NavEntry, PageForm, PageFrame, SignedInRequest};
 use super::{Pages, wording};
 use crate::consent::{AccessRequest, GrantedScopes};
 use crate::error::DeviceError;
@@ -28,13 +28,11 @@ mod consent;
 
 use consent::ConsentView;
 
-/// `GET /agents`
 #[derive(Template)]
 #[template(path = "agents.html")]
 struct AgentsPage {
     frame: PageFrame,
     agents: Vec<AgentRow>,
-    /// Search terms of the person.
     search: Option<String>,
     found: Vec<FoundAgentRow>,
 }
@@ -53,7 +51,6 @@ struct AgentRow {
     last_used: Option<Timestamp>,
 }
 
-/// Agent found by a search at the relay.
 struct FoundAgentRow {
     href: String,
     name: String,
@@ -137,7 +134,6 @@ async fn search_page(pages: &Pages, visit: &SignedInRequest, terms: &str) -> Res
     list_page(pages, visit, Some(nuncio_core::text::plain(terms)), found.collect())
 }
 
-/// `GET /agents/:id`
 #[derive(Template)]
 #[template(path = "agent.html")]
 struct AgentPage {
@@ -170,16 +166,11 @@ fn groups(number: &str) -> Vec<String> {
     number.split_whitespace().map(str::to_owned).collect()
 }
 
-#[derive(Default, Deserialize)]
-pub(super) struct AgentPageQuery {
-    after: Option<String>,
-}
-
 /// `GET /agents/:id`
 pub(super) async fn show(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    Query(shown): Query<AgentPageQuery>,
+    Query(shown): Query<ActionQuery>,
     visit: SignedInRequest,
 ) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
@@ -252,23 +243,19 @@ fn redirect_after(visit: &SignedInRequest, agent: &AgentId, action: &str) -> Res
 }
 
 /// `POST /agents/:id/allow`: grants the selected scopes for the manifest that was shown.
-pub(super) async fn allow(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, sent }: PageForm,
-) -> Response {
-    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
+pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let ask = match pages.device.consents().access_request(&agent).await {
         Ok(ask) => ask,
-        Err(error) => return visit.failed(&error),
+        Err(error) => return form.visit.failed(&error),
     };
-    if field(&sent, "hash") != Some(ask.manifest_hash.to_string().as_str()) {
-        let changed = Some(visit.text.agent.changed_meanwhile.clone());
-        return visit.respond(agent_page(&pages, &visit, &agent, None, changed).await);
+    if field(&form.sent, "hash") != Some(ask.manifest_hash.to_string().as_str()) {
+        let changed = Some(form.visit.text.agent.changed_meanwhile.clone());
+        return form.visit.respond(agent_page(&pages, &form.visit, &agent, None, changed).await);
     }
-    let granted = granted_scopes(&ask, &sent, pages.device.runtime().now());
+    let granted = granted_scopes(&ask, &form.sent, pages.device.runtime().now());
     let allowed = pages.device.consents().allow(&ask, &granted).await.map(drop);
-    finish(&pages, &visit, &agent, "allowed", allowed).await
+    finish(&pages, &form.visit, &agent, "allowed", allowed).await
 }
 
 /// Selected scopes, limited to the requested ones.
@@ -292,45 +279,33 @@ fn granted_scopes(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> Granted
 }
 
 /// `POST /agents/:id/revoke`
-pub(super) async fn revoke(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, .. }: PageForm,
-) -> Response {
-    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
+pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let revoked = pages.device.consents().revoke(&agent).await;
-    finish(&pages, &visit, &agent, "revoked", revoked).await
+    finish(&pages, &form.visit, &agent, "revoked", revoked).await
 }
 
 /// `POST /agents/:id/stricter`: raises the sensitivity of a scope for this agent.
-pub(super) async fn stricter(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, sent }: PageForm,
-) -> Response {
-    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
-    let scope = field(&sent, "scope").and_then(|text| ScopeId::parse(text).ok());
-    let level = match field(&sent, "level") {
+pub(super) async fn stricter(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
+    let scope = field(&form.sent, "scope").and_then(|text| ScopeId::parse(text).ok());
+    let level = match field(&form.sent, "level") {
         Some("medium") => Some(Sensitivity::Medium),
         Some("high") => Some(Sensitivity::High),
         _ => None,
     };
-    let Some(scope) = scope else { return unknown(&visit) };
+    let Some(scope) = scope else { return unknown(&form.visit) };
     let set = pages.device.consents().set_stricter(&agent, &scope, level);
-    visit.respond(set.map(|()| redirect_after(&visit, &agent, "stricter")))
+    form.visit.respond(set.map(|()| redirect_after(&form.visit, &agent, "stricter")))
 }
 
 /// `POST /agents/:id/keys`: accepts new keys of the agent.
-pub(super) async fn accept_keys(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, sent }: PageForm,
-) -> Response {
-    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
-    let device = field(&sent, "device").and_then(|text| DeviceId::parse(text).ok());
-    let seen = field(&sent, "fingerprint").and_then(Digest::parse);
-    let Some((device, seen)) = device.zip(seen) else { return unknown(&visit) };
+pub(super) async fn accept_keys(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
+    let device = field(&form.sent, "device").and_then(|text| DeviceId::parse(text).ok());
+    let seen = field(&form.sent, "fingerprint").and_then(Digest::parse);
+    let Some((device, seen)) = device.zip(seen) else { return unknown(&form.visit) };
     // The fingerprint shown on the page is accepted, not one that arrived meanwhile.
     let accepted = pages.device.peer().keys().accept_key(&Recipient::Agent(agent.clone()), &device, &seen).await;
-    visit.respond(accepted.map(|()| redirect_after(&visit, &agent, "keys")).map_err(DeviceError::from))
+    form.visit.respond(accepted.map(|()| redirect_after(&form.visit, &agent, "keys")).map_err(DeviceError::from))
 }

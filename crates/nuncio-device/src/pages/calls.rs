@@ -24,7 +24,6 @@ pub(super) struct PendingCallView {
     id: String,
     agent: AgentId,
     agent_name: String,
-    /// Result of verifying the agent, as text.
     verified: String,
     tool: String,
     description: Option<String>,
@@ -56,7 +55,7 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> Pe
         agents_words: question.scope_words.agents_words,
         icon: wording::icon(&question.scope),
         level: question.sensitivity.as_str(),
-        stake: visit.text.stake.name(question.sensitivity).to_owned(),
+        stake: visit.text.stake.level(question.sensitivity).name.to_owned(),
         left: question.until.as_millis() - pages.device.runtime().now().as_millis(),
         id: question.id,
         agent: question.agent,
@@ -67,7 +66,6 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> Pe
     }
 }
 
-/// `GET /`
 #[derive(Template)]
 #[template(path = "home.html")]
 struct HomePage {
@@ -99,12 +97,8 @@ pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> 
 }
 
 /// `POST /calls/:id`: the person's decision. The response says why if it was not accepted.
-pub(super) async fn answer(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { sent, .. }: PageForm,
-) -> Response {
-    let answer = match field(&sent, "answer") {
+pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let answer = match field(&form.sent, "answer") {
         Some("allow") => PromptAnswer::Yes,
         Some("deny") => PromptAnswer::No,
         _ => return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": "answer"}))).into_response(),

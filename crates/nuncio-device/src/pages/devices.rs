@@ -12,14 +12,12 @@ use nuncio_core::time::Timestamp;
 use nuncio_http::pages::sender::field;
 use nuncio_http::pages::{see, written};
 use nuncio_identity::seal::backup::SHORTEST;
-use serde::Deserialize;
 
-use super::frame::{NavEntry, PageForm, PageFrame, SignedInRequest};
+use super::frame::{ActionQuery, NavEntry, PageForm, PageFrame, SignedInRequest};
 use super::{Pages, download};
 use crate::devices::{Invite, OwnDevice, OwnDeviceTrust};
 use crate::error::DeviceError;
 
-/// `GET /devices`
 #[derive(Template)]
 #[template(path = "devices.html")]
 struct DevicesPage {
@@ -91,15 +89,10 @@ impl DeviceView {
     }
 }
 
-#[derive(Default, Deserialize)]
-pub(super) struct DevicesPageQuery {
-    after: Option<String>,
-}
-
 /// `GET /devices`
 pub(super) async fn list(
     State(pages): State<Pages>,
-    Query(shown): Query<DevicesPageQuery>,
+    Query(shown): Query<ActionQuery>,
     visit: SignedInRequest,
 ) -> Response {
     let text = &visit.text.devices;
@@ -109,7 +102,7 @@ pub(super) async fn list(
         Some("recovered") => Some(&text.was_recovered),
         _ => None,
     };
-    page(&pages, &visit, news, None).await
+    page(&pages, &visit, StatusCode::OK, news, None).await
 }
 
 /// `GET` of a form's target, as when the language is switched on the result page: redirects to the list of devices.
@@ -121,14 +114,14 @@ pub(super) async fn again(visit: SignedInRequest) -> Response {
 async fn page(
     pages: &Pages,
     visit: &SignedInRequest,
+    status: StatusCode,
     news: Option<&'static str>,
-    wrong: Option<(StatusCode, String)>,
+    wrong: Option<String>,
 ) -> Response {
     let devices = match pages.device.own_devices().list().await {
         Ok(devices) => devices,
         Err(error) => return visit.failed(&error),
     };
-    let (status, wrong) = wrong.map_or((StatusCode::OK, None), |(status, wrong)| (status, Some(wrong)));
     // Removed devices are listed last.
     let (gone, there): (Vec<_>, Vec<_>) =
         devices.into_iter().partition(|device| device.standing == OwnDeviceTrust::Removed);
@@ -138,10 +131,9 @@ async fn page(
     written(status, &DevicesPage { frame, devices, owner, shortest: SHORTEST, news, wrong })
 }
 
-/// Renders the list with an error message.
 async fn wrong(pages: &Pages, visit: &SignedInRequest, error: &DeviceError) -> Response {
     tracing::warn!(code = %error.code, %error, "an action on the devices page failed");
-    page(pages, visit, None, Some((StatusCode::CONFLICT, visit.text.trouble(error)))).await
+    page(pages, visit, StatusCode::CONFLICT, None, Some(visit.text.trouble(error))).await
 }
 
 /// Redirects to the list after an action, or renders the list with the error message of the action.
@@ -152,7 +144,6 @@ async fn finish(pages: &Pages, visit: &SignedInRequest, action: &str, result: Re
     }
 }
 
-/// `POST /devices/invite`
 #[derive(Template)]
 #[template(path = "device-invite.html")]
 struct InvitePage {
@@ -178,18 +169,13 @@ fn unknown(visit: &SignedInRequest) -> Response {
 }
 
 /// `POST /devices/:id/trust`: only for the key that was shown on the page.
-pub(super) async fn trust(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, sent }: PageForm,
-) -> Response {
-    let key = field(&sent, "key").and_then(Digest::parse);
-    let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&visit) };
+pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let key = field(&form.sent, "key").and_then(Digest::parse);
+    let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&form.visit) };
     let trusted = pages.device.own_devices().trust(&device, Some(&key)).await;
-    finish(&pages, &visit, "trusted", trusted).await
+    finish(&pages, &form.visit, "trusted", trusted).await
 }
 
-/// `GET /devices/:id/remove`
 #[derive(Template)]
 #[template(path = "device-remove.html")]
 struct RemovePage {
@@ -215,14 +201,10 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
 }
 
 /// `POST /devices/:id/remove`
-pub(super) async fn remove(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, .. }: PageForm,
-) -> Response {
-    let Ok(device) = DeviceId::parse(&id) else { return unknown(&visit) };
+pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let Ok(device) = DeviceId::parse(&id) else { return unknown(&form.visit) };
     let removed = pages.device.own_devices().remove(&device).await;
-    finish(&pages, &visit, "removed", removed).await
+    finish(&pages, &form.visit, "removed", removed).await
 }
 
 /// `POST /devices/backup`: answers with the backup file.
@@ -231,10 +213,11 @@ pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
     if passphrase.chars().count() < SHORTEST {
         let short = text.short.replace("{count}", &SHORTEST.to_string());
-        return page(&pages, &visit, None, Some((StatusCode::UNPROCESSABLE_ENTITY, short))).await;
+        return page(&pages, &visit, StatusCode::UNPROCESSABLE_ENTITY, None, Some(short)).await;
     }
     if field(&sent, "again") != Some(passphrase) {
-        return page(&pages, &visit, None, Some((StatusCode::UNPROCESSABLE_ENTITY, text.differ.clone()))).await;
+        let differ = Some(text.differ.clone());
+        return page(&pages, &visit, StatusCode::UNPROCESSABLE_ENTITY, None, differ).await;
     }
     let file = match pages.device.backups().create(passphrase).await {
         Ok(file) => serde_json::to_string_pretty(&file),

@@ -19,11 +19,6 @@ const DEVICE_ASSETS: &[Asset] = nuncio_http::assets![
 
 pub(super) static FILES: Assets = Assets::new(DEVICE_ASSETS, || version(DEVICE_ASSETS));
 
-/// URL folder of the static files, below the path of the pages.
-pub(super) fn folder(base: &str) -> String {
-    format!("{base}/assets/{}", FILES.version())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

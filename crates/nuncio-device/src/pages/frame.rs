@@ -12,6 +12,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_http::pages::sender::{self, field};
 use nuncio_http::pages::{Language, Switches, own_path, written};
+use serde::Deserialize;
 
 use super::page_access::PageSession;
 use super::texts::Texts;
@@ -34,19 +35,6 @@ pub(super) struct PageRequest {
 }
 
 impl PageRequest {
-    fn of(parts: &Parts) -> Self {
-        let query = parts.uri.query().unwrap_or_default();
-        let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
-        let asked = asked.and_then(|(_, tag)| Language::parse(&tag));
-        Self {
-            language: asked.unwrap_or_else(|| Language::accepted(&parts.headers)),
-            chosen: asked.is_some(),
-            base: parts.extensions.get::<NestedPath>().map_or("", NestedPath::as_str).to_owned(),
-            page: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
-            headers: parts.headers.clone(),
-        }
-    }
-
     /// Link to a page, keeping the chosen language.
     pub(super) fn to(&self, path: &str) -> String {
         let path = self.below_base(path);
@@ -66,7 +54,7 @@ impl PageRequest {
     }
 
     /// Answer outside the base path: plain text that does not reveal the base.
-    pub(super) fn outside(&self) -> Response {
+    pub(super) async fn outside(self) -> Response {
         let texts = &Texts::of(self.language).door;
         (StatusCode::NOT_FOUND, format!("{}\n\n{}\n", texts.closed, texts.closed_why)).into_response()
     }
@@ -97,7 +85,16 @@ impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::of(parts))
+        let query = parts.uri.query().unwrap_or_default();
+        let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
+        let asked = asked.and_then(|(_, tag)| Language::parse(&tag));
+        Ok(Self {
+            language: asked.unwrap_or_else(|| Language::accepted(&parts.headers)),
+            chosen: asked.is_some(),
+            base: parts.extensions.get::<NestedPath>().map_or("", NestedPath::as_str).to_owned(),
+            page: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
+            headers: parts.headers.clone(),
+        })
     }
 }
 
@@ -118,8 +115,8 @@ impl Deref for SignedInRequest {
 impl<S: Send + Sync> FromRequestParts<S> for SignedInRequest {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
-        let request = PageRequest::of(parts);
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let Ok(request) = PageRequest::from_request_parts(parts, state).await;
         let Some(session) = parts.extensions.get::<PageSession>().cloned() else {
             return Err(request.refuse(StatusCode::UNAUTHORIZED));
         };
@@ -149,7 +146,6 @@ impl<S: Send + Sync> FromRequest<S> for PageForm {
     }
 }
 
-/// Reads a form within [`FORM_TIME`].
 pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
     let read = tokio::time::timeout(FORM_TIME, sender::form(headers, body)).await;
     read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
@@ -177,17 +173,21 @@ impl SignedInRequest {
         made.unwrap_or_else(|error| self.failed(&error))
     }
 
-    /// Error page.
     pub(super) fn failed(&self, error: &DeviceError) -> Response {
         tracing::warn!(code = %error.code, %error, "cannot show a page of the device");
         self.message(StatusCode::BAD_GATEWAY, &self.text.frame.failed, &self.text.trouble(error))
     }
 
-    /// Page after signing out.
     pub(super) fn signed_out(&self) -> Response {
         let texts = &self.text.door;
         self.anonymous_message(StatusCode::OK, &texts.left, &texts.closed_why)
     }
+}
+
+/// Names the action after which a page is shown.
+#[derive(Deserialize)]
+pub(super) struct ActionQuery {
+    pub(super) after: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,14 +207,12 @@ pub(super) struct NavLink {
     pub(super) current: bool,
 }
 
-/// Option of a select element.
 pub(super) struct SelectOption {
     pub(super) value: String,
     pub(super) label: String,
     pub(super) chosen: bool,
 }
 
-/// Layout data of every page.
 pub(super) struct PageFrame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
@@ -248,7 +246,7 @@ impl PageFrame {
             language: request.language,
             switches: Switches::new(&request.below_base(&request.page), request.language),
             base: request.base.clone(),
-            assets: files::folder(&request.base),
+            assets: format!("{}/assets/{}", request.base, files::FILES.version()),
             links: if inside { names.into_iter().map(link).collect() } else { Vec::new() },
             owner: None,
             lang: if request.chosen { format!("?lang={}", request.language.tag()) } else { String::new() },

@@ -7,6 +7,7 @@ use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::ids::{AgentId, ScopeId};
+use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 use nuncio_http::pages::written;
 
@@ -22,7 +23,6 @@ use entry::{AuditEntryView, EntryNames, SentencePart};
 /// Audit entries per page.
 const PAGE: usize = 50;
 
-/// `GET /happened`
 #[derive(Template)]
 #[template(path = "happened.html")]
 struct AuditLogPage {
@@ -49,7 +49,6 @@ struct AuditLogPage {
     export: String,
 }
 
-/// Result of verifying the log.
 struct LogVerification {
     holds: bool,
     words: String,
@@ -85,7 +84,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
     let scopes = std::iter::once(any(&text.any_scope, scope.is_none())).chain(scopes).collect();
     let outcomes = AuditStatus::ALL.into_iter().map(|one| SelectOption {
         value: one.as_str().to_owned(),
-        label: entry::outcome(visit.text, one).to_owned(),
+        label: entry::outcome(visit.text, one).1.to_owned(),
         chosen: status == Some(one),
     });
     let outcomes = std::iter::once(any(&text.any_outcome, status.is_none())).chain(outcomes).collect();
@@ -97,7 +96,7 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
         frame: visit.frame(pages, NavEntry::Happened),
         proof: LogVerification::new(visit, &proof),
         entries: entries.into_iter().map(|chained| AuditEntryView::new(&mut names, chained)).collect(),
-        fitting: wanted.is_narrow().then_some(words),
+        fitting: (wanted.filter != AuditFilter::default()).then_some(words),
         misread: wanted.misread,
         agents,
         outcomes,
@@ -115,25 +114,22 @@ async fn page(pages: &Pages, visit: &SignedInRequest, wanted: AuditQuery) -> Res
 impl LogVerification {
     fn new(visit: &SignedInRequest, proof: &Result<u64, AuditChainError>) -> Self {
         let text = &visit.text.happened;
-        let broken = |words: String, at| Self { holds: false, words, at };
-        match proof {
-            Ok(0) => Self { holds: true, words: text.holds_none.clone(), at: None },
-            Ok(1) => Self { holds: true, words: text.holds_one.clone(), at: None },
-            Ok(count) => Self { holds: true, words: text.holds.replace("{count}", &count.to_string()), at: None },
-            Err(AuditChainError::InvalidEntry(number)) => {
-                broken(text.broken_at.replace("{number}", &number.to_string()), Some(*number))
-            }
-            Err(AuditChainError::MissingEnd { missing }) => {
-                broken(text.broken_cut.replace("{count}", &missing.to_string()), None)
-            }
-            Err(AuditChainError::Unreadable(why)) => {
-                broken(text.broken_keep.replace("{why}", &nuncio_core::text::plain(&why.to_string())), None)
-            }
-        }
+        let words = match proof {
+            Ok(0) => text.holds_none.clone(),
+            Ok(1) => text.holds_one.clone(),
+            Ok(count) => text.holds.replace("{count}", &count.to_string()),
+            Err(AuditChainError::InvalidEntry(number)) => text.broken_at.replace("{number}", &number.to_string()),
+            Err(AuditChainError::MissingEnd { missing }) => text.broken_cut.replace("{count}", &missing.to_string()),
+            Err(AuditChainError::Unreadable(why)) => text.broken_keep.replace("{why}", &plain(&why.to_string())),
+        };
+        let at = match proof {
+            Err(AuditChainError::InvalidEntry(number)) => Some(*number),
+            _ => None,
+        };
+        Self { holds: proof.is_ok(), words, at }
     }
 }
 
-/// Parsed query of the page.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct AuditQuery {
     filter: AuditFilter,
@@ -170,17 +166,11 @@ impl AuditQuery {
             wanted.misread |= !understood;
         }
         if let Some(midnight) = midnight(&wanted.day) {
-            let begins = midnight.as_millis() - i64::from(wanted.offset) * 60_000;
-            let begins = Timestamp::from_millis(begins);
+            let begins = Timestamp::from_millis(midnight.as_millis() - i64::from(wanted.offset) * 60_000);
             wanted.filter.from = Some(begins);
             wanted.filter.until = Some(begins.after(Duration::from_secs(24 * 3600)));
         }
         wanted
-    }
-
-    /// Whether a filter is set.
-    fn is_narrow(&self) -> bool {
-        self.filter != AuditFilter::default()
     }
 
     /// URL of the page with the same filter, for entries below `before`.
@@ -233,7 +223,7 @@ mod tests {
     fn audit_filter_query_round_trips() {
         let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
         let wanted = AuditQuery::read(address);
-        assert!(!wanted.misread && wanted.is_narrow());
+        assert!(!wanted.misread && wanted.filter != AuditFilter::default());
         assert_eq!(wanted.address(Some(9)), format!("/happened?{address}"));
         let from = wanted.filter.from.unwrap();
         assert_eq!(from.to_string(), "2026-02-28T23:00:00.000Z", "the reader is an hour ahead");

@@ -9,6 +9,7 @@
 //! the browser must report our own origin, and the token must match.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, Request, State};
@@ -19,8 +20,8 @@ use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_http::pages::see;
 use nuncio_http::pages::sender::{Cookie, field, host, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
@@ -29,6 +30,7 @@ use subtle::ConstantTimeEq as _;
 use super::frame::{PageForm, PageRequest, read_form};
 use super::path::PagesPath;
 use super::{Pages, with_cookie};
+use crate::device::DeviceConfig;
 
 const LINK_VALIDITY: Duration = Duration::from_secs(10 * 60);
 /// Idle time after which a session ends.
@@ -113,24 +115,18 @@ impl PageSession {
     }
 }
 
-/// State of a router that needs sessions: the pages of a device and the enrolment page.
-pub(super) trait HasPageAccess: Clone + Send + Sync + 'static {
-    fn access(&self) -> &PageAccess;
-    fn now(&self) -> Timestamp;
-    fn entropy(&self) -> &dyn Entropy;
+/// State of the routes that open and check sessions, both of a device's pages and of the enrolment page.
+#[derive(Clone)]
+pub(super) struct AccessState {
+    pub(super) access: Arc<PageAccess>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
 }
 
-impl HasPageAccess for Pages {
-    fn access(&self) -> &PageAccess {
-        &self.shared.access
-    }
-
-    fn now(&self) -> Timestamp {
-        self.device.runtime().now()
-    }
-
-    fn entropy(&self) -> &dyn Entropy {
-        self.device.runtime().entropy()
+impl AccessState {
+    pub(super) fn new(access: &Arc<PageAccess>, config: &DeviceConfig) -> Self {
+        let (clock, entropy) = (Arc::clone(&config.clock), Arc::clone(&config.entropy));
+        Self { access: Arc::clone(access), clock, entropy }
     }
 }
 
@@ -152,12 +148,12 @@ pub(super) struct LinkQuery {
 }
 
 /// `GET /open?token=…`: shows a button. The link stays valid, because previews and prefetching fetch it too.
-pub(super) async fn show_link<D: HasPageAccess>(
-    State(pages): State<D>,
+pub(super) async fn show_link(
+    State(AccessState { access, clock, .. }): State<AccessState>,
     Query(link): Query<LinkQuery>,
     page_request: PageRequest,
 ) -> Response {
-    let (access, now) = (pages.access(), pages.now());
+    let now = clock.now();
     if access.session(&page_request.headers, now).is_some() {
         return see(&page_request.to("/"));
     }
@@ -168,8 +164,8 @@ pub(super) async fn show_link<D: HasPageAccess>(
 }
 
 /// `POST /open`: uses the link up and opens a session.
-pub(super) async fn use_link<D: HasPageAccess>(
-    State(pages): State<D>,
+pub(super) async fn use_link(
+    State(AccessState { access, clock, entropy }): State<AccessState>,
     page_request: PageRequest,
     request: Request,
 ) -> Response {
@@ -181,23 +177,18 @@ pub(super) async fn use_link<D: HasPageAccess>(
         Ok(sent) => sent,
         Err(status) => return status.into_response(),
     };
-    let (access, now) = (pages.access(), pages.now());
+    let now = clock.now();
     if !access.enter(field(&sent, "token").unwrap_or_default(), now) {
         return page_request.refuse(StatusCode::FORBIDDEN);
     }
     access.end(&page_request.headers);
-    let cookie = access.begin(pages.entropy(), now);
+    let cookie = access.begin(&*entropy, now);
     with_cookie(see(&page_request.to("/")), &access.cookie().set(&page_request.headers, &cookie))
 }
 
-/// Fallback for paths outside the unguessable path.
-pub(super) async fn outside(page_request: PageRequest) -> Response {
-    page_request.outside()
-}
-
 /// Requires a session, and for changes a request from our own pages.
-pub(super) async fn inside<D: HasPageAccess>(
-    State(pages): State<D>,
+pub(super) async fn inside(
+    State(AccessState { access, clock, .. }): State<AccessState>,
     page_request: PageRequest,
     mut request: Request,
     next: Next,
@@ -206,7 +197,7 @@ pub(super) async fn inside<D: HasPageAccess>(
     if changes && !is_from_here(request.headers(), request.uri()) {
         return page_request.refuse(StatusCode::FORBIDDEN);
     }
-    let Some(session) = pages.access().session(request.headers(), pages.now()) else {
+    let Some(session) = access.session(request.headers(), clock.now()) else {
         // Browsers hold back a same-site cookie when a link on another site is followed; a redirect from our own page
         // makes them send it.
         return match is_from_elsewhere(request.headers()) && !changes {

@@ -2,11 +2,11 @@
 //! because the click was probably meant for something else.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use tokio::sync::{oneshot, watch};
@@ -29,7 +29,6 @@ struct PendingPrompt {
     answer: oneshot::Sender<PromptAnswer>,
 }
 
-/// Why a person's answer to a prompt is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AnswerRejected {
     /// The prompt expired or was answered on another device.
@@ -85,11 +84,7 @@ impl PromptQueue {
     }
 }
 
-impl fmt::Debug for PromptQueue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PromptQueue({} wait)", self.open().len())
-    }
-}
+opaque_debug!(PromptQueue);
 
 /// Removes a prompt when its waiting caller is dropped.
 struct RemovePrompt<'a>(&'a PromptQueue, &'a str);

@@ -33,7 +33,6 @@ const PAGE: usize = 50;
 /// Time for asking the relay about new keys before the page is shown without the answer.
 const KEY_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// `GET /talk/:agent`
 #[derive(Template)]
 #[template(path = "talk.html")]
 struct TalkPage {
@@ -179,27 +178,24 @@ fn is_script(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /talk/:agent`: sends a message; a repeated client message id sends the message once.
-pub(super) async fn send(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    PageForm { visit, sent }: PageForm,
-) -> Response {
-    let Some((agent, client_id)) = form_target(&id, &sent) else { return unknown(&visit) };
-    let text = field(&sent, "text").unwrap_or_default();
+pub(super) async fn send(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
+    let Some((agent, client_id)) = form_target(&id, &form.sent) else { return unknown(&form.visit) };
+    let text = field(&form.sent, "text").unwrap_or_default();
     let sent_message =
         pages.device.messages().send(&agent, &client_id, text).and_then(|()| pages.device.messages().new_id());
-    let script = is_script(&visit.headers);
+    let script = is_script(&form.visit.headers);
     match sent_message {
         Ok(next) if script => Json(json!({"next": next})).into_response(),
-        Ok(_) => see(&format!("{}#end", visit.to(&format!("/talk/{agent}")))),
+        Ok(_) => see(&format!("{}#end", form.visit.to(&format!("/talk/{agent}")))),
         Err(error) => {
-            let Some(why) = why_not(&visit, &error) else { return visit.failed(&error) };
+            let Some(why) = why_not(&form.visit, &error) else { return form.visit.failed(&error) };
             if script {
                 return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": why}))).into_response();
             }
-            match page(&pages, &visit, &agent, None, Some((shorten(text), why))).await {
+            match page(&pages, &form.visit, &agent, None, Some((text.chars().take(4 * MAX_TEXT).collect(), why))).await
+            {
                 Ok(page) => written(StatusCode::UNPROCESSABLE_ENTITY, &page),
-                Err(error) => visit.failed(&error),
+                Err(error) => form.visit.failed(&error),
             }
         }
     }
@@ -214,11 +210,6 @@ fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
         Code::LimitReached => text.too_many.clone(),
         _ => return None,
     })
-}
-
-/// Submitted text for the form, shortened.
-fn shorten(text: &str) -> String {
-    text.chars().take(4 * MAX_TEXT).collect()
 }
 
 /// `POST /talk/:agent/again`: retries a failed message.

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use crate::error::DeviceError;
 
 texts! {
-    /// Texts of the layout of every page.
     FrameTexts {
         home, agents, happened, devices, skip, ways, of, leave, not_found, not_found_why, failed,
         lost, back,
@@ -20,9 +19,7 @@ texts! {
     DoorTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
     HomeTexts {
         agent_says, arguments, known, silence, deny, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one, without_script }
-    /// Texts about how the agent was verified.
     VerifiedTexts { first_contact, did }
-    /// Texts about the terms of a grant.
     TermTexts { label, keep_until, keep_once, always, once, hour, day, month }
     AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
     AgentTexts {
@@ -51,7 +48,6 @@ texts! {
         backup_saving, passphrase, passphrase_hint, again, short, differ, restore, restore_file, restore_file_how,
         restore_relay, restore_relay_how, recover, recover_passphrase, recover_go,
     }
-    /// Texts about inviting another device.
     InviteTexts {
         title, lasts, came, came_show, run, copy, parts, address, code, fingerprint, compare, trust, secret,
     }
@@ -66,26 +62,20 @@ texts! {
     ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare, at }
 }
 
-impl SensitivityTexts {
-    pub(super) fn name(&self, sensitivity: Sensitivity) -> &str {
-        text_of_level(sensitivity, [&self.low, &self.medium, &self.high])
-    }
-
-    pub(super) fn hint(&self, sensitivity: Sensitivity) -> &str {
-        text_of_level(sensitivity, [&self.low_hint, &self.medium_hint, &self.high_hint])
-    }
-
+pub(super) struct LevelTexts<'a> {
+    pub(super) name: &'a str,
+    pub(super) hint: &'a str,
     /// How often the person is asked, as a choice.
-    pub(super) fn asks(&self, sensitivity: Sensitivity) -> &str {
-        text_of_level(sensitivity, [&self.low_asks, &self.medium_asks, &self.high_asks])
-    }
+    pub(super) asks: &'a str,
 }
 
-fn text_of_level(sensitivity: Sensitivity, [low, medium, high]: [&str; 3]) -> &str {
-    match sensitivity {
-        Sensitivity::Low => low,
-        Sensitivity::Medium => medium,
-        Sensitivity::High => high,
+impl SensitivityTexts {
+    pub(super) fn level(&self, sensitivity: Sensitivity) -> LevelTexts<'_> {
+        match sensitivity {
+            Sensitivity::Low => LevelTexts { name: &self.low, hint: &self.low_hint, asks: &self.low_asks },
+            Sensitivity::Medium => LevelTexts { name: &self.medium, hint: &self.medium_hint, asks: &self.medium_asks },
+            Sensitivity::High => LevelTexts { name: &self.high, hint: &self.high_hint, asks: &self.high_asks },
+        }
     }
 }
 

@@ -4,16 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use axum::{Router, middleware};
 use http::StatusCode;
 use nuncio_a2h::client::Invitation;
 use nuncio_core::digest::Digest;
 use nuncio_core::text::plain;
-use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
@@ -22,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::frame::{PageForm, PageFrame, SignedInRequest};
-use super::page_access::{self, HasPageAccess, PageAccess};
+use super::page_access::{AccessState, PageAccess};
 use super::{below_path, loopback_address};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig, reaches_safely};
@@ -37,26 +35,11 @@ const SHUTDOWN_TIME: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 struct EnrolmentState {
     config: DeviceConfig,
-    access: Arc<PageAccess>,
     /// The enrolled device; set once it exists.
     enrolled: Arc<Mutex<Option<Device>>>,
     /// Lock: one enrolment or restore at a time.
     enrolling: Arc<tokio::sync::Mutex<()>>,
     done: CancellationToken,
-}
-
-impl HasPageAccess for EnrolmentState {
-    fn access(&self) -> &PageAccess {
-        &self.access
-    }
-
-    fn now(&self) -> Timestamp {
-        self.config.clock.now()
-    }
-
-    fn entropy(&self) -> &dyn Entropy {
-        &*self.config.entropy
-    }
 }
 
 /// Serves the enrolment page until the machine is a device, or until `stop`, which gives `None`. Sessions stay valid:
@@ -71,21 +54,17 @@ pub async fn welcome(
     stop: CancellationToken,
 ) -> std::io::Result<Option<Device>> {
     let address = loopback_address(&listener)?;
+    let access = AccessState::new(&access, &config);
     let (enrolled, done) = (Arc::default(), stop.child_token());
-    let state = EnrolmentState {
-        config,
-        access,
-        enrolled: Arc::clone(&enrolled),
-        enrolling: Arc::default(),
-        done: done.clone(),
-    };
+    let (enrolling, ending) = (Arc::default(), done.clone());
+    let state = EnrolmentState { config, enrolled: Arc::clone(&enrolled), enrolling, done: ending };
     let inside = Router::new()
         .route("/", get(show))
         .route("/join", get(elsewhere).post(join))
         .route("/restore", get(elsewhere).post(restore))
         .fallback(elsewhere)
-        .layer(middleware::from_fn_with_state(state.clone(), page_access::inside::<EnrolmentState>));
-    let served = axum::serve(listener, below_path(state, inside, address))
+        .with_state(state);
+    let served = axum::serve(listener, below_path(access, inside, address))
         .with_graceful_shutdown(done.clone().cancelled_owned());
     let shutdown_deadline = async {
         done.cancelled().await;
@@ -98,7 +77,6 @@ pub async fn welcome(
     Ok(enrolled.lock().unwrap_or_else(PoisonError::into_inner).take())
 }
 
-/// `GET /`
 #[derive(Template)]
 #[template(path = "welcome.html")]
 struct WelcomePage {
@@ -131,7 +109,7 @@ impl FormValues {
 }
 
 async fn show(visit: SignedInRequest) -> Response {
-    page(&visit, FormValues::default(), None)
+    page(&visit, FormValues::default(), StatusCode::OK, None)
 }
 
 /// Redirects other pages, which exist only after enrolment, to this page; during the switch to the device's pages, to
@@ -140,11 +118,15 @@ async fn elsewhere(State(state): State<EnrolmentState>, visit: SignedInRequest) 
     see(&visit.to(if state.done.is_cancelled() { DEVICES } else { "/" }))
 }
 
-fn page(visit: &SignedInRequest, mut filled: FormValues, wrong: Option<(StatusCode, String)>) -> Response {
+/// Page with the submitted values and what is wrong with them.
+fn refused(visit: &SignedInRequest, sent: &Fields, status: StatusCode, wrong: String) -> Response {
+    page(visit, FormValues::submitted(sent), status, Some(wrong))
+}
+
+fn page(visit: &SignedInRequest, mut filled: FormValues, status: StatusCode, wrong: Option<String>) -> Response {
     if filled.name.trim().is_empty() {
         filled.name.clone_from(&visit.text.welcome.name_usual);
     }
-    let (status, wrong) = wrong.map_or((StatusCode::OK, None), |(status, wrong)| (status, Some(wrong)));
     written(status, &WelcomePage { frame: visit.bare_frame(), filled, wrong })
 }
 
@@ -152,9 +134,7 @@ fn page(visit: &SignedInRequest, mut filled: FormValues, wrong: Option<(StatusCo
 async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let invitation = match invitation(&visit, &sent) {
         Ok(invitation) => invitation,
-        Err(wrong) => {
-            return page(&visit, FormValues::submitted(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
-        }
+        Err(wrong) => return refused(&visit, &sent, StatusCode::UNPROCESSABLE_ENTITY, wrong),
     };
     let _lock = state.enrolling.lock().await;
     let name = field(&sent, "name").map(plain).unwrap_or_default();
@@ -169,7 +149,6 @@ async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: Pag
     state.finish(&visit, &sent, device)
 }
 
-/// Parses the fields of an invite.
 fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
@@ -190,8 +169,7 @@ fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, Stri
 async fn restore(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
-        let wrong = visit.text.welcome.wrong_file.clone();
-        return page(&visit, FormValues::submitted(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+        return refused(&visit, &sent, StatusCode::UNPROCESSABLE_ENTITY, visit.text.welcome.wrong_file.clone());
     };
     let _lock = state.enrolling.lock().await;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
@@ -211,11 +189,7 @@ impl EnrolmentState {
             Err(_) if self.done.is_cancelled() => {}
             Err(error) => {
                 tracing::warn!(code = %error.code, %error, "cannot enrol or restore the device");
-                return page(
-                    visit,
-                    FormValues::submitted(sent),
-                    Some((StatusCode::CONFLICT, visit.text.trouble(&error))),
-                );
+                return refused(visit, sent, StatusCode::CONFLICT, visit.text.trouble(&error));
             }
         }
         see(&visit.to(DEVICES))

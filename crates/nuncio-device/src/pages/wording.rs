@@ -6,7 +6,6 @@ use nuncio_http::pages::Language;
 use super::Pages;
 use super::texts::Texts;
 use crate::known_agents::KnownAgent;
-use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
 
 pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
@@ -32,11 +31,8 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
 
 /// Label of a scope as the agent's manifest declares it.
 pub(super) fn label(pages: &Pages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
-    let manifest = known.manifest(pages.device.runtime().presets());
-    let declared =
-        manifest.as_ref().and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == *scope));
-    let words = declared.map(|declared| ScopeTexts::of(pages.device.runtime().presets(), declared));
-    let label = words.as_ref().and_then(|words| words.label.in_language(language.tag()));
+    let texts = known.scope_texts(scope, pages.device.runtime().presets());
+    let label = texts.as_ref().and_then(|texts| texts.label.in_language(language.tag()));
     label.unwrap_or(scope.as_str()).to_owned()
 }
 
@@ -46,9 +42,4 @@ pub(super) fn shortened(text: &str, limit: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
-}
-
-/// Explanation of a change rule.
-pub(super) fn rule(text: &Texts, rule: &str) -> String {
-    text.rule.get(rule).cloned().unwrap_or_else(|| rule.to_owned())
 }

@@ -30,7 +30,6 @@ pub(super) struct ChatIndex {
     /// Bytes of stored text of the conversation.
     bytes: u64,
     /// Digest of the agent's key in the last message.
-    #[serde(default)]
     pub(super) key: Option<Digest>,
     /// Whether the last message was one not sealed to this device.
     #[serde(default)]
@@ -106,7 +105,6 @@ fn sent_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
     format!("talk/said/{agent}/{client_id}")
 }
 
-/// Whether a message with that client id was sent.
 pub(super) fn was_sent(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeyStoreError> {
     Ok(records.get::<String>(&sent_name(agent, client_id))?.is_some())
 }

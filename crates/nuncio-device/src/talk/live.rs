@@ -1,6 +1,5 @@
 //! Replies while they are streamed, in memory only. The message that follows is authoritative.
 
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::ids::{AgentId, ClientMessageId};
@@ -45,7 +44,6 @@ pub enum ReplyProgress {
     Aborted,
 }
 
-/// Replies that are being streamed, and their subscribers.
 pub(crate) struct ReplyStreams {
     growing: Mutex<Vec<StreamedReply>>,
     events: broadcast::Sender<ReplyEvent>,
@@ -102,12 +100,6 @@ impl ReplyStreams {
     fn notify(&self, agent: AgentId, stream: ClientMessageId, what: ReplyProgress) {
         // Without subscribers the event is dropped.
         let _ = self.events.send(ReplyEvent { agent, stream, what });
-    }
-}
-
-impl fmt::Debug for ReplyStreams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReplyStreams({} answers)", self.growing().len())
     }
 }
 

@@ -8,7 +8,7 @@ use nuncio_a2h::peer::SentConfirmation;
 use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ContentType;
-use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
+use nuncio_core::ids::{AgentId, ClientMessageId};
 use nuncio_core::notification::Recipient;
 use nuncio_engine::ports::entropy::timed_name;
 use serde_json::json;
@@ -24,19 +24,17 @@ use crate::records::Records;
 /// How long sending is retried before a message counts as failed.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Delays between retries.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 impl AgentMessages {
-    /// The last `limit` messages with an agent, oldest first: those before a position, or else the newest, followed by
-    /// unsent ones.
+    /// The last `limit` messages before a position, oldest first; without a position, followed by unsent ones.
     pub fn page(
         &self,
         agent: &AgentId,
         before: Option<MessagePosition>,
         limit: usize,
     ) -> Result<ChatPage, DeviceError> {
-        Ok(chat_store::read(self.runtime.records(), agent, before, limit)?)
+        Ok(chat_store::read(&self.runtime.records, agent, before, limit)?)
     }
 
     /// Creates the client message id of the next message.
@@ -60,7 +58,7 @@ impl AgentMessages {
         }
         {
             let _lock = self.runtime.state_lock();
-            let records = self.runtime.records();
+            let records = &self.runtime.records;
             let waiting = chat_store::unsent(records, agent)?;
             if chat_store::was_sent(records, agent, client_id)? || waiting.iter().any(|(known, _)| known == client_id) {
                 return Ok(());
@@ -80,7 +78,6 @@ impl AgentMessages {
         Ok(())
     }
 
-    /// Retries a failed message.
     pub fn retry(self: &Arc<Self>, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let failed = |state: &DeliveryState| matches!(state, DeliveryState::Failed { .. });
         if self.set_delivery_state(agent, client_id, failed, DeliveryState::Sending)? {
@@ -94,12 +91,11 @@ impl AgentMessages {
         {
             let _lock = self.runtime.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
-            match self.runtime.records().get::<UnsentMessage>(&name)? {
-                Some(UnsentMessage { state: DeliveryState::Failed { .. }, .. }) => {
-                    self.runtime.records().save(vec![Records::delete(&name)])?;
-                }
-                _ => return Ok(()),
+            let unsent = self.runtime.records.get::<UnsentMessage>(&name)?;
+            if !unsent.is_some_and(|unsent| matches!(unsent.state, DeliveryState::Failed { .. })) {
+                return Ok(());
             }
+            self.runtime.records.save(vec![Records::delete(&name)])?;
         }
         self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
@@ -107,8 +103,8 @@ impl AgentMessages {
 
     /// Resumes sending the messages that were queued when the previous process stopped.
     pub(crate) fn resume_sending(self: &Arc<Self>) -> Result<(), DeviceError> {
-        for (agent, client_id) in chat_store::all_unsent(self.runtime.records())? {
-            let unsent = self.runtime.records().get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
+        for (agent, client_id) in chat_store::all_unsent(&self.runtime.records)? {
+            let unsent = self.runtime.records.get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
             if unsent.is_some_and(|unsent| unsent.state == DeliveryState::Sending) {
                 self.spawn_delivery(agent, client_id);
             }
@@ -132,25 +128,22 @@ impl AgentMessages {
     /// Sends until the relay accepts; retries what may succeed later.
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let name = chat_store::unsent_name(agent, client_id);
-        let Some(UnsentMessage { text, at, .. }) = self.runtime.records().get(&name)? else { return Ok(()) };
+        let Some(UnsentMessage { text, at, .. }) = self.runtime.records.get(&name)? else { return Ok(()) };
         let other = Recipient::Agent(agent.clone());
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
             let sent = async {
-                let conversation = self.runtime.peer().conversation_with(&other).await?.id.clone();
+                let conversation = self.runtime.peer.conversation_with(&other).await?.id.clone();
                 let payload = json!({"type": "text", "text": text});
-                let seq = self
-                    .runtime
-                    .peer()
-                    .outbox()
-                    .send_as(client_id.clone(), &conversation, ContentType::Text, payload)
-                    .await?;
+                let outbox = self.runtime.peer.outbox();
+                let seq = outbox.send_as(client_id.clone(), &conversation, ContentType::Text, payload).await?;
                 Ok::<_, nuncio_a2h::peer::SendError>((conversation, seq))
             };
             match sent.await {
                 Ok((conversation, Some(seq))) => {
-                    return self.record_sent(agent, &conversation, seq, client_id, self.runtime.now());
+                    let (client_id, at) = (client_id.clone(), self.runtime.now());
+                    return self.record_sent(agent, SentConfirmation { conversation, seq, client_id, at });
                 }
                 // An earlier attempt was accepted; the relay reports its number in an event.
                 Ok((_, None)) => return Ok(()),
@@ -166,32 +159,24 @@ impl AgentMessages {
     /// Handles the relay's event that a message of this device was accepted.
     pub(crate) async fn confirm_sent(&self, sent: SentConfirmation) {
         let Some(agent) = self.agent_of(&sent.conversation).await else { return };
-        let done = self.record_sent(&agent, &sent.conversation, sent.seq, &sent.client_id, sent.at);
-        if let Err(error) = done {
+        if let Err(error) = self.record_sent(&agent, sent) {
             tracing::error!(%agent, %error, "cannot record that a message was sent");
         }
     }
 
-    fn record_sent(
-        &self,
-        agent: &AgentId,
-        conversation: &ConversationId,
-        seq: u64,
-        client_id: &ClientMessageId,
-        at: nuncio_core::time::Timestamp,
-    ) -> Result<(), DeviceError> {
+    fn record_sent(&self, agent: &AgentId, sent: SentConfirmation) -> Result<(), DeviceError> {
         {
             let _lock = self.runtime.state_lock();
-            let records = self.runtime.records();
-            let name = chat_store::unsent_name(agent, client_id);
+            let records = &self.runtime.records;
+            let name = chat_store::unsent_name(agent, &sent.client_id);
             // Both the response and the event report it; the second one finds nothing to do.
             let Some(unsent) = records.get::<UnsentMessage>(&name)? else { return Ok(()) };
             let mut summary = ChatIndex::load(records, agent)?;
-            let Some(position) = summary.position(conversation, seq) else { return Ok(()) };
+            let Some(position) = summary.position(&sent.conversation, sent.seq) else { return Ok(()) };
             let record = ChatRecord {
-                client_id: Some(client_id.clone()),
-                device: Some(self.runtime.identity().device.clone()),
-                ..ChatRecord::new(true, ChatContent::Text { text: unsent.text, cut: false }, at)
+                client_id: Some(sent.client_id),
+                device: Some(self.runtime.identity.device.clone()),
+                ..ChatRecord::new(true, ChatContent::Text { text: unsent.text, cut: false }, sent.at)
             };
             let mut changes = chat_store::put(records, agent, summary, position, &record)?;
             changes.push(Records::delete(&name));
@@ -212,7 +197,7 @@ impl AgentMessages {
         {
             let _lock = self.runtime.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
-            let Some(mut unsent) = self.runtime.records().get::<UnsentMessage>(&name)? else { return Ok(false) };
+            let Some(mut unsent) = self.runtime.records.get::<UnsentMessage>(&name)? else { return Ok(false) };
             if !expected(&unsent.state) {
                 return Ok(false);
             }
@@ -220,7 +205,7 @@ impl AgentMessages {
                 unsent.at = self.runtime.now();
             }
             unsent.state = state;
-            self.runtime.records().set(&name, &unsent)?;
+            self.runtime.records.set(&name, &unsent)?;
         }
         self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(true)

@@ -43,15 +43,10 @@ impl Desktop {
         Self(variables.into_iter().filter(known).collect())
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
     fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(|value| value.to_str())
     }
 
-    /// Address of the person's session bus.
     pub(crate) fn session_bus(&self) -> Option<String> {
         let beside = || {
             let socket = Path::new(self.0.get("XDG_RUNTIME_DIR")?).join("bus");
@@ -60,7 +55,6 @@ impl Desktop {
         self.text("DBUS_SESSION_BUS_ADDRESS").map(str::to_owned).or_else(beside)
     }
 
-    /// Address of the system bus.
     pub(super) fn system_bus(&self) -> &str {
         self.text("DBUS_SYSTEM_BUS_ADDRESS").unwrap_or(SYSTEM_BUS)
     }
@@ -81,10 +75,10 @@ const READERS: [(&str, &str, &[&str]); 3] = [
 impl LocalTool for ClipboardTool {
     async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let Self(desktop) = self;
-        if !READERS.iter().any(|(_, display, _)| desktop.has(display)) {
+        if !READERS.iter().any(|(_, display, _)| desktop.0.contains_key(*display)) {
             return Err(ToolFailure::Unavailable("this device has no desktop session with a clipboard".to_owned()));
         }
-        let ours = READERS.iter().filter(|(_, display, _)| desktop.has(display));
+        let ours = READERS.iter().filter(|(_, display, _)| desktop.0.contains_key(*display));
         let found = ours.filter_map(|(name, _, arguments)| Some((installed(name)?, *arguments))).next();
         let Some((path, arguments)) = found else {
             let message = "this device has no program that reads the clipboard: install wl-clipboard, xclip or xsel";

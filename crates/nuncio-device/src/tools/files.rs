@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat};
 use serde_json::{Value, json};
@@ -24,10 +26,7 @@ const MAX_LOOKED: usize = 20_000;
 pub struct SharedFolders(Vec<PathBuf>);
 
 impl SharedFolders {
-    /// Resolves the chosen folders, following links once.
-    ///
-    /// # Errors
-    /// One of them is no folder.
+    /// Resolves the chosen folders, following links once; each must be a folder.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self, std::io::Error> {
         let real = |folder: PathBuf| {
             let is_inside =
@@ -172,15 +171,10 @@ impl LocalTool for SharedFolders {
             PathContent::Folder { names, more } => json!({"entries": names, "more": more}),
             PathContent::File(bytes) => match String::from_utf8(bytes) {
                 Ok(text) => json!({"content": text}),
-                Err(other) => json!({"content_base64": base64(other.as_bytes())}),
+                Err(other) => json!({"content_base64": STANDARD.encode(other.as_bytes())}),
             },
         })
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 #[cfg(test)]

@@ -29,7 +29,6 @@ impl LocalTool for Location {
     }
 }
 
-/// Asks the system's location service.
 #[derive(Debug, Clone)]
 pub struct GeoClueTool(pub Desktop);
 

@@ -50,10 +50,7 @@ struct ToolFile {
 }
 
 impl ToolsFolder {
-    /// Parses the file of one tool.
-    ///
-    /// # Errors
-    /// The message names the key and what to do.
+    /// Parses the file of one tool; the error names the key and what to do.
     pub fn read(&self, text: &str) -> Result<CustomTool, String> {
         let file: ToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
         if file.command.first().is_none_or(String::is_empty) {

@@ -90,8 +90,7 @@ impl Program<'_> {
     }
 }
 
-/// Program in the person's tools folder: reads its arguments as JSON from stdin and writes its result as JSON to
-/// stdout.
+/// Program in the person's tools folder: reads its arguments as JSON from stdin and prints its result as JSON.
 #[derive(Debug, Clone)]
 pub struct ProgramTool {
     /// Program followed by fixed arguments.

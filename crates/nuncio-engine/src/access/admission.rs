@@ -5,8 +5,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::principal::Principal;
 
-use super::{Caller, ScopeCheckResult};
-use crate::access::Access;
+use super::{Access, Caller};
 use crate::error::EngineError;
 
 impl Access {
@@ -51,11 +50,7 @@ impl Access {
     }
 
     fn holds_any_scope(&self, caller: &Caller, agent: &Agent) -> bool {
-        let (table, now) = (&self.table, self.runtime.now());
-        agent
-            .scopes
-            .iter()
-            .any(|scope| table.check_scope(caller, &agent.name, &scope.id, now) != ScopeCheckResult::Denied)
+        agent.scopes.iter().any(|scope| self.has_scope(caller, &agent.name, &scope.id))
     }
 }
 

@@ -11,8 +11,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{AccessTable, Caller, ScopeCheckResult};
-use crate::access::Access;
+use super::{Access, AccessTable, Caller, ScopePermission};
 use crate::error::EngineError;
 
 /// Active relations with agents served here.
@@ -29,25 +28,23 @@ struct ConsentTable {
 }
 
 impl ActiveConsents {
-    /// Checks whether the person's consent covers the scope at `now`.
-    pub(super) fn check_scope_by_rule(
+    /// The permission that the person's consent gives at `now`.
+    pub(super) fn permission(
         &self,
         principal: &Principal,
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (ScopeCheckResult, Option<PermissionSource>) {
-        let no = (ScopeCheckResult::Denied, None);
-        let Principal::Person(person) = principal else { return no };
+    ) -> Option<ScopePermission> {
+        let Principal::Person(person) = principal else { return None };
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(relation) = table.relations.get(person).and_then(|of| of.get(agent.as_str())) else { return no };
-        let check = match relation.effective(now).find(|grant| grant.scope == *scope) {
-            None => return no,
-            Some(grant) if grant.term == GrantTerm::Once => ScopeCheckResult::Once(grant.id.clone()),
-            Some(_) => ScopeCheckResult::Lasting,
-        };
+        let relation = table.relations.get(person)?.get(agent.as_str())?;
+        let grant = relation.effective(now).find(|grant| grant.scope == *scope)?;
         let ChainHead { seq, hash } = relation.ledger;
-        (check, Some(PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
+        Some(ScopePermission {
+            source: PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq }),
+            once: (grant.term == GrantTerm::Once).then(|| grant.id.clone()),
+        })
     }
 
     /// The relation that has the one-time consent `grant`, with that consent used up.
@@ -104,26 +101,23 @@ impl AccessTable {
 }
 
 impl Access {
-    /// Checks a scope of a tool that runs on the person's device. The person's consent decides; a key or OAuth caller
+    /// The permission to use a tool that runs on the person's device. The person's consent decides; a key or OAuth caller
     /// also needs the scope itself. For agents whose people use another relay, the device decides.
-    pub(crate) fn check_device_scope(
+    pub(crate) fn device_permission(
         &self,
         caller: &Caller,
         agent: &AgentName,
         scope: &ScopeId,
-    ) -> (ScopeCheckResult, Option<PermissionSource>) {
-        let (table, now) = (&self.table, self.runtime.now());
+    ) -> Option<ScopePermission> {
         // By principal, not by credential: a call that waited in a queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
-        if bounded && table.check_scope(caller, agent, scope, now) == ScopeCheckResult::Denied {
-            return (ScopeCheckResult::Denied, None);
+        if bounded && !self.has_scope(caller, agent, scope) {
+            return None;
         }
-        match &caller.person {
-            None => (ScopeCheckResult::Denied, None),
-            Some(_) if self.runtime.limits().relay.elsewhere.contains(agent) => {
-                (ScopeCheckResult::Lasting, Some(PermissionSource::OtherRelay))
-            }
-            Some(person) => table.consents.check_scope_by_rule(&Principal::Person(person.clone()), agent, scope, now),
+        let person = Principal::Person(caller.person.clone()?);
+        match self.runtime.limits.relay.elsewhere.contains(agent) {
+            true => Some(ScopePermission::lasting(PermissionSource::OtherRelay)),
+            false => self.table.consents.permission(&person, agent, scope, self.runtime.now()),
         }
     }
 
@@ -142,7 +136,6 @@ impl Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Caller;
     use nuncio_core::agent::Sensitivity;
     use nuncio_core::ids::RelationId;
     use nuncio_core::relation::{PendingReauth, RelationState, ScopeGrant};
@@ -164,20 +157,26 @@ mod tests {
         relation
     }
 
-    fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> ScopeCheckResult {
+    const LASTING: Option<Option<GrantId>> = Some(None);
+    const DENIED: Option<Option<GrantId>> = None;
+
+    /// The one-time consent of the permission, if there is a permission.
+    fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> Option<Option<GrantId>> {
         let caller = Caller::new(Principal::Person(PersonName::parse(person).unwrap()));
         let agent = AgentName::parse("hotel").unwrap();
-        table.check_scope(&caller, &agent, &ScopeId::parse(scope).unwrap(), Timestamp::from_millis(now))
+        let scope = ScopeId::parse(scope).unwrap();
+        let permission = table.permission(&caller, &agent, &scope, Timestamp::from_millis(now));
+        permission.map(|permission| permission.once)
     }
 
     #[test]
     fn consent_covers_only_its_person_scope_and_term() {
         let table = AccessTable::new(Vec::new());
         table.set_consent(&relation(GrantTerm::Until(Timestamp::from_millis(10))));
-        assert_eq!(check(&table, "ada", "clipboard:read", 9), ScopeCheckResult::Lasting);
-        assert_eq!(check(&table, "ada", "clipboard:read", 10), ScopeCheckResult::Denied);
-        assert_eq!(check(&table, "ada", "location:read", 9), ScopeCheckResult::Denied);
-        assert_eq!(check(&table, "bob", "clipboard:read", 9), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 9), LASTING);
+        assert_eq!(check(&table, "ada", "clipboard:read", 10), DENIED);
+        assert_eq!(check(&table, "ada", "location:read", 9), DENIED);
+        assert_eq!(check(&table, "bob", "clipboard:read", 9), DENIED);
     }
 
     #[test]
@@ -185,7 +184,7 @@ mod tests {
         let table = AccessTable::new(Vec::new());
         let once = relation(GrantTerm::Once);
         table.set_consent(&once);
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Once(once.grants[0].id.clone()));
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), Some(Some(once.grants[0].id.clone())));
         let pending = PendingReauth {
             scopes: vec![once.grants[0].scope.clone()],
             version: 2,
@@ -193,15 +192,15 @@ mod tests {
             since: Timestamp::from_millis(0),
         };
         table.set_consent(&Relation { pending: Some(pending), revision: 1, ..once.clone() });
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), DENIED);
         // An older revision that arrives late is ignored.
         table.set_consent(&once);
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), DENIED);
         table.set_consent(&Relation { revision: 2, ..once.clone() });
-        assert_ne!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
+        assert_ne!(check(&table, "ada", "clipboard:read", 0), DENIED);
         let state = RelationState::Revoked { at: Timestamp::from_millis(0) };
         table.set_consent(&Relation { state, revision: 3, ..once });
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), DENIED);
     }
 
     #[test]
@@ -210,8 +209,8 @@ mod tests {
         let edition = table.consents.edition();
         table.set_consent(&relation(GrantTerm::UntilRevoked));
         assert!(!table.consents.replace(Vec::new(), edition));
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Lasting);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), LASTING);
         assert!(table.consents.replace(Vec::new(), table.consents.edition()));
-        assert_eq!(check(&table, "ada", "clipboard:read", 0), ScopeCheckResult::Denied);
+        assert_eq!(check(&table, "ada", "clipboard:read", 0), DENIED);
     }
 }

@@ -7,14 +7,13 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{KeyId, PersonName};
-use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
-use super::{Caller, CallerIdentity, Credential, SigningKey};
-use crate::access::Access;
+use super::signing::caller_of;
+use super::{Access, Caller, CallerIdentity, Credential, SigningKey};
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
-use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
+use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret};
+use crate::runtime::CommitResult as _;
 
 /// Maximum number of valid signing keys. A signature does not name its key, so every key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
@@ -48,12 +47,7 @@ impl Access {
         match found.expires_at.filter(|_| found.is_expired(now)) {
             _ if !found.has_secret(&digest, now) => CallerIdentity::Invalid,
             Some(end) => CallerIdentity::Expired(end),
-            None => CallerIdentity::Known(Caller {
-                principal: Principal::Key(found.id.clone()),
-                person: found.person.clone(),
-                request: None,
-                credential: Credential::Key,
-            }),
+            None => CallerIdentity::Known(caller_of(&found, Credential::Key)),
         }
     }
 
@@ -79,27 +73,18 @@ impl Access {
 
     /// Creates an API key. The secret is returned only here.
     pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
-        let id = KeyId::parse(&random_name(self.runtime.entropy(), "key_"))?;
-        let secret = self.new_secret(&KeyKind::Bearer);
-        self.store_new_key(id, KeyKind::Bearer, new, secret).await
+        self.store_new_key(&KeyKind::Bearer, new).await
     }
 
     /// Creates a request signing key. The secret is returned only here.
     pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
         self.check_room_for_signing_key()?;
-        let id = KeyId::parse(&random_name(self.runtime.entropy(), "key_"))?;
-        let secret = self.new_secret(&KeyKind::Signing { sealed: String::new() });
-        let sealed = SigningKey::seal(self.runtime.vault(), self.runtime.entropy(), &id, &secret);
-        self.store_new_key(id, KeyKind::Signing { sealed }, new, secret).await
+        self.store_new_key(&KeyKind::Signing { sealed: String::new() }, new).await
     }
 
-    async fn store_new_key(
-        &self,
-        id: KeyId,
-        kind: KeyKind,
-        new: NewKey,
-        secret: String,
-    ) -> Result<(ApiKey, String), EngineError> {
+    async fn store_new_key(&self, kind: &KeyKind, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+        let id = KeyId::parse(&self.runtime.random_name("key_"))?;
+        let (kind, secret) = self.new_secret(kind, &id);
         let now = self.runtime.now();
         let key = ApiKey {
             id,
@@ -134,19 +119,11 @@ impl Access {
         let now = self.runtime.now();
         let term = term.or_else(|| KeyTerm::of(&old));
         let expires_at = term.map(|term| end_after(term, now)).transpose()?;
-        let secret = self.new_secret(&old.kind);
-        let kind = match old.kind {
-            KeyKind::Bearer => KeyKind::Bearer,
-            KeyKind::Signing { .. } => {
-                // Renewing an expired key or keeping the previous secret adds one more secret to try.
-                if old.is_expired(now) || !overlap.is_zero() {
-                    self.check_room_for_signing_key()?;
-                }
-                KeyKind::Signing {
-                    sealed: SigningKey::seal(self.runtime.vault(), self.runtime.entropy(), &old.id, &secret),
-                }
-            }
-        };
+        // Renewing an expired key or keeping the previous secret adds one more secret to try.
+        if matches!(old.kind, KeyKind::Signing { .. }) && (old.is_expired(now) || !overlap.is_zero()) {
+            self.check_room_for_signing_key()?;
+        }
+        let (kind, secret) = self.new_secret(&old.kind, &old.id);
         // A new expiry must not extend the previous secret.
         let until = [Some(now.after(overlap)), old.expires_at].into_iter().flatten().min().filter(|end| now < *end);
         let previous = until.map(|until| PreviousSecret { digest: old.digest, kind: old.kind.clone(), until });
@@ -160,18 +137,13 @@ impl Access {
             previous,
             ..old
         };
-        match self.runtime.commit_one(AccessChange::RotateKey { key: key.clone(), replaced }).await {
-            Err(StoreError::Conflict(Conflict::Moved)) => {
-                let message =
-                    format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
-                Err(EngineError::new(Code::KeyNotFound, message))
-            }
-            other => {
-                other?;
-                self.access_changed().await?;
-                Ok((key, secret))
-            }
+        let change = AccessChange::RotateKey { key: key.clone(), replaced };
+        if !self.runtime.commit_one(change).await.made_unless(Conflict::Moved)? {
+            let message = format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
+            return Err(EngineError::new(Code::KeyNotFound, message));
         }
+        self.access_changed().await?;
+        Ok((key, secret))
     }
 
     /// Lists the keys without their secrets.
@@ -210,12 +182,16 @@ impl Access {
         }
     }
 
-    fn new_secret(&self, kind: &KeyKind) -> String {
-        let prefix = match kind {
-            KeyKind::Bearer => "nk_",
-            KeyKind::Signing { .. } => "nsk_",
-        };
-        random_name(self.runtime.entropy(), prefix) + &random_name(self.runtime.entropy(), "")
+    /// A new secret for a key of this kind, and the kind as stored with it.
+    fn new_secret(&self, kind: &KeyKind, id: &KeyId) -> (KeyKind, String) {
+        let random = |prefix| self.runtime.random_name(prefix) + &self.runtime.random_name("");
+        match kind {
+            KeyKind::Bearer => (KeyKind::Bearer, random("nk_")),
+            KeyKind::Signing { .. } => {
+                let secret = random("nsk_");
+                (KeyKind::Signing { sealed: SigningKey::seal(&self.runtime, id, &secret) }, secret)
+            }
+        }
     }
 
     fn check_room_for_signing_key(&self) -> Result<(), EngineError> {

@@ -7,11 +7,10 @@ use nuncio_core::Code;
 use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
-use super::{Caller, Credential};
-use crate::access::Access;
+use super::{Access, Caller, Credential};
 use crate::error::EngineError;
-use crate::ports::store::PersonLink;
-use crate::ports::store::{AccessChange, Conflict, StoreError};
+use crate::ports::store::{AccessChange, Conflict, PersonLink};
+use crate::runtime::CommitResult as _;
 
 /// In-memory copy of the links, because every request reads them.
 #[derive(Debug, Default)]
@@ -46,27 +45,20 @@ impl Access {
     pub async fn link_did(&self, did: &str, person: PersonName) -> Result<PersonLink, EngineError> {
         let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.runtime.now() };
         self.runtime.commit_one(AccessChange::LinkPerson(link.clone())).await?;
-        self.links_changed().await?;
+        self.access_changed().await?;
         Ok(link)
     }
 
-    /// Removes the link of a DID.
     pub async fn unlink_did(&self, did: &str) -> Result<(), EngineError> {
-        match self.runtime.commit_one(AccessChange::UnlinkPerson(Principal::Did(did.to_owned()))).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => {
-                let message = format!("{did} belongs to nobody; `nuncio did links` lists those that do");
-                return Err(EngineError::new(Code::NotFound, message));
-            }
-            other => other?,
+        let change = AccessChange::UnlinkPerson(Principal::Did(did.to_owned()));
+        if !self.runtime.commit_one(change).await.made_unless(Conflict::Missing)? {
+            let message = format!("{did} belongs to nobody; `nuncio did links` lists those that do");
+            return Err(EngineError::new(Code::NotFound, message));
         }
-        self.links_changed().await
+        self.access_changed().await
     }
 
     pub async fn did_links(&self) -> Result<Vec<PersonLink>, EngineError> {
         Ok(self.store.links().await?)
-    }
-
-    async fn links_changed(&self) -> Result<(), EngineError> {
-        self.access_changed().await
     }
 }

@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
-use crate::runtime::Runtime;
+use crate::runtime::{CommitResult as _, Runtime};
 
 /// Time that nonces are kept beyond the validity of the signature, so that a clock that is set back a little accepts no
 /// replay.
@@ -35,9 +35,5 @@ pub(crate) async fn use_nonce(
 ) -> Result<bool, StoreError> {
     let digest = Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes());
     let used = ConsentChange::UseNonce { digest, now: runtime.now(), kept_until: counts_until.after(NONCE_MARGIN) };
-    match runtime.commit_one(used).await {
-        Ok(()) => Ok(true),
-        Err(StoreError::Conflict(Conflict::Exists)) => Ok(false),
-        Err(error) => Err(error),
-    }
+    runtime.commit_one(used).await.made_unless(Conflict::Exists)
 }

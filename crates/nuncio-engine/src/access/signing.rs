@@ -11,8 +11,8 @@ use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
 use super::{Caller, Credential};
-use crate::ports::Entropy;
 use crate::ports::store::ApiKey;
+use crate::runtime::Runtime;
 use crate::vault::Vault;
 
 /// A decrypted secret of a signing key that verifies signatures.
@@ -24,8 +24,8 @@ pub struct SigningKey {
 
 impl SigningKey {
     /// Encrypts the secret, bound to this key's id.
-    pub(super) fn seal(vault: &Vault, entropy: &dyn Entropy, id: &KeyId, secret: &str) -> String {
-        vault.seal(entropy, &place(id), secret)
+    pub(super) fn seal(runtime: &Runtime, id: &KeyId, secret: &str) -> String {
+        runtime.seal(&place(id), secret)
     }
 
     /// Decrypts a secret; `None` if it was encrypted with another server key.
@@ -47,15 +47,9 @@ impl SigningKey {
         !self.key.is_expired(now) && self.key.has_secret(&self.digest, now)
     }
 
-    /// The caller that this signing key identifies.
     #[must_use]
     pub fn caller(&self) -> Caller {
-        Caller {
-            principal: Principal::Key(self.key.id.clone()),
-            person: self.key.person.clone(),
-            request: None,
-            credential: Credential::Signature,
-        }
+        caller_of(&self.key, Credential::Signature)
     }
 
     /// Whether one of `tags` is this key's HMAC-SHA256 over the concatenated parts. Compares in constant time.
@@ -72,6 +66,10 @@ impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SigningKey({})", self.key.id)
     }
+}
+
+pub(super) fn caller_of(key: &ApiKey, credential: Credential) -> Caller {
+    Caller { principal: Principal::Key(key.id.clone()), person: key.person.clone(), request: None, credential }
 }
 
 fn place(id: &KeyId) -> String {

@@ -13,8 +13,8 @@ use nuncio_core::principal::Principal;
 
 use super::request::ClientDecision;
 use super::{CallChain, denial};
-use crate::access::ScopeCheckResult;
-use crate::approve::{ApprovalPermit, ApprovalReply};
+use crate::access::ScopePermission;
+use crate::approve::ApprovalPermit;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Change};
 
@@ -24,10 +24,13 @@ pub(super) enum Admission {
     Admitted(AdmittedCall),
 }
 
-pub(super) struct CallRefusal {
-    pub(super) by: String,
-    pub(super) failure: ExecutionFailure,
-    pub(super) approval: Option<ApprovalReference>,
+#[derive(Debug)]
+pub(crate) struct CallRefusal {
+    /// Principal or `policy`, for the audit record.
+    pub(crate) by: String,
+    pub(crate) failure: ExecutionFailure,
+    /// Reference to the approval that was denied or expired, for the audit record.
+    pub(crate) approval: Option<ApprovalReference>,
 }
 
 /// An admitted call, and the changes (used grant, used approval) that are committed with its start.
@@ -39,7 +42,7 @@ pub(super) struct AdmittedCall {
 }
 
 impl CallRefusal {
-    pub(super) fn new(by: impl Into<String>, failure: ExecutionFailure) -> Self {
+    pub(crate) fn new(by: impl Into<String>, failure: ExecutionFailure) -> Self {
         Self { by: by.into(), failure, approval: None }
     }
 
@@ -58,7 +61,7 @@ impl CallChain<'_> {
         let Some(tool) = agent.tool(call.tool.as_str()).filter(reaches) else {
             return Ok(CallRefusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
-        if let Decision::Deny(_) = decide(&self.facts(tool, &self.check_scope(tool).0, None)) {
+        if let Decision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
             return Ok(Admission::Refused(ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
@@ -74,12 +77,12 @@ impl CallChain<'_> {
         }
 
         let mut permit: Option<Box<ApprovalPermit>> = None;
-        let (check, rule) = loop {
+        let permission = loop {
             // Checked again after each wait, because the grant may have been revoked.
-            let (check, rule) = self.check_scope(tool);
+            let permission = self.permission(tool);
             let approved_by = permit.as_ref().map(|permit| &permit.by);
-            match decide(&self.facts(tool, &check, approved_by)) {
-                Decision::Allow => break (check, rule),
+            match decide(&self.facts(tool, permission.is_some(), approved_by)) {
+                Decision::Allow => break permission,
                 Decision::Deny(_) => return Ok(Admission::Refused(ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(Admission::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
@@ -87,10 +90,8 @@ impl CallChain<'_> {
                 }
                 // Boxed, so that the futures of other calls stay small.
                 Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
-                    ApprovalReply::Yes(given) => permit = Some(given),
-                    ApprovalReply::No { by, failure, approval } => {
-                        return Ok(Admission::Refused(CallRefusal { by, failure, approval }));
-                    }
+                    Ok(given) => permit = Some(given),
+                    Err(refusal) => return Ok(Admission::Refused(refusal)),
                 },
             }
         };
@@ -103,29 +104,20 @@ impl CallChain<'_> {
         if allowed_by.is_empty() {
             allowed_by.push("policy".to_owned());
         }
+        let (once, rule) = permission.map(|permission| (permission.once, permission.source)).unzip();
         let approval = permit.as_ref().map(|permit| permit.approval.clone());
         let references = AuditReferences { approval, messages: Vec::new(), rule };
-        let mut spends = Vec::new();
-        if let ScopeCheckResult::Once(grant) = check {
-            spends.push(AccessChange::UseGrant(grant).into());
-        }
-        if let Some(permit) = permit {
-            spends.push(permit.redeemed);
-        }
+        let used_grant = once.flatten().map(|grant| AccessChange::UseGrant(grant).into());
+        let spends = used_grant.into_iter().chain(permit.map(|permit| permit.redeemed)).collect();
         Ok(Admission::Admitted(AdmittedCall { tool: Arc::clone(tool), allowed_by, spends, references }))
     }
 
-    fn facts<'b>(
-        &'b self,
-        tool: &Tool,
-        check: &ScopeCheckResult,
-        approved_by: Option<&'b Principal>,
-    ) -> PolicyFacts<'b> {
+    fn facts<'b>(&'b self, tool: &Tool, granted: bool, approved_by: Option<&'b Principal>) -> PolicyFacts<'b> {
         let scope = tool.scope.as_ref().and_then(|id| self.call.published.agent.scope(id));
         PolicyFacts {
             caller: &self.call.caller.principal,
             speaks_for_person: self.call.caller.speaks_for_person(),
-            granted: *check != ScopeCheckResult::Denied,
+            granted,
             sensitivity: scope.map(|scope| scope.sensitivity),
             human_authorization: tool.human_authorization,
             client: self.client_consent(),
@@ -145,7 +137,11 @@ impl CallChain<'_> {
         }
     }
 
-    async fn ask(&self, tool: &Tool, approver: Approver) -> Result<ApprovalReply, EngineError> {
+    async fn ask(
+        &self,
+        tool: &Tool,
+        approver: Approver,
+    ) -> Result<Result<Box<ApprovalPermit>, CallRefusal>, EngineError> {
         self.calls.ensure_committed(self.call.pending_insert).await?;
         let call = &self.call;
         let question = ApprovalQuestion {
@@ -160,22 +156,15 @@ impl CallChain<'_> {
         };
         self.calls.approvals.ask(question, approver, call.deadline, call.cancel).await
     }
-    /// Checks the tool's scope for the caller now.
-    pub(super) fn check_scope(&self, tool: &Tool) -> (ScopeCheckResult, Option<PermissionSource>) {
-        tool.scope.as_ref().map_or((ScopeCheckResult::Lasting, Some(PermissionSource::NoScope)), |scope| {
-            match tool.on_device() {
-                true => self.calls.access.check_device_scope(self.call.caller, &self.call.published.agent.name, scope),
-                false => {
-                    let agent = &self.call.published.agent.name;
-                    self.calls.access.table.check_scope_by_rule(
-                        self.call.caller,
-                        agent,
-                        scope,
-                        self.calls.runtime.now(),
-                    )
-                }
-            }
-        })
+
+    /// The caller's permission to use the tool now.
+    pub(super) fn permission(&self, tool: &Tool) -> Option<ScopePermission> {
+        let Some(scope) = &tool.scope else { return Some(ScopePermission::lasting(PermissionSource::NoScope)) };
+        let (access, caller, agent) = (&self.calls.access, self.call.caller, &self.call.published.agent.name);
+        match tool.on_device() {
+            true => access.device_permission(caller, agent, scope),
+            false => access.table.permission(caller, agent, scope, self.calls.runtime.now()),
+        }
     }
 }
 

@@ -19,10 +19,7 @@ pub(super) fn ending(
     stops: bool,
 ) -> Option<ExecutionState> {
     match result {
-        Ok(output) => {
-            let output = output.structured.clone().unwrap_or_else(|| output.value());
-            Some(ExecutionState::Completed { output })
-        }
+        Ok(output) => Some(ExecutionState::Completed { output: output.value() }),
         // Stopped by the server, not by the caller: it resumes at the next start.
         Err(failure) if stops && failure.code == Code::Cancelled => None,
         Err(failure) if stored_attempt.may_retry && failure.code == Code::ToolUnavailable => None,
@@ -38,7 +35,7 @@ impl Calls {
     /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
     /// the limit.
     pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
-        let owner = self.runtime.process().to_owned();
+        let owner = self.runtime.process.clone();
         let mark = ExecutionChange::MarkStarted { id: execution.clone(), owner, attempt };
         if let Err(error) = self.runtime.commit_one(mark).await {
             tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
@@ -57,7 +54,7 @@ impl Calls {
         let mut changes = vec![
             ExecutionChange::End {
                 id: id.clone(),
-                owner: self.runtime.process().to_owned(),
+                owner: self.runtime.process.clone(),
                 attempt,
                 state,
                 at,

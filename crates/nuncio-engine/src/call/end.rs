@@ -7,7 +7,6 @@ use nuncio_core::agent::Tool;
 use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferences};
 use nuncio_core::backoff::Backoff;
 use nuncio_core::execution::ExecutionFailure;
-use nuncio_core::message::Message;
 use nuncio_core::time::Timestamp;
 
 use super::admit::CallRefusal;
@@ -15,7 +14,7 @@ use super::request::FinishedCall;
 use super::{CallChain, attempt};
 use crate::error::EngineError;
 use crate::ports::runner::ToolOutput;
-use crate::ports::store::{CallChange, Change, ExecutionChange, RecordChange, ResultTarget, SessionChange};
+use crate::ports::store::{CallChange, Change, ExecutionChange, RecordChange, ResultTarget};
 
 /// Delays before the end of a call is stored again after a failed commit.
 const STORE_AGAIN: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30));
@@ -32,16 +31,16 @@ impl CallChain<'_> {
         &self,
         started: Option<String>,
         decision: AuditDecision,
-        ran: Option<(&Tool, Timestamp)>,
+        started_at: Option<Timestamp>,
         result: Result<ToolOutput, ExecutionFailure>,
     ) -> Result<FinishedCall, EngineError> {
         let outcome = match &result {
             Ok(_) => AuditOutcome::Completed,
-            Err(failure) if ran.is_some() => AuditOutcome::Failed { code: failure.code },
+            Err(failure) if started_at.is_some() => AuditOutcome::Failed { code: failure.code },
             Err(_) => AuditOutcome::NotRun,
         };
         let at = self.calls.runtime.now();
-        let stops = self.calls.runtime.closed().is_cancelled();
+        let stops = self.calls.runtime.closed.is_cancelled();
         let end = match &self.call.target {
             Some(ResultTarget::Execution(stored_attempt)) => {
                 attempt::ending(stored_attempt, &result, at >= self.call.deadline, stops)
@@ -51,12 +50,11 @@ impl CallChain<'_> {
         let admitted = matches!(decision, AuditDecision::Allowed { .. });
         let ended = FinishedCall { result, admitted, end, at };
         let tool = self.call.published.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
-        let started_at = ran.map(|(_, at)| at);
         let audit = |decision| -> Change {
             RecordChange::AppendCall(self.record(tool, decision, outcome.clone(), started_at, at)).into()
         };
         let record = self.record(tool, decision.clone(), outcome.clone(), started_at, at);
-        self.calls.runtime.meter().call_ended(&record, tool.is_some());
+        self.calls.runtime.meter.call_ended(&record, tool.is_some());
         self.calls.ensure_committed(self.call.pending_insert).await?;
 
         let finish_call = || started.clone().map(|key| CallChange::Finish(key).into());
@@ -64,16 +62,17 @@ impl CallChain<'_> {
         let mut changes = vec![RecordChange::AppendCall(record).into()];
         let mut failures = STORE_AGAIN.start();
         loop {
-            changes.extend(self.result_changes(&ended, ran.is_some(), stops));
+            changes.extend(self.result_changes(&ended, started_at.is_some(), stops));
             changes.extend(finish_call());
             match self.calls.records.record_end(std::mem::take(&mut changes), without_result).await {
                 // The tool has run: only the commit is repeated, never the tool. After a restart the call counts as
                 // interrupted.
-                Err(error) if error.code == Code::StoreUnavailable && ran.is_some() && self.is_execution() => {
+                Err(error) if error.code == Code::StoreUnavailable && started_at.is_some() && self.is_execution() => {
                     tracing::error!(%error, call = %self.call.id, "the end of a call is not on disk yet; it is stored again");
-                    tokio::select! {
-                        () = self.calls.runtime.clock().sleep_until(self.calls.runtime.now().after(failures.next_delay())) => {}
-                        () = self.calls.runtime.closed().cancelled() => return Err(error),
+                    let runtime = &self.calls.runtime;
+                    let pause = runtime.clock.sleep_until(runtime.now().after(failures.next_delay()));
+                    if runtime.closed.run_until_cancelled(pause).await.is_none() {
+                        return Err(error);
                     }
                     changes.push(audit(decision.clone()));
                 }
@@ -94,15 +93,7 @@ impl CallChain<'_> {
     fn result_changes(&self, ended: &FinishedCall, ran: bool, stops: bool) -> Vec<Change> {
         match (&self.call.target, &ended.end) {
             (None, _) => Vec::new(),
-            (Some(ResultTarget::Message(slot)), _) => vec![
-                SessionChange::AppendMessage {
-                    session: slot.session.clone(),
-                    turn: slot.turn,
-                    number: slot.number,
-                    message: Message::tool(slot.call.clone(), ended.content()),
-                }
-                .into(),
-            ],
+            (Some(ResultTarget::Message(slot)), _) => vec![slot.result(ended.content()).append_to(&slot.session)],
             (Some(ResultTarget::Execution(stored_attempt)), Some(state)) => {
                 let attempt = if ran { stored_attempt.attempt } else { stored_attempt.attempt - 1 };
                 self.calls.end_of_execution(stored_attempt, attempt, state.clone(), ended.at)
@@ -110,7 +101,7 @@ impl CallChain<'_> {
             (Some(ResultTarget::Execution(stored_attempt)), None) if ran => vec![
                 ExecutionChange::FinishAttempt {
                     id: stored_attempt.execution.clone(),
-                    owner: self.calls.runtime.process().to_owned(),
+                    owner: self.calls.runtime.process.clone(),
                     attempt: stored_attempt.attempt,
                     // An unavailable backend used an attempt; a server stop before the program started did not.
                     started: !stops || self.program_start.is_reported(),

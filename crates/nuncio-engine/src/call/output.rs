@@ -8,18 +8,12 @@ use crate::ports::runner::ToolOutput;
 
 pub(super) fn check(tool: &Tool, output: &ToolOutput) -> Result<(), ExecutionFailure> {
     let Some(schema) = &tool.output else { return Ok(()) };
-    let faults = match &output.structured {
-        Some(value) => schema.check(value).err().unwrap_or_default(),
-        None => {
-            let message = "it gave no structured result, but one is declared".to_owned();
-            return Err(ExecutionFailure { code: Code::InvalidOutput, message });
-        }
+    let wrong = |message: String| Err(ExecutionFailure { code: Code::InvalidOutput, message });
+    let Some(value) = &output.structured else {
+        return wrong("it gave no structured result, but one is declared".to_owned());
     };
-    match faults.first() {
+    match schema.check(value).err().unwrap_or_default().first() {
         None => Ok(()),
-        Some(fault) => {
-            let message = format!("its result does not fit the declared output: {fault}");
-            Err(ExecutionFailure { code: Code::InvalidOutput, message })
-        }
+        Some(fault) => wrong(format!("its result does not fit the declared output: {fault}")),
     }
 }

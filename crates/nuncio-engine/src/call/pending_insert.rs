@@ -12,16 +12,15 @@ use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApprovalChange, Change, Conflict, ExecutionChange, StoreError};
 
-type CommitSender = oneshot::Sender<Result<(), StoreError>>;
-
-/// Reports whether the execution was stored.
+/// Reports whether the execution or turn was stored.
+pub(crate) type CommitSender = oneshot::Sender<Result<(), StoreError>>;
 pub(crate) type CommitReceiver = oneshot::Receiver<Result<(), StoreError>>;
 
-/// When the requester learns that the execution was stored.
+/// When the requester learns that the execution or turn was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotifyWhen {
     AtOnce,
-    /// When the attempt is over, because the requester waits for that anyway and is woken once.
+    /// When the attempt or turn is over, because the requester waits for that anyway and is woken once.
     WhenOver,
 }
 

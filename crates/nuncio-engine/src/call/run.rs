@@ -16,9 +16,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::admit::{AdmittedCall, CallRefusal, ungranted};
 use super::request::FinishedCall;
 use super::{CallChain, denial, output};
-use crate::access::ScopeCheckResult;
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
 use crate::ports::store::{
     AccessChange, CallChange, Change, Conflict, ExecutionChange, ResultTarget, StartedCall, StoreError,
@@ -55,7 +53,7 @@ impl CallChain<'_> {
         if result.is_ok() {
             self.call.published.record_latency(&tool.name, started_at.until(self.calls.runtime.now()));
         }
-        self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
+        self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some(started_at), result).await
     }
 
     /// Waits for a free slot of the tool. Human work and fixed answers need no slot.
@@ -75,7 +73,7 @@ impl CallChain<'_> {
             biased;
             () = self.call.cancel.cancelled() => Ok(Err(cancelled())),
             pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
-            () = self.calls.runtime.clock().sleep_until(self.call.deadline) => {
+            () = self.calls.runtime.clock.sleep_until(self.call.deadline) => {
                 let message = format!("too many calls of {} at once", tool.name);
                 Ok(Err(ExecutionFailure { code: Code::ToolBusy, message }))
             }
@@ -93,13 +91,13 @@ impl CallChain<'_> {
                 started: matches!(tool.run, RunSpec::Human(_)),
                 references: self.references.clone(),
             };
-            let (id, owner) = (stored_attempt.execution.clone(), self.calls.runtime.process().to_owned());
+            let (id, owner) = (stored_attempt.execution.clone(), self.calls.runtime.process.clone());
             let start =
                 ExecutionChange::Start { id, owner, attempt: stored_attempt.attempt, at, call: Some(authorization) }
                     .into();
             return (None, start);
         }
-        let key = random_name(self.calls.runtime.entropy(), "call_");
+        let key = self.calls.runtime.random_name("call_");
         let decision = AuditDecision::Allowed { by: allowed_by.to_vec() };
         let record = self.record(Some(tool), decision, AuditOutcome::NotRun, Some(at), at);
         let call = StartedCall { key: key.clone(), record, target: self.call.target.clone() };
@@ -116,28 +114,21 @@ impl CallChain<'_> {
         mut spends: Vec<Change>,
         at: Timestamp,
     ) -> Result<Result<Option<String>, CallRefusal>, EngineError> {
-        // Most calls use no grant or approval and need no retry.
-        if spends.is_empty() {
-            let (key, start) = self.start(tool, allowed_by, at);
-            self.calls.commit_with_insert(self.call.pending_insert, vec![start]).await?;
-            return Ok(Ok(key));
-        }
         loop {
             let (key, start) = self.start(tool, allowed_by, at);
             let changes = spends.iter().cloned().chain([start]).collect();
-            match self.calls.commit_with_insert(self.call.pending_insert, changes).await {
+            let committed = self.calls.commit_with_insert(self.call.pending_insert, changes).await;
+            if matches!(committed, Ok(()) | Err(StoreError::Conflict(Conflict::GrantUsed))) {
+                for grant in spends.iter().filter_map(used_grant) {
+                    self.calls.access.forget_used_grant(grant).await;
+                }
+            }
+            match committed {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
-                    for grant in used_grants(&spends) {
-                        self.calls.access.forget_used_grant(&grant).await;
-                    }
-                    spends.retain(|change| !matches!(change, Change::Access(AccessChange::UseGrant(_))));
-                    let (check, rule) = self.check_scope(tool);
-                    self.references.rule = rule;
-                    match check {
-                        ScopeCheckResult::Lasting => {}
-                        ScopeCheckResult::Once(grant) => spends.push(AccessChange::UseGrant(grant).into()),
-                        ScopeCheckResult::Denied => return Ok(Err(ungranted(tool))),
-                    }
+                    spends.retain(|change| used_grant(change).is_none());
+                    let Some(permission) = self.permission(tool) else { return Ok(Err(ungranted(tool))) };
+                    self.references.rule = Some(permission.source);
+                    spends.extend(permission.once.map(|grant| AccessChange::UseGrant(grant).into()));
                 }
                 Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
                     let failure = ExecutionFailure {
@@ -146,16 +137,11 @@ impl CallChain<'_> {
                     };
                     return Ok(Err(CallRefusal::new("policy", failure)));
                 }
-                other => {
-                    other?;
-                    for grant in used_grants(&spends) {
-                        self.calls.access.forget_used_grant(&grant).await;
-                    }
-                    return Ok(Ok(key));
-                }
+                other => return Ok(other.map(|()| Ok(key))?),
             }
         }
     }
+
     /// Runs the tool. A call that waits for a person has no outcome while the server stops; it resumes at the next
     /// start.
     async fn run_until(
@@ -178,7 +164,7 @@ impl CallChain<'_> {
                 biased;
                 result = run => result,
                 () = self.call.cancel.cancelled() => return Ok(Err(cancelled())),
-                () = async { self.calls.runtime.clock().sleep_until(deadline).await } => {
+                () = async { self.calls.runtime.clock.sleep_until(deadline).await } => {
                     let message = "it took longer than its time limit".to_owned();
                     return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
                 }
@@ -244,12 +230,11 @@ impl CallChain<'_> {
     }
 }
 
-fn used_grants(spends: &[Change]) -> Vec<GrantId> {
-    let grant = |change: &Change| match change {
-        Change::Access(AccessChange::UseGrant(grant)) => Some(grant.clone()),
+fn used_grant(change: &Change) -> Option<&GrantId> {
+    match change {
+        Change::Access(AccessChange::UseGrant(grant)) => Some(grant),
         _ => None,
-    };
-    spends.iter().filter_map(grant).collect()
+    }
 }
 
 pub(crate) fn cancelled() -> ExecutionFailure {

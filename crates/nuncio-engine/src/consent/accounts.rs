@@ -1,29 +1,24 @@
 //! Accounts of agents that run elsewhere, and their access tokens.
 
-use crate::consent::AgentLocks;
-use crate::consent::Mailbox;
-use crate::consent::Manifests;
-use crate::relay::Webhooks;
-use crate::runtime::Runtime;
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
-use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName};
 use nuncio_core::principal::Principal;
-use serde_json::Value;
+use nuncio_core::time::Timestamp;
 use std::sync::Arc;
 use url::Url;
 
 use super::error::ConsentError;
-use super::manifests::Publication;
-use super::texts;
+use super::manifests::{Manifests, Publication, manifest_value};
+use super::{AgentLocks, Mailbox, texts};
 use crate::access::{Caller, Credential};
 use crate::error::EngineError;
 use crate::ports::Entropy;
-use crate::ports::entropy::random_name;
-use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange, RecordChange, StoreError};
-use crate::relay::{ConnectionModeChange, WebhookSecret};
+use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange};
+use crate::relay::{ConnectionModeChange, WebhookSecret, Webhooks};
+use crate::runtime::{CommitResult as _, Runtime};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
@@ -35,7 +30,6 @@ const SHOWN_TOKEN_CHARACTERS: usize = 12;
 
 const MAX_PAGE_SIZE: usize = 100;
 
-/// Request to create an agent account.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewAgent {
     pub display_name: String,
@@ -96,8 +90,8 @@ impl AgentAccounts {
         id: &AgentId,
         patch: AgentPatch,
     ) -> Result<UpdatedAgent, ConsentError> {
-        let name = patch.display_name.as_deref().map(|text| texts::one_line("display_name", text, MAX_DISPLAY_NAME));
-        let name = name.transpose()?;
+        let name = |text| texts::one_line("display_name", text, MAX_DISPLAY_NAME);
+        let name = patch.display_name.as_deref().map(name).transpose()?;
         let description = patch.description.as_deref().map(|text| texts::description(Some(text))).transpose()?;
         let change = |account: &mut Account| {
             account.display_name = name.clone().unwrap_or_else(|| account.display_name.clone());
@@ -123,12 +117,11 @@ impl AgentAccounts {
 
     /// Replaces an agent's token; the previous one stops working at once.
     pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
-        let (token, mark) = new_token(self.runtime.entropy(), self.runtime.now());
+        let (token, mark) = new_token(&*self.runtime.entropy, self.runtime.now());
         let set = |account: &mut Account| account.token = Some(mark.clone());
         Ok((self.change_account(by, id, Some(AuditEvent::TokenRotated), set).await?, token))
     }
 
-    /// Revokes an agent's token.
     pub async fn revoke_agent_token(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
         self.change_account(by, id, Some(AuditEvent::TokenRevoked), |account| account.token = None).await
     }
@@ -183,8 +176,7 @@ impl AgentAccounts {
         let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
-            let record = |event| AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(event, by) };
-            let besides = event.map(record).map(RecordChange::AppendEvent).map(Change::from);
+            let besides = event.map(|event| self.runtime.agent_event(event, by, id));
             if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
                 return Ok(account);
             }
@@ -198,25 +190,15 @@ impl AgentAccounts {
         change: impl Fn(&mut Account),
         besides: Vec<Change>,
     ) -> Result<Option<Account>, ConsentError> {
-        let manifest = self.manifest_value(&account).await?;
+        let manifest = manifest_value(&*self.store, &account.id, account.manifest_version).await?;
         change(&mut account);
         account.updated_at = self.runtime.now();
         account.revision += 1;
         let words = texts::search_words(&account, manifest.as_ref());
         let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }.into()];
         changes.extend(besides);
-        match self.mailbox.commit_and_notify(changes).await {
-            Err(StoreError::Conflict(Conflict::Moved)) => Ok(None),
-            other => {
-                other?;
-                Ok(Some(account))
-            }
-        }
-    }
-
-    async fn manifest_value(&self, account: &Account) -> Result<Option<Value>, EngineError> {
-        let version = self.store.manifest(&account.id, account.manifest_version).await?;
-        Ok(version.and_then(|version| super::manifests::value(version.manifest.as_deref())))
+        let made = self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Moved)?;
+        Ok(made.then_some(account))
     }
 
     pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
@@ -236,15 +218,15 @@ impl Manifests {
     /// Creates an agent owned by the caller and publishes its manifest. An invalid manifest creates nothing.
     pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
         let owner = AccountOwner::Person(person(by)?.clone());
-        let most = self.runtime.limits().consent.agents_per_owner;
+        let most = self.runtime.limits.consent.agents_per_owner;
         if self.store.accounts_of(&owner, None, most).await?.len() >= most {
             return Err(ConsentError::limit("agents of this owner", most));
         }
         let checked = self.read_manifest(new.manifest.as_deref()).await?;
         let now = self.runtime.now();
-        let (token, mark) = new_token(self.runtime.entropy(), now);
+        let (token, mark) = new_token(&*self.runtime.entropy, now);
         let account = Account {
-            id: AgentId::parse(&random_name(self.runtime.entropy(), "agt_"))?,
+            id: AgentId::parse(&self.runtime.random_name("agt_"))?,
             owner,
             display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
             description: texts::description(new.description.as_deref())?,
@@ -258,29 +240,30 @@ impl Manifests {
             manifest_hash: None,
             revision: 0,
         };
-        let record = AuditEventRecord {
-            agent: Some(account.id.clone()),
-            ..self.runtime.event_record(AuditEvent::AgentCreated, by)
-        };
-        let words = texts::search_words(&account, None);
-        let mut changes = vec![
-            ConsentChange::CreateAccount { words, account: account.clone() }.into(),
-            RecordChange::AppendEvent(record).into(),
-        ];
-        let planned = match &checked {
-            Some(checked) => Some(self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?),
+        let mut changes = self.creation(&account, by);
+        let publication = match &checked {
+            Some(checked) => {
+                let planned = self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?;
+                changes.extend(planned.changes);
+                Some(planned.publication)
+            }
             None => None,
         };
-        let publication = planned.map(|planned| {
-            changes.extend(planned.changes);
-            planned.publication
-        });
         let mut reached = self.accounts.webhooks.plan_first_connection(&account.id, &account.connection);
         changes.append(&mut reached.changes);
         self.runtime.commit(changes).await?;
         let webhook_secret = self.accounts.webhooks.reconnected(reached);
         let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
         Ok(CreatedAgent { account, token, webhook_secret, publication })
+    }
+
+    /// Changes that create an account and record that.
+    pub(super) fn creation(&self, account: &Account, by: &Caller) -> Vec<Change> {
+        let words = texts::search_words(account, None);
+        vec![
+            ConsentChange::CreateAccount { words, account: account.clone() }.into(),
+            self.runtime.agent_event(AuditEvent::AgentCreated, by, &account.id),
+        ]
     }
 }
 
@@ -293,7 +276,7 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
 }
 
 /// A new token, and the digest and prefix that are stored.
-fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (String, TokenInfo) {
+fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, TokenInfo) {
     const TOKEN_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];

@@ -2,18 +2,16 @@
 
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::agent::Agent;
-use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::AgentId;
 use nuncio_core::manifest::Manifest;
 use nuncio_core::principal::Principal;
 use serde_json::Value;
 
 use super::error::ConsentError;
-use super::manifests::Publication;
-use super::texts;
+use super::manifests::{Manifests, Publication};
 use crate::access::Caller;
-use crate::consent::Manifests;
-use crate::ports::store::{Conflict, ConsentChange, RecordChange, StoreError};
+use crate::ports::store::Conflict;
+use crate::runtime::CommitResult as _;
 
 impl Manifests {
     /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
@@ -21,8 +19,7 @@ impl Manifests {
     pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {
         let by = Caller::new(Principal::Operator);
         let id = AgentId::from(agent.name.clone());
-        let checked =
-            manifest.map(|value| Manifest::check(value, &self.runtime.limits().consent.presets)).transpose()?;
+        let checked = manifest.map(|value| Manifest::check(value, &self.runtime.limits.consent.presets)).transpose()?;
         match self.store.account(&id).await? {
             None if checked.is_none() => return Ok(None),
             None => self.open_account(agent, &id, &by).await?,
@@ -48,17 +45,9 @@ impl Manifests {
             manifest_hash: None,
             revision: 0,
         };
-        let record =
-            AuditEventRecord { agent: Some(id.clone()), ..self.runtime.event_record(AuditEvent::AgentCreated, by) };
-        let changes = vec![
-            ConsentChange::CreateAccount { words: texts::search_words(&account, None), account }.into(),
-            RecordChange::AppendEvent(record).into(),
-        ];
-        match self.runtime.commit(changes).await {
-            // Created concurrently.
-            Err(StoreError::Conflict(Conflict::Exists)) => Ok(()),
-            other => Ok(other?),
-        }
+        // The account may have been created concurrently.
+        self.runtime.commit(self.creation(&account, by)).await.made_unless(Conflict::Exists)?;
+        Ok(())
     }
 
     /// Updates display name, description and visibility from the file.

@@ -1,8 +1,5 @@
 //! Enrolment: a person's device joins with an invite and proves that it holds its key.
 
-use crate::consent::Mailbox;
-use crate::relay::Relay;
-use crate::runtime::Runtime;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +10,18 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::person::{Device, DeviceAssertion, Enrolment, Invite, MAX_DEVICE_NAME, Person};
+use nuncio_core::principal::Principal;
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 
 use super::error::ConsentError;
 use super::signing::{Ed25519, refused};
-use super::texts;
+use super::{Mailbox, texts};
 use crate::access::{Caller, use_nonce};
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
 use crate::ports::store::{Conflict, ConsentChange, PersonStore, RecordChange, RelayChange, StoreError};
+use crate::relay::Relay;
+use crate::runtime::{CommitResult as _, Runtime};
 
 const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
@@ -56,7 +55,7 @@ pub struct People {
 impl People {
     /// Invites a person, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
-        self.invite_person_for(name, self.runtime.limits().consent.invite_lasts, by).await
+        self.invite_person_for(name, self.runtime.limits.consent.invite_lasts, by).await
     }
 
     /// Like [`People::invite_person`], with a validity of `lasts`.
@@ -66,12 +65,12 @@ impl People {
         lasts: Duration,
         by: &Caller,
     ) -> Result<NewInvite, ConsentError> {
-        let (rules, now) = (&self.runtime.limits().consent, self.runtime.now());
+        let (rules, now) = (&self.runtime.limits.consent, self.runtime.now());
         let open = |invite: &&Invite| invite.used_by.is_none() && invite.expires_at > now;
         if self.store.invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
             return Err(ConsentError::limit("open invites of this person", rules.invites_per_person));
         }
-        let code = random_name(self.runtime.entropy(), "inv_");
+        let code = self.runtime.random_name("inv_");
         let invite = Invite {
             code: Digest::of_bytes(code.as_bytes()),
             person: name.clone(),
@@ -93,7 +92,7 @@ impl People {
 
     /// Enrols a device. Each invite works once, and the device must prove that it holds its key.
     pub async fn enrol_device(&self, new: NewDevice) -> Result<Device, ConsentError> {
-        let (rules, now) = (&self.runtime.limits().consent, self.runtime.now());
+        let (rules, now) = (&self.runtime.limits.consent, self.runtime.now());
         let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());
         let unknown = || invalid("it is not known here; copy it whole");
@@ -103,7 +102,7 @@ impl People {
             let message = "the device did not show that it holds its key: the signature does not hold";
             return Err(ConsentError::new(Code::DeviceRefused, message));
         }
-        let id = DeviceId::parse(&random_name(self.runtime.entropy(), "dev_"))?;
+        let id = DeviceId::parse(&self.runtime.random_name("dev_"))?;
         let invite = invite.admit(id.clone(), now).map_err(|why| invalid(&why.to_string()))?;
         let person = invite.person.clone();
         let devices = self.store.devices(&person).await?;
@@ -111,7 +110,7 @@ impl People {
             return Err(ConsentError::limit("devices of this person", rules.devices_per_person));
         }
         let device = Device { id, person: person.clone(), name, key: new.key, enrolled_at: now, revoked_at: None };
-        let by = Caller::new(nuncio_core::principal::Principal::Person(person.clone()));
+        let by = Caller::new(Principal::Person(person.clone()));
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(device.id.clone()),
@@ -168,9 +167,8 @@ impl People {
         let owner = Recipient::Person(person.clone());
         changes.extend(self.relay.key_change_mail(&owner).await?);
         changes.push(RelayChange::RemoveBundle(BundleId { owner, device: id.clone() }).into());
-        match self.mailbox.commit_and_notify(changes).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => return Err(missing()),
-            other => other?,
+        if !self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Missing)? {
+            return Err(missing());
         }
         Ok(Device { revoked_at: Some(at), ..device })
     }
@@ -187,7 +185,7 @@ impl People {
         signature: &Signature,
         audience: &str,
     ) -> Result<Device, ConsentError> {
-        let (rules, now) = (&self.runtime.limits().consent, self.runtime.now());
+        let (rules, now) = (&self.runtime.limits.consent, self.runtime.now());
         let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is not let in: {why}")));
         let device = self.valid_device(&assertion.device_id).await?.ok_or_else(|| refused(&assertion.device_id))?;
         if assertion.audience != audience {

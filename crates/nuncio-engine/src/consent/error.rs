@@ -1,24 +1,23 @@
 //! Errors of consent operations, with details for programs.
 
+use std::time::Duration;
+
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::ids::{InvalidName, RelationId, ScopeId};
+use nuncio_core::ids::{RelationId, ScopeId};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::manifest::ManifestFaults;
 use serde_json::{Value, json};
 
 use crate::compute::RETRY_AFTER_SECONDS;
 use crate::error::EngineError;
-use crate::ports::store::StoreError;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConsentError {
-    /// Stable code of the error.
     pub code: Code,
     /// Message for people: what was wrong and what to do.
     pub message: String,
-    /// Machine-readable details of the error.
     pub details: ConsentErrorDetails,
 }
 
@@ -71,6 +70,12 @@ impl ConsentError {
         Self::with(Code::LimitReached, message, ConsentErrorDetails::Limit(limit))
     }
 
+    /// Error for a request that may be repeated after `wait`; `message` is given the seconds.
+    pub(crate) fn rate_limited(wait: Duration, message: impl FnOnce(u64) -> String) -> Self {
+        let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
+        Self::with(Code::RateLimited, message(seconds), ConsentErrorDetails::RetryAfter(seconds))
+    }
+
     #[must_use]
     pub fn params(&self) -> Value {
         match &self.details {
@@ -86,25 +91,14 @@ impl ConsentError {
     }
 }
 
-impl From<EngineError> for ConsentError {
-    fn from(error: EngineError) -> Self {
+impl<E: Into<EngineError>> From<E> for ConsentError {
+    fn from(error: E) -> Self {
+        let error = error.into();
         let details = match error.code {
             Code::ComputationQueueFull => ConsentErrorDetails::RetryAfter(RETRY_AFTER_SECONDS),
             _ => ConsentErrorDetails::None,
         };
         Self::with(error.code, error.message, details)
-    }
-}
-
-impl From<StoreError> for ConsentError {
-    fn from(error: StoreError) -> Self {
-        EngineError::from(error).into()
-    }
-}
-
-impl From<InvalidName> for ConsentError {
-    fn from(error: InvalidName) -> Self {
-        EngineError::from(error).into()
     }
 }
 

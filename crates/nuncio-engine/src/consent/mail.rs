@@ -3,18 +3,15 @@
 use crate::consent::MailWaiters;
 use crate::relay::WebhookIndex;
 use crate::runtime::Runtime;
-use nuncio_core::notification::Notification;
-use nuncio_core::notification::{QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use std::sync::Arc;
 
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{Change, ConsentChange, MailboxStore, RelayChange, StoreError};
 
-/// Maximum page size of a list.
 const MAX_PAGE_SIZE: usize = 500;
 
-/// Number of notifications deleted per commit.
 const DELETIONS_PER_COMMIT: usize = 1000;
 
 /// Notifications to people and agents.
@@ -52,9 +49,8 @@ impl Mailbox {
             if !mail.is_empty() {
                 return Ok(mail);
             }
-            tokio::select! {
-                () = called => {}
-                () = self.runtime.closing().cancelled() => return Ok(Vec::new()),
+            if self.runtime.closing.run_until_cancelled(called).await.is_none() {
+                return Ok(Vec::new());
             }
         }
     }
@@ -71,10 +67,10 @@ impl Mailbox {
         }
         // Runs in its own task: a request that is dropped after the commit must still wake the recipients.
         let mailbox = Arc::clone(self);
-        let telling = self.runtime.tasks().spawn(async move {
+        let telling = self.runtime.tasks.spawn(async move {
             mailbox.runtime.commit(changes).await?;
             mailbox.index.notify_new_mail(&recipients);
-            mailbox.runtime.bus().publish(BusNotice::Mail(recipients.into())).await;
+            mailbox.runtime.bus.publish(BusNotice::Mail(recipients.into())).await;
             Ok(())
         });
         telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was given up".to_owned())))
@@ -97,8 +93,7 @@ impl Mailbox {
 
     /// Deletes old notifications. Pending consent questions are not lost: the relation stores them.
     pub async fn forget_old_mail(&self) -> Result<(), EngineError> {
-        let kept = i64::try_from(self.runtime.limits().consent.mail_kept.as_millis()).unwrap_or(i64::MAX);
-        let before = nuncio_core::time::Timestamp::from_millis(self.runtime.now().as_millis().saturating_sub(kept));
+        let before = self.runtime.now().before(self.runtime.limits.consent.mail_kept);
         while self.store.is_any_mail_before(before).await? {
             self.runtime.commit_one(ConsentChange::ForgetMail { before, limit: DELETIONS_PER_COMMIT }).await?;
         }

@@ -69,17 +69,12 @@ impl MailWaiters {
 
 /// Subscribes to the bus until the server stops.
 fn listen(mailbox: &Arc<Mailbox>) {
-    let mut notices = mailbox.runtime.bus().subscribe();
+    let mut notices = mailbox.runtime.bus.subscribe();
     let listener = mailbox.clone();
-    mailbox.runtime.spawn(async move {
-        loop {
-            tokio::select! {
-                notice = notices.next() => match notice {
-                    Some(BusNotice::Mail(recipients)) => listener.waiters.wake(&recipients),
-                    Some(_) => {}
-                    None => return,
-                },
-                () = listener.runtime.closing().cancelled() => return,
+    mailbox.runtime.tasks.spawn(async move {
+        while let Some(Some(notice)) = listener.runtime.closing.run_until_cancelled(notices.next()).await {
+            if let BusNotice::Mail(recipients) = notice {
+                listener.waiters.wake(&recipients);
             }
         }
     });

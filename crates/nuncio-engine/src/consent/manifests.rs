@@ -1,10 +1,5 @@
 //! Manifest publication: the judge, the new version and the affected relations, in one commit.
 
-use crate::access::Access;
-use crate::consent::AgentAccounts;
-use crate::consent::AgentLocks;
-use crate::consent::Mailbox;
-use crate::runtime::Runtime;
 use std::sync::Arc;
 
 use nuncio_core::Code;
@@ -21,10 +16,11 @@ use serde_json::Value;
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::impact::PublicationImpact;
-use super::texts;
-use crate::access::Caller;
+use super::{AgentAccounts, AgentLocks, Mailbox, texts};
+use crate::access::{Access, Caller};
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange, RecordChange, RelationStore, StoreError};
+use crate::runtime::Runtime;
 
 /// Manifests of agents and their versions.
 pub struct Manifests {
@@ -39,7 +35,6 @@ pub struct Manifests {
 
 const MAX_PAGE_SIZE: usize = 100;
 
-/// Result of publishing a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Publication {
     pub account: Account,
@@ -108,7 +103,7 @@ impl Manifests {
                 self.access.table.set_consent(relation);
             }
             let publication = planned.publication;
-            self.runtime.meter().manifest_published(
+            self.runtime.meter.manifest_published(
                 checked.as_ref().map_or(0, |checked| checked.canonical.len()),
                 publication.verdict.breaking,
             );
@@ -156,8 +151,8 @@ impl Manifests {
     /// Parses a manifest and compiles its schemas.
     pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<CheckedManifest>, ConsentError> {
         let Some(bytes) = bytes.map(<[u8]>::to_vec) else { return Ok(None) };
-        let presets = self.runtime.limits().consent.presets.clone();
-        let checked = self.runtime.compute().run(move || Manifest::parse(&bytes, &presets)).await?;
+        let presets = self.runtime.limits.consent.presets.clone();
+        let checked = self.runtime.compute.run(move || Manifest::parse(&bytes, &presets)).await?;
         Ok(Some(checked?))
     }
 
@@ -192,11 +187,9 @@ impl Manifests {
         }
         let impact = self.impact(by, account, new, before).await?;
 
-        let mut next = account.clone();
-        next.manifest_version = version;
-        next.manifest_hash = hash;
-        next.updated_at = now;
-        next.revision += 1;
+        let revision = account.revision + 1;
+        let next =
+            Account { manifest_version: version, manifest_hash: hash, updated_at: now, revision, ..account.clone() };
         let manifest = checked.map(|checked| String::from_utf8_lossy(&checked.canonical).into_owned());
         let published = ManifestVersion {
             agent: account.id.clone(),
@@ -256,15 +249,14 @@ impl Manifests {
         accepted.dedup();
         let mut manifests = Vec::with_capacity(accepted.len());
         for version in accepted {
-            let kept = self.store.manifest(&account.id, version).await?;
-            manifests.push((version, kept.and_then(|kept| value(kept.manifest.as_deref()))));
+            manifests.push((version, manifest_value(&*self.store, &account.id, version).await?));
         }
-        let (new, policy) = (new.cloned(), self.runtime.limits().consent.policy);
+        let (new, policy) = (new.cloned(), self.runtime.limits.consent.policy);
         let current = account.manifest_version;
         let judge = move || PublicationImpact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
         let judged = match by.principal {
-            Principal::Operator => self.runtime.compute().run_for_operator(judge).await,
-            _ => self.runtime.compute().run(judge).await,
+            Principal::Operator => self.runtime.compute.run_for_operator(judge).await,
+            _ => self.runtime.compute.run(judge).await,
         };
         Ok(judged?)
     }
@@ -281,6 +273,12 @@ pub(super) fn stale(account: &Account) -> ConsentError {
     ConsentError::with(Code::ManifestStale, message, details)
 }
 
-pub(super) fn value(manifest: Option<&str>) -> Option<Value> {
-    serde_json::from_str(manifest?).ok()
+/// A version of a manifest as JSON; `None` if it was cleared.
+pub(super) async fn manifest_value(
+    store: &dyn AccountStore,
+    agent: &AgentId,
+    version: u64,
+) -> Result<Option<Value>, StoreError> {
+    let version = store.manifest(agent, version).await?;
+    Ok(version.and_then(|version| serde_json::from_str(&version.manifest?).ok()))
 }

@@ -1,12 +1,5 @@
 //! Relations: what a person allows an agent, changed or revoked by an entry that the person's device signs.
 
-use crate::access::Access;
-use crate::consent::AgentAccounts;
-use crate::consent::AgentLocks;
-use crate::consent::Mailbox;
-use crate::consent::Manifests;
-use crate::consent::People;
-use crate::runtime::Runtime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,12 +19,13 @@ use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
 use super::signing::Ed25519;
-use crate::access::Caller;
+use super::{AgentAccounts, AgentLocks, Mailbox, Manifests, People};
+use crate::access::{Access, Caller};
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
 use crate::ports::store::{
     AccessChange, AccountStore, Conflict, ConsentChange, PersonStore, RecordChange, RelationStore, StoreError,
 };
+use crate::runtime::{CommitResult as _, Runtime};
 
 const MAX_PAGE_SIZE: usize = 500;
 
@@ -92,7 +86,7 @@ impl Consent {
             // The server chose the id in its first response; the signed entry contains it.
             let id = match &new.consent.signed {
                 Some(entry) if entry.relation_id.as_str().starts_with("rel_") => entry.relation_id.clone(),
-                _ => RelationId::parse(&random_name(self.runtime.entropy(), "rel_"))?,
+                _ => RelationId::parse(&self.runtime.random_name("rel_"))?,
             };
             let blank = Relation::new(id, person.clone(), new.agent.clone(), self.runtime.now());
             let entry = self.people.signed(new.consent.signed.as_ref(), &device, account.created_at, |at| {
@@ -110,8 +104,8 @@ impl Consent {
                 scopes: scopes(&relation),
             };
             let record = self.record_of(AuditEvent::ConsentGiven, by, &relation, &device);
-            match self.commit_entry(created, entry, notification, record).await {
-                Err(StoreError::Conflict(Conflict::Moved)) => continue,
+            match self.commit_entry(created, &relation, entry, notification, record).await {
+                Err(StoreError::Conflict(Conflict::Moved)) => {}
                 Err(StoreError::Conflict(Conflict::Exists)) => {
                     // Another request was first, or the id is taken; this entry cannot be used.
                     let known = self.store.relation_between(&person, &new.agent).await?;
@@ -119,10 +113,11 @@ impl Consent {
                     let message = format!("relation {id} exists already; ask again without a signature");
                     return Err(ConsentError::with(Code::RelationExists, message, ConsentErrorDetails::Relation(id)));
                 }
-                other => other?,
+                other => {
+                    other?;
+                    return Ok(relation);
+                }
             }
-            self.access.table.set_consent(&relation);
-            return Ok(relation);
         }
     }
 
@@ -157,12 +152,10 @@ impl Consent {
                 manifest_version: Some(account.manifest_version),
             };
             let record = self.record_of(AuditEvent::ConsentChanged, by, &relation, &device);
-            match self.commit_entry(moved, entry, notification, record).await {
-                Err(StoreError::Conflict(Conflict::Moved)) => continue,
-                other => other?,
+            let committed = self.commit_entry(moved, &relation, entry, notification, record).await;
+            if committed.made_unless(Conflict::Moved)? {
+                return Ok(relation);
             }
-            self.access.table.set_consent(&relation);
-            return Ok(relation);
         }
     }
 
@@ -192,12 +185,10 @@ impl Consent {
                 manifest_version: None,
             };
             let record = self.record_of(AuditEvent::ConsentRevoked, by, &relation, &device);
-            match self.commit_entry(moved, entry, notification, record).await {
-                Err(StoreError::Conflict(Conflict::Moved)) => continue,
-                other => other?,
+            let committed = self.commit_entry(moved, &relation, entry, notification, record).await;
+            if committed.made_unless(Conflict::Moved)? {
+                return Ok(relation);
             }
-            self.access.table.set_consent(&relation);
-            return Ok(relation);
         }
     }
 
@@ -267,9 +258,9 @@ impl Consent {
         let once =
             relation.effective(self.runtime.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
         let Some(once) = once else { return Ok(false) };
-        match self.runtime.commit_one(AccessChange::UseGrant(once.id.clone())).await {
-            Err(StoreError::Conflict(Conflict::GrantUsed)) => return Ok(false),
-            other => other?,
+        let used = self.runtime.commit_one(AccessChange::UseGrant(once.id.clone())).await;
+        if !used.made_unless(Conflict::GrantUsed)? {
+            return Ok(false);
         }
         if let Some(used) = relation.use_once(&once.id) {
             self.access.table.set_consent(&used);
@@ -278,7 +269,7 @@ impl Consent {
     }
 
     async fn has_room(&self, person: &PersonName) -> Result<(), ConsentError> {
-        let most = self.runtime.limits().consent.relations_per_person;
+        let most = self.runtime.limits.consent.relations_per_person;
         let mut active = 0;
         let mut after = None;
         loop {
@@ -349,8 +340,7 @@ impl Consent {
         asked: &CheckedConsent,
     ) -> Result<Relation, ConsentError> {
         let level = |scope: &ScopeId| asked.levels.get(scope).copied().unwrap_or(Sensitivity::High);
-        let name =
-            || GrantId::parse(&random_name(self.runtime.entropy(), "con_")).expect("a random name is a grant id");
+        let name = || GrantId::parse(&self.runtime.random_name("con_")).expect("a random name is a grant id");
         before.accept(entry, level, name).map_err(impossible)
     }
 
@@ -359,16 +349,18 @@ impl Consent {
     async fn commit_entry(
         &self,
         change: ConsentChange,
+        relation: &Relation,
         entry: LedgerEntry,
         notification: Notification,
         record: AuditEventRecord,
     ) -> Result<(), StoreError> {
-        let recipients = record.person.clone().map(Recipient::Person).into_iter();
-        let recipients = recipients.chain(record.agent.clone().map(Recipient::Agent));
+        let recipients = [Recipient::Person(relation.person.clone()), Recipient::Agent(relation.agent.clone())];
         let mut changes = vec![change.into(), ConsentChange::AppendLedger(entry).into()];
         changes.extend(recipients.map(|recipient| self.mailbox.mail_change(&recipient, notification.clone())));
         changes.push(RecordChange::AppendEvent(record).into());
-        self.mailbox.commit_and_notify(changes).await
+        self.mailbox.commit_and_notify(changes).await?;
+        self.access.table.set_consent(relation);
+        Ok(())
     }
 
     fn record_of(&self, event: AuditEvent, by: &Caller, relation: &Relation, device: &Device) -> AuditEventRecord {

@@ -54,7 +54,7 @@ impl People {
             return to_sign("what is allowed must be signed");
         };
         let waited = signed.at.until(now);
-        if signed.at < not_before || signed.at > now || waited > self.runtime.limits().consent.signing_window {
+        if signed.at < not_before || signed.at > now || waited > self.runtime.limits.consent.signing_window {
             return to_sign("what was signed is too old, or its time is not this server's");
         }
         let entry = LedgerEntry { signature: Some(signature), ..expected(signed.at) };

@@ -18,8 +18,9 @@ use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
 use super::sessions::{IdempotencyKey, remember};
 use super::settings::SettingsPatch;
-use super::turn::{PermissionAnswer, ReplyWhen, RunningTurn};
+use super::turn::{PermissionAnswer, RunningTurn};
 use crate::access::Caller;
+use crate::call::{CommitSender, NotifyWhen};
 use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, SessionChange, StoreError, StoredMessage};
@@ -58,7 +59,7 @@ impl Conversations {
         request: TurnRequest,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenBegun).await
+        self.start_turn(caller, session, request, idempotency, NotifyWhen::AtOnce).await
     }
 
     /// Like [`Conversations::begin_turn`], but returns when the turn is over.
@@ -72,7 +73,7 @@ impl Conversations {
         request: TurnRequest,
         idempotency: Option<IdempotencyKey>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        let turn = self.start_turn(caller, session, request, idempotency, ReplyWhen::WhenOver).await?;
+        let turn = self.start_turn(caller, session, request, idempotency, NotifyWhen::WhenOver).await?;
         turn.finished().await;
         Ok(turn)
     }
@@ -83,11 +84,9 @@ impl Conversations {
         session: &str,
         request: TurnRequest,
         idempotency: Option<IdempotencyKey>,
-        reply_when: ReplyWhen,
+        notify: NotifyWhen,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        if self.runtime.is_closing() {
-            return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
-        }
+        self.runtime.check_not_closing()?;
         let session_lock = self.live.lock_session(session).await;
         let (mut session, mut history) = self.conversation(caller, session).await?;
         let route = format!("turns/{}", session.id);
@@ -121,23 +120,16 @@ impl Conversations {
             changes.push(SessionChange::SetPending { session: session.id.clone(), pending: Vec::new() }.into());
         }
         for message in opening.messages {
+            let stored = StoredMessage { number: session.next_message, turn: number, message };
+            changes.push(stored.clone().append_to(&session.id));
             if let Some(history) = &mut history {
-                history.push(StoredMessage { number: session.next_message, turn: number, message: message.clone() });
+                history.push(stored);
             }
-            changes.push(
-                SessionChange::AppendMessage {
-                    session: session.id.clone(),
-                    turn: number,
-                    number: session.next_message,
-                    message,
-                }
-                .into(),
-            );
             session.next_message += 1;
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
 
-        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(self.runtime.closed()));
+        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(&self.runtime.closed));
         let running = RunningTurn {
             conversations: Arc::clone(self),
             turn: Arc::clone(&turn),
@@ -150,14 +142,14 @@ impl Conversations {
             permissions: opening.permissions,
             asked: Vec::new(),
             began: self.runtime.now(),
-            deadline: self.runtime.now().after(self.runtime.limits().turn),
+            deadline: self.runtime.now().after(self.runtime.limits.turn),
         };
         let span =
             tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
         // Runs in its own task, so that a stored turn continues even if the requester disconnects
         // before the answer.
-        let (answer, begun) = oneshot::channel();
-        self.runtime.tasks().spawn(running.begin(changes, session_lock, answer, reply_when).instrument(span));
+        let (answer, begun): (CommitSender, _) = oneshot::channel();
+        self.runtime.tasks.spawn(running.begin(changes, session_lock, answer, notify).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
     }

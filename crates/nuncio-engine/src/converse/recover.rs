@@ -1,6 +1,5 @@
 //! Recovery after a crash: running turns and calls are closed and marked as interrupted. Nothing is run again.
 
-use nuncio_core::ids::ApprovalId;
 use std::collections::HashSet;
 
 use nuncio_core::Code;
@@ -8,13 +7,13 @@ use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, AuditReferenc
 use nuncio_core::digest::Digest;
 use nuncio_core::event::{EventLog, OutputKind};
 use nuncio_core::execution::{CallAuthorization, Execution, InvocationTarget};
-use nuncio_core::ids::CallId;
+use nuncio_core::ids::{ApprovalId, CallId};
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::session::Session;
-use nuncio_core::turn::{StopReason, Turn, TurnError, TurnOutcome, turn_id};
-
+use nuncio_core::turn::{Turn, TurnOutcome};
 use serde_json::Value;
 
+use super::turn::failed;
 use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::Conversations;
 use crate::error::EngineError;
@@ -36,7 +35,8 @@ impl Conversations {
         let turns = self.store.running_turns().await?;
         let calls = self.call_store.started_calls().await?;
         for turn in &turns {
-            let stop = interrupted(turn);
+            let message = "the server stopped while the turn was running; what was done is in the history";
+            let stop = failed(&turn.session, turn.number, None, Code::Interrupted, message);
             self.close_turn(turn, calls.iter().filter(|call| call.belongs_to(turn)).collect(), stop, None).await?;
         }
         // Calls without a turn, or whose turn was closed by other means.
@@ -59,15 +59,7 @@ impl Conversations {
         let record = AuditRecord { outcome, ended_at: self.runtime.now(), ..call.record.clone() };
         let mut changes = vec![RecordChange::AppendCall(record).into(), CallChange::Finish(call.key.clone()).into()];
         if let Some(place) = call.target.as_ref().and_then(ResultTarget::message) {
-            changes.push(
-                SessionChange::AppendMessage {
-                    session: place.session.clone(),
-                    turn: place.turn,
-                    number: place.number,
-                    message: Message::tool(place.call.clone(), Content::from(INTERRUPTED_RESULT)),
-                }
-                .into(),
-            );
+            changes.push(place.result(Content::from(INTERRUPTED_RESULT)).append_to(&place.session));
         }
         changes
     }
@@ -144,8 +136,7 @@ impl Conversations {
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
         let mut next = session.next_message;
         for place in started.iter().filter_map(|call| call.target.as_ref()?.message()) {
-            let message = Message::tool(place.call.clone(), Content::from(INTERRUPTED_RESULT));
-            messages.push(StoredMessage { number: place.number, turn: turn.number, message });
+            messages.push(place.result(Content::from(INTERRUPTED_RESULT)));
             next = next.max(place.number + 1);
         }
         messages.sort_by_key(|stored| stored.number);
@@ -155,16 +146,9 @@ impl Conversations {
                 changes.push(RecordChange::AppendCall(self.never_ran(&session, turn, &call)).into());
             }
             let message = Message::tool(call.id, Content::from(NOT_RUN));
-            changes.push(
-                SessionChange::AppendMessage {
-                    session: turn.session.clone(),
-                    turn: turn.number,
-                    number: next,
-                    message: message.clone(),
-                }
-                .into(),
-            );
-            messages.push(StoredMessage { number: next, turn: turn.number, message });
+            let stored = StoredMessage { number: next, turn: turn.number, message };
+            changes.push(stored.clone().append_to(&turn.session));
+            messages.push(stored);
             next += 1;
         }
         let said = messages.iter().filter(|stored| stored.turn == turn.number).map(|stored| &stored.message);
@@ -181,18 +165,6 @@ impl Conversations {
             .into(),
         );
         Ok(self.runtime.commit(changes).await?)
-    }
-}
-
-/// Stop of a turn that was running when the server stopped.
-fn interrupted(turn: &Turn) -> TurnOutcome {
-    let message = "the server stopped while the turn was running; what was done is in the history".to_owned();
-    TurnOutcome {
-        stop_reason: StopReason::Error,
-        turn_id: turn_id(&turn.session, turn.number),
-        cancelled: false,
-        usage: None,
-        error: Some(TurnError { code: Code::Interrupted, message }),
     }
 }
 

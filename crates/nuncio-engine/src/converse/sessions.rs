@@ -16,7 +16,6 @@ use super::settings::SettingsPatch;
 use crate::access::Caller;
 use crate::converse::Conversations;
 use crate::error::EngineError;
-use crate::ports::entropy::timed_name;
 use crate::ports::store::{
     Change, Conflict, IdempotencyRecord, SessionChange, SessionCursor, StoreError, StoredMessage,
 };
@@ -61,7 +60,7 @@ impl Conversations {
         self.runtime.check_quota(caller).await?;
         let served = self.agents.agent(&new.agent)?;
         images::check(&served.agent, &new.messages)?;
-        let id = SessionId::parse(&timed_name(self.runtime.entropy(), "ses_", self.runtime.now()))?;
+        let id = SessionId::parse(&self.runtime.timed_name("ses_"))?;
         let settings = self.patched(&served.agent, &id, SessionSettings::default(), new.settings)?;
         let session = Session {
             id: id.clone(),
@@ -101,10 +100,8 @@ impl Conversations {
             Err(_) => None,
         };
         found.filter(|session| session.owner == caller.principal).ok_or_else(|| {
-            EngineError::new(
-                Code::SessionNotFound,
-                format!("there is no session {:?}", id.chars().take(64).collect::<String>()),
-            )
+            let id: String = id.chars().take(64).collect();
+            EngineError::new(Code::SessionNotFound, format!("there is no session {id:?}"))
         })
     }
 
@@ -130,7 +127,6 @@ impl Conversations {
         Ok(())
     }
 
-    /// Messages of a session.
     pub async fn history(&self, caller: &Caller, id: &str, kind: HistoryKind) -> Result<Vec<Message>, EngineError> {
         let session = self.session(caller, id).await?;
         let served = self.agents.agent(session.agent.as_str());
@@ -200,10 +196,6 @@ fn read_cursor(text: &str) -> Result<SessionCursor, EngineError> {
         let (millis, id) = text.split_once('/')?;
         Some(SessionCursor { created_at: Timestamp::from_millis(millis.parse().ok()?), id: SessionId::parse(id).ok()? })
     };
-    parse().ok_or_else(|| {
-        EngineError::new(
-            Code::BadCursor,
-            "`after` is not a cursor of this server; pass the `next` of a page, or leave it out",
-        )
-    })
+    let message = "`after` is not a cursor of this server; pass the `next` of a page, or leave it out";
+    parse().ok_or_else(|| EngineError::new(Code::BadCursor, message))
 }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use nuncio_core::Code;
 use nuncio_core::agent::{Agent, OptionValueType};
 use nuncio_core::ids::{OptionName, SessionId};
-use nuncio_core::schema;
 use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
+use nuncio_core::{Code, schema};
 
 use crate::converse::Conversations;
 use crate::error::EngineError;
@@ -66,11 +65,9 @@ impl Conversations {
                     return Err(EngineError::new(Code::BadOption, message));
                 }
                 OptionValueType::Secret if value == REDACTED => continue,
-                OptionValueType::Secret => OptionValue::Sealed(self.runtime.vault().seal(
-                    self.runtime.entropy(),
-                    &secret_place(session, &option.name),
-                    &value,
-                )),
+                OptionValueType::Secret => {
+                    OptionValue::Sealed(self.runtime.seal(&secret_place(session, &option.name), &value))
+                }
             };
             settings.options.insert(option.name.clone(), value);
         }
@@ -87,7 +84,7 @@ impl Conversations {
         let value = |name: &OptionName, default: &str| match settings.options.get(name) {
             Some(OptionValue::Plain(value)) => value.clone(),
             Some(OptionValue::Sealed(sealed)) => {
-                self.runtime.vault().open(&secret_place(session, name), sealed).unwrap_or_else(|| {
+                self.runtime.vault.open(&secret_place(session, name), sealed).unwrap_or_else(|| {
                     tracing::error!(%session, option = %name, "a secret does not open: was the key file replaced?");
                     default.to_owned()
                 })

@@ -21,15 +21,10 @@ use super::history::{compact, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
 use crate::error::EngineError;
-use crate::ports::brain::{BrainError, BrainOutput, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool, OutputPiece};
-use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, HistorySlot, ResultTarget, SessionChange, StoredMessage};
-
-pub(super) enum StepEnd {
-    /// All tool results are there; the brain runs again.
-    GoOn,
-    Stop(Box<TurnEnding>),
-}
+use crate::ports::brain::{
+    BrainError, BrainOutput, BrainPrompt, BrainStepStop, BrainWriter, OfferedTool, OutputPiece, text_block,
+};
+use crate::ports::store::{HistorySlot, ResultTarget, SessionChange, StoredMessage};
 
 /// Message blocks and tool calls of one step.
 struct StepOutput {
@@ -46,11 +41,12 @@ pub(super) enum StepCallState {
 }
 
 impl RunningTurn {
-    pub(super) async fn step(&mut self, usage: &mut Option<Usage>) -> Result<StepEnd, EngineError> {
+    /// Runs one step; `None` if all tool results are there and the brain runs again.
+    pub(super) async fn step(&mut self, usage: &mut Option<Usage>) -> Result<Option<TurnEnding>, EngineError> {
         let history = self.history().await?;
         let used = used_ids(&history);
         let prompt = self.prompt(history);
-        let mut writer = BrainWriter::new(Arc::clone(&self.turn)).answered(self.asked.clone());
+        let mut writer = BrainWriter::for_turn(Arc::clone(&self.turn)).answered(self.asked.clone());
         let thought = {
             let mut think = self.served.brain.think(prompt, &mut writer);
             let think = poll_fn(|context| {
@@ -63,15 +59,14 @@ impl RunningTurn {
                 biased;
                 thought = think => Ok(thought),
                 () = self.turn.cancellation().cancelled() => Err(self.stopped()),
-                () = async { self.conversations.runtime.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
+                () = async { self.conversations.runtime.clock.sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };
         let mut output = writer.into_output();
         self.store_external_results(std::mem::take(&mut output.results)).await?;
         match thought {
             Ok(Ok(thought)) if thought.stop == StopReason::Error => {
-                let ending = TurnEnding::error(Code::BrainFailed, "the agent's brain stopped with an error");
-                Ok(StepEnd::Stop(Box::new(ending)))
+                Ok(Some(TurnEnding::error(Code::BrainFailed, "the agent's brain stopped with an error")))
             }
             Ok(Ok(thought)) => {
                 if let Some(counted) = thought.usage {
@@ -84,14 +79,14 @@ impl RunningTurn {
                     BrainError::Failed(_) => Code::BrainFailed,
                     BrainError::TooMuch(_) => Code::TurnTooLarge,
                 };
-                Ok(StepEnd::Stop(Box::new(TurnEnding::error(code, error.to_string()))))
+                Ok(Some(TurnEnding::error(code, error.to_string())))
             }
             Err(ending) => {
                 // Output before a cancellation is stored; output of a failed step is dropped.
                 if ending.cancelled {
                     self.store_partial_output(output).await?;
                 }
-                Ok(StepEnd::Stop(Box::new(ending)))
+                Ok(Some(ending))
             }
         }
     }
@@ -114,8 +109,8 @@ impl RunningTurn {
         let asked = BrainPrompt { tools: Vec::new(), ..self.prompt(earlier) };
         let summed_up = tokio::select! {
             text = self.served.brain.summarize(asked) => text,
-            () = self.cancel().cancelled() => None,
-            () = self.conversations.runtime.clock().sleep_until(self.deadline) => None,
+            () = self.turn.cancellation().cancelled() => None,
+            () = self.conversations.runtime.clock.sleep_until(self.deadline) => None,
         };
         let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
         let summary = HistorySummary { until, text };
@@ -157,7 +152,7 @@ impl RunningTurn {
         thought: BrainStepStop,
         output: BrainOutput,
         mut used: HashSet<CallId>,
-    ) -> Result<StepEnd, EngineError> {
+    ) -> Result<Option<TurnEnding>, EngineError> {
         let StepOutput { mut blocks, calls, asked } = self.split_output(output, &mut used);
         let has_blocks = !blocks.is_empty();
         let uses = calls.iter().map(|(call, extra)| Block::ToolUse { call: call.clone(), extra: extra.clone() });
@@ -168,7 +163,7 @@ impl RunningTurn {
             // `tool_use` without calls is a normal end.
             let reason = if thought.stop == StopReason::ToolUse { StopReason::EndTurn } else { thought.stop };
             let last = has_blocks.then(|| self.numbered(message));
-            return Ok(StepEnd::Stop(Box::new(TurnEnding { last, ..TurnEnding::stop(reason) })));
+            return Ok(Some(TurnEnding { last, ..TurnEnding::stop(reason) }));
         }
         self.append(message).await?;
         self.turn
@@ -182,13 +177,13 @@ impl RunningTurn {
             let ending = self.interrupted().unwrap_or_else(|| TurnEnding::stop(StopReason::ToolUse));
             if ending.reason != StopReason::ToolUse {
                 self.abandon(&pending).await?;
-                return Ok(StepEnd::Stop(Box::new(ending)));
+                return Ok(Some(ending));
             }
-            return Ok(StepEnd::Stop(Box::new(TurnEnding { pending, ..ending })));
+            return Ok(Some(TurnEnding { pending, ..ending }));
         }
         match thought.stop {
-            StopReason::ToolUse | StopReason::EndTurn => Ok(StepEnd::GoOn),
-            cut_short => Ok(StepEnd::Stop(Box::new(TurnEnding::stop(cut_short)))),
+            StopReason::ToolUse | StopReason::EndTurn => Ok(None),
+            cut_short => Ok(Some(TurnEnding::stop(cut_short))),
         }
     }
 
@@ -243,7 +238,7 @@ impl RunningTurn {
             .into_iter()
             .map(|(call, target)| async move {
                 let (decision, offered) = this.client_decision(&call);
-                this.call(call, decision, offered, Some(target)).await
+                this.call(call, decision, offered, target).await
             })
             .collect();
         while let Some(answered) = running.next().await {
@@ -275,7 +270,7 @@ impl RunningTurn {
         call: ToolCall,
         client: ClientDecision,
         offered: bool,
-        target: Option<ResultTarget>,
+        target: ResultTarget,
     ) -> Result<StepCallState, EngineError> {
         // Boxed, so that the futures of turns stay small.
         let called = Box::pin(self.conversations.calls.call(ToolCallRequest {
@@ -288,7 +283,7 @@ impl RunningTurn {
             offered,
             client,
             turn: Some((self.turn.session.clone(), self.turn.number)),
-            target,
+            target: Some(target),
             pending_insert: None,
             trace: &TraceIds::default(),
             on_start: None,
@@ -304,10 +299,8 @@ impl RunningTurn {
 
     /// The brain's call id, made unique; a random one if it gave none.
     fn fresh_id(&self, given: Option<CallId>, used: &mut HashSet<CallId>) -> CallId {
-        let random = || {
-            CallId::parse(&random_name(self.conversations.runtime.entropy(), "call_"))
-                .expect("a random name is a call id")
-        };
+        let random =
+            || CallId::parse(&self.conversations.runtime.random_name("call_")).expect("a random name is a call id");
         let mut id = given.unwrap_or_else(random);
         let base = id.clone();
         let mut copy = 1;
@@ -334,7 +327,7 @@ impl RunningTurn {
 
     pub(super) async fn append(&mut self, message: Message) -> Result<(), EngineError> {
         let stored = self.numbered(message);
-        let change = self.append_change(stored.clone());
+        let change = stored.clone().append_to(&self.turn.session);
         // The cached history is not valid until the commit succeeded.
         let history = self.history.take();
         self.conversations.runtime.commit_one(change).await?;
@@ -351,11 +344,6 @@ impl RunningTurn {
         StoredMessage { number, turn: self.turn.number, message }
     }
 
-    pub(super) fn append_change(&self, stored: StoredMessage) -> Change {
-        let StoredMessage { number, turn, message } = stored;
-        SessionChange::AppendMessage { session: self.turn.session.clone(), turn, number, message }.into()
-    }
-
     async fn store_partial_output(&mut self, output: BrainOutput) -> Result<(), EngineError> {
         let StepOutput { blocks, .. } = self.split_output(output, &mut HashSet::new());
         if blocks.is_empty() { Ok(()) } else { self.append(Message::assistant(blocks)).await }
@@ -368,13 +356,6 @@ impl RunningTurn {
             self.append(Message::tool(pending.call.id.clone(), Content::from(message))).await?;
         }
         Ok(())
-    }
-}
-
-fn text_block(kind: OutputKind, text: String, extra: Extra) -> Block {
-    match kind {
-        OutputKind::Text => Block::Text { text, extra },
-        OutputKind::Thinking => Block::Thinking { thinking: text, extra },
     }
 }
 

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
+use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{PendingCall, Session};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{CallAnswer, StopReason, TurnError, TurnOutcome, Usage, turn_id};
-use tokio::sync::{OwnedMutexGuard, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument as _;
 
 use super::begin::PermissionPrompts;
 use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
-use super::step::{StepCallState, StepEnd};
+use super::step::StepCallState;
 use super::unstored::UnstoredTurnEnd;
 use crate::access::Caller;
-use crate::call::ClientDecision;
+use crate::call::{ClientDecision, CommitSender, NotifyWhen};
 use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, SessionChange, StoreError, StoredMessage};
@@ -41,15 +41,6 @@ pub(super) struct RunningTurn {
     pub(super) deadline: Timestamp,
 }
 
-/// When the requester learns that the turn was stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReplyWhen {
-    /// The reply is sent as soon as the turn is stored.
-    WhenBegun,
-    /// When the turn is over, because the requester waits for that anyway and is woken once.
-    WhenOver,
-}
-
 /// The app's decision on a pending call.
 #[derive(Debug)]
 pub(super) struct PermissionAnswer {
@@ -58,7 +49,6 @@ pub(super) struct PermissionAnswer {
     pub(super) reason: Option<String>,
 }
 
-/// How a turn ended.
 pub(super) struct TurnEnding {
     pub(super) reason: StopReason,
     pub(super) cancelled: bool,
@@ -89,23 +79,23 @@ impl RunningTurn {
         self,
         changes: Vec<Change>,
         session_lock: OwnedMutexGuard<()>,
-        answer: oneshot::Sender<Result<(), StoreError>>,
-        reply_when: ReplyWhen,
+        answer: CommitSender,
+        notify: NotifyWhen,
     ) {
         let begun = self.conversations.runtime.commit(changes).await;
         if begun.is_ok() {
             self.conversations.live.put(&self.turn);
-            self.conversations.runtime.meter().turn_began(&self.served.agent.name);
+            self.conversations.runtime.meter.turn_began(&self.served.agent.name);
         }
         drop(session_lock);
         // Send errors are ignored: the requester disconnected.
-        match (begun, reply_when) {
-            (Ok(()), ReplyWhen::WhenOver) => {
+        match (begun, notify) {
+            (Ok(()), NotifyWhen::WhenOver) => {
                 let unstored = self.run().await;
                 let _ = answer.send(Ok(()));
                 UnstoredTurnEnd::store_later(unstored).await;
             }
-            (Ok(()), ReplyWhen::WhenBegun) => {
+            (Ok(()), NotifyWhen::AtOnce) => {
                 let _ = answer.send(Ok(()));
                 UnstoredTurnEnd::store_later(self.run().await).await;
             }
@@ -142,18 +132,17 @@ impl RunningTurn {
             let offered = self.session.settings.tool(call.call.name.as_str()).is_some();
             self.answer_permission(call, decision, offered).await?;
         }
-        for number in 0..self.conversations.runtime.limits().steps {
+        for number in 0..self.conversations.runtime.limits.steps {
             if let Some(ending) = self.interrupted() {
                 self.store_external_results(Vec::new()).await?;
                 return Ok(ending);
             }
-            match self.step(usage).instrument(tracing::debug_span!("step", number)).await? {
-                StepEnd::GoOn => {}
-                StepEnd::Stop(ending) => return Ok(*ending),
+            if let Some(ending) = self.step(usage).instrument(tracing::debug_span!("step", number)).await? {
+                return Ok(ending);
             }
         }
         let message =
-            format!("the turn took {} steps without coming to an end", self.conversations.runtime.limits().steps);
+            format!("the turn took {} steps without coming to an end", self.conversations.runtime.limits.steps);
         Ok(TurnEnding::error(Code::TooManySteps, message))
     }
 
@@ -164,7 +153,7 @@ impl RunningTurn {
         offered: bool,
     ) -> Result<(), EngineError> {
         let target = self.result_target(&pending.call.id);
-        match self.call(pending.call, decision, offered, Some(target)).await? {
+        match self.call(pending.call, decision, offered, target).await? {
             StepCallState::Ended { call, content } => {
                 self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
             }
@@ -174,7 +163,7 @@ impl RunningTurn {
 
     /// Ending of a turn that is cancelled or past its deadline.
     pub(super) fn interrupted(&self) -> Option<TurnEnding> {
-        if self.cancel().is_cancelled() {
+        if self.turn.cancellation().is_cancelled() {
             return Some(self.stopped());
         }
         (self.conversations.runtime.now() >= self.deadline).then(|| self.out_of_time())
@@ -182,20 +171,15 @@ impl RunningTurn {
 
     /// Ending of a cancelled turn: by its client, or because the server stops.
     pub(super) fn stopped(&self) -> TurnEnding {
-        match self.conversations.runtime.closed().is_cancelled() {
+        match self.conversations.runtime.closed.is_cancelled() {
             true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
             false => TurnEnding::cancelled(),
         }
     }
 
     pub(super) fn out_of_time(&self) -> TurnEnding {
-        let message =
-            format!("the turn took longer than {} seconds", self.conversations.runtime.limits().turn.as_secs());
+        let message = format!("the turn took longer than {} seconds", self.conversations.runtime.limits.turn.as_secs());
         TurnEnding::error(Code::TurnDeadline, message)
-    }
-
-    pub(super) fn cancel(&self) -> &CancellationToken {
-        self.turn.cancellation()
     }
 
     /// Commits the end, then reports it to the readers.
@@ -231,7 +215,7 @@ impl RunningTurn {
                 conversations.recent.forget(&turn.session);
             }
         }
-        conversations.runtime.meter().turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
+        conversations.runtime.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
         turn.write(|log| log.stopped(&stop));
         None
     }
@@ -240,11 +224,13 @@ impl RunningTurn {
     /// which may be full for hours.
     fn end_unstored(self, usage: Option<Usage>) -> UnstoredTurnEnd {
         let Self { conversations, turn, served, began, .. } = self;
-        let stop = UnstoredTurnEnd::stop(&turn, usage);
+        let message = "the server cannot use its store now and could not store the end of the turn; \
+                       what was stored before is in the history";
+        let stop = failed(&turn.session, turn.number, usage, Code::StoreUnavailable, message);
         tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
-        conversations.runtime.meter().turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
+        conversations.runtime.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
         turn.write(|log| log.stopped(&stop));
-        UnstoredTurnEnd::new(conversations, turn, stop)
+        UnstoredTurnEnd { conversations, turn, stop }
     }
 
     /// Changes that end the turn: last message, pending calls, stop reason and event log.
@@ -256,7 +242,7 @@ impl RunningTurn {
         at: Timestamp,
     ) -> Vec<Change> {
         let mut changes = Vec::with_capacity(3);
-        changes.extend(last.map(|last| self.append_change(last.clone())));
+        changes.extend(last.map(|last| last.clone().append_to(&self.turn.session)));
         let (session, number) = (self.turn.session.clone(), self.turn.number);
         if !pending.is_empty() {
             changes.push(SessionChange::SetPending { session: session.clone(), pending: pending.to_vec() }.into());
@@ -264,6 +250,16 @@ impl RunningTurn {
         let events = self.turn.read(|log| log.to_bytes_stopped(stop));
         changes.push(SessionChange::EndTurn { session, number, at, stop: stop.clone(), events }.into());
         changes
+    }
+}
+
+pub(super) fn failed(session: &SessionId, number: u64, usage: Option<Usage>, code: Code, message: &str) -> TurnOutcome {
+    TurnOutcome {
+        stop_reason: StopReason::Error,
+        turn_id: turn_id(session, number),
+        cancelled: false,
+        usage,
+        error: Some(TurnError { code, message: message.to_owned() }),
     }
 }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::event::EventLog;
-use nuncio_core::turn::{StopReason, TurnError, TurnOutcome, TurnState, Usage, turn_id};
+use nuncio_core::turn::{TurnOutcome, TurnState};
 
 use super::live::LiveTurn;
 use crate::converse::Conversations;
@@ -16,28 +15,12 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration:
 
 /// A turn that ended for its readers but still runs in the store.
 pub(super) struct UnstoredTurnEnd {
-    conversations: Arc<Conversations>,
-    turn: Arc<LiveTurn>,
-    stop: TurnOutcome,
+    pub(super) conversations: Arc<Conversations>,
+    pub(super) turn: Arc<LiveTurn>,
+    pub(super) stop: TurnOutcome,
 }
 
 impl UnstoredTurnEnd {
-    pub(super) fn new(conversations: Arc<Conversations>, turn: Arc<LiveTurn>, stop: TurnOutcome) -> Self {
-        Self { conversations, turn, stop }
-    }
-
-    pub(super) fn stop(turn: &LiveTurn, usage: Option<Usage>) -> TurnOutcome {
-        let message = "the server cannot use its store now and could not store the end of the turn; \
-                       what was stored before is in the history";
-        TurnOutcome {
-            stop_reason: StopReason::Error,
-            turn_id: turn_id(&turn.session, turn.number),
-            cancelled: false,
-            usage,
-            error: Some(TurnError { code: Code::StoreUnavailable, message: message.to_owned() }),
-        }
-    }
-
     /// Retries to store the end; until then the session accepts no other turn. If the server stops first, the next
     /// start closes the turn.
     pub(super) async fn store_later(unstored: Option<Self>) {
@@ -45,9 +28,9 @@ impl UnstoredTurnEnd {
         let mut failures = BACKOFF.start();
         loop {
             let again = conversations.runtime.now().after(failures.next_delay());
-            tokio::select! {
-                () = conversations.runtime.clock().sleep_until(again) => {}
-                () = conversations.runtime.closing().cancelled() => return,
+            let pause = conversations.runtime.clock.sleep_until(again);
+            if conversations.runtime.closing.run_until_cancelled(pause).await.is_none() {
+                return;
             }
             match conversations.close_unstored(&turn, &stop).await {
                 Ok(()) => break,

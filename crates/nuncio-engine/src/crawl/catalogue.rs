@@ -15,7 +15,6 @@ pub struct CatalogueQuery<const FILTERS: usize> {
 }
 
 const DEFAULT_PAGE_SIZE: usize = 100;
-/// Maximum page size.
 const MAX_PAGE: usize = 1000;
 /// Maximum length of a parameter in bytes.
 const MAX_TEXT: usize = 500;

@@ -25,7 +25,6 @@ pub struct Blueprint {
     pub test_cases: Vec<TestCase>,
 }
 
-/// A method of a drafted protocol.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BlueprintMethod {
     pub name: String,
@@ -86,7 +85,7 @@ fn source<S: serde::Serializer>(schema: &Schema, serializer: S) -> Result<S::Ok,
     schema.source().serialize(serializer)
 }
 
-fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SchemaViolation {
+pub(super) fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SchemaViolation {
     SchemaViolation { pointer: pointer.into(), message: message.into() }
 }
 
@@ -130,18 +129,19 @@ impl Blueprint {
         }
         for (place, case) in self.test_cases.iter().enumerate() {
             let at = format!("/test_cases/{place}");
-            match (self.method(&case.method), case.expected) {
-                (None, _) => faults.push(fault(format!("{at}/method"), "there is no such method")),
-                (Some(method), expected) => match (method.request_schema.check(&case.request), expected) {
-                    (Ok(()), ExpectedValidity::Valid) | (Err(_), ExpectedValidity::Invalid) => {}
-                    (Ok(()), ExpectedValidity::Invalid) => {
-                        faults.push(fault(format!("{at}/expected"), "the request fits, and should not"));
-                    }
-                    (Err(found), ExpectedValidity::Valid) => {
-                        let why = found.first().map(ToString::to_string).unwrap_or_default();
-                        faults.push(fault(format!("{at}/expected"), format!("the request does not fit: {why}")));
-                    }
-                },
+            let Some(method) = self.method(&case.method) else {
+                faults.push(fault(format!("{at}/method"), "there is no such method"));
+                continue;
+            };
+            match (method.request_schema.check(&case.request), case.expected) {
+                (Ok(()), ExpectedValidity::Valid) | (Err(_), ExpectedValidity::Invalid) => {}
+                (Ok(()), ExpectedValidity::Invalid) => {
+                    faults.push(fault(format!("{at}/expected"), "the request fits, and should not"));
+                }
+                (Err(found), ExpectedValidity::Valid) => {
+                    let why = found.first().map(ToString::to_string).unwrap_or_default();
+                    faults.push(fault(format!("{at}/expected"), format!("the request does not fit: {why}")));
+                }
             }
         }
         for (place, method) in self.methods.iter().enumerate() {
@@ -223,9 +223,13 @@ impl TryFrom<UncheckedBlueprint> for Blueprint {
     type Error = String;
 
     fn try_from(written: UncheckedBlueprint) -> Result<Self, String> {
-        let said = |faults: Vec<SchemaViolation>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        written.check().map_err(said)
+        written.check().map_err(|faults| list_faults(&faults))
     }
+}
+
+/// The faults as one text.
+pub(super) fn list_faults(faults: &[SchemaViolation]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn is_name(text: &str) -> bool {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
-use nuncio_core::schema::SchemaViolation;
 use serde_json::{Map, Value, json};
 
+use super::blueprint::{fault, list_faults};
 use super::not_accepted;
-use super::think::{BrainQuestion, document_fault, extract_json};
+use super::think::{BrainQuestion, extract_json};
 use crate::access::Caller;
 use crate::drafting::Drafts;
 use crate::error::EngineError;
@@ -44,12 +44,9 @@ impl Drafts {
             return Err(EngineError::new(Code::InvalidArguments, message));
         };
         let params = Value::Object(call.params);
-        let said = |faults: &[SchemaViolation]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         method.request_schema.check(&params).map_err(|faults| {
-            EngineError::new(
-                Code::InvalidArguments,
-                format!("the request does not fit {}: {}", method.name, said(&faults)),
-            )
+            let message = format!("the request does not fit {}: {}", method.name, list_faults(&faults));
+            EngineError::new(Code::InvalidArguments, message)
         })?;
         let text = format!(
             "Another agent calls you under the protocol {} that you agreed on. Do what the method says with what \
@@ -65,7 +62,7 @@ impl Drafts {
         let session = self.conversations.open_unattended_session(caller, served, None).await?;
         let schema = method.response_schema.clone();
         let read = move |text: &str| {
-            let value = extract_json(text).ok_or_else(|| vec![document_fault("the answer is not one JSON value")])?;
+            let value = extract_json(text).ok_or_else(|| vec![fault("", "the answer is not one JSON value")])?;
             schema.check(&value).map(|()| value)
         };
         self.ask_brain_for_json(caller, BrainQuestion { session, text, by: call.by }, read).await?.map_err(|why| {

@@ -132,34 +132,26 @@ pub enum DraftError {
 
 impl ProtocolDraft {
     /// Accepts the document for the agent's side. A repeated acceptance changes nothing.
-    pub fn accept_for_us(mut self, digest: &Digest, by: Principal, now: Timestamp) -> Result<Self, DraftError> {
-        self.is_takeable(digest, now)?;
-        self.state = match self.state {
+    pub fn accept_for_us(self, digest: &Digest, by: Principal, now: Timestamp) -> Result<Self, DraftError> {
+        self.accept(digest, now, |state| match state {
             DraftState::Draft => DraftState::AcceptedByUs { by, at: now },
             DraftState::AcceptedByThem { .. } => DraftState::Accepted { by, at: now },
             other => other,
-        };
-        Ok(self)
+        })
     }
 
     /// Accepts the document for the caller's side. A repeated acceptance changes nothing.
-    pub fn accept_for_them(mut self, digest: &Digest, now: Timestamp) -> Result<Self, DraftError> {
-        self.is_takeable(digest, now)?;
-        self.state = match self.state {
+    pub fn accept_for_them(self, digest: &Digest, now: Timestamp) -> Result<Self, DraftError> {
+        self.accept(digest, now, |state| match state {
             DraftState::Draft => DraftState::AcceptedByThem { at: now },
             DraftState::AcceptedByUs { by, .. } => DraftState::Accepted { by, at: now },
             other => other,
-        };
-        Ok(self)
+        })
     }
 
     /// Rejects the draft, even if both sides had accepted it.
-    pub fn reject(mut self, side: DraftSide, reason: Option<String>, now: Timestamp) -> Result<Self, DraftError> {
-        if self.is_over(now) {
-            return Err(DraftError::Closed(self.word_at(now)));
-        }
-        self.state = DraftState::Rejected { side, at: now, reason };
-        Ok(self)
+    pub fn reject(self, side: DraftSide, reason: Option<String>, now: Timestamp) -> Result<Self, DraftError> {
+        Ok(Self { state: DraftState::Rejected { side, at: now, reason }, ..self.not_closed(now)? })
     }
 
     /// The draft as of `now`: expired if its deadline passed before both accepted.
@@ -180,22 +172,26 @@ impl ProtocolDraft {
         }
     }
 
-    fn is_takeable(&self, digest: &Digest, now: Timestamp) -> Result<(), DraftError> {
-        if self.is_over(now) {
-            return Err(DraftError::Closed(self.word_at(now)));
+    fn accept(
+        self,
+        digest: &Digest,
+        now: Timestamp,
+        next: impl FnOnce(DraftState) -> DraftState,
+    ) -> Result<Self, DraftError> {
+        let mut draft = self.not_closed(now)?;
+        if draft.digest != *digest {
+            return Err(DraftError::OtherDocument);
         }
-        if self.digest == *digest { Ok(()) } else { Err(DraftError::OtherDocument) }
+        draft.state = next(draft.state);
+        Ok(draft)
     }
 
-    fn is_over(&self, now: Timestamp) -> bool {
-        match self.state {
-            DraftState::Rejected { .. } | DraftState::Expired { .. } => true,
-            DraftState::Accepted { .. } => false,
-            _ => now >= self.expires_at,
+    /// The draft as of `now`, unless it is rejected or expired.
+    fn not_closed(self, now: Timestamp) -> Result<Self, DraftError> {
+        let draft = self.at(now);
+        match draft.state {
+            DraftState::Rejected { .. } | DraftState::Expired { .. } => Err(DraftError::Closed(draft.state.word())),
+            _ => Ok(draft),
         }
-    }
-
-    fn word_at(&self, now: Timestamp) -> &'static str {
-        if self.state.is_open() && now >= self.expires_at { "expired" } else { self.state.word() }
     }
 }

@@ -8,7 +8,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
-use super::blueprint::{Blueprint, MAX_BYTES};
+use super::blueprint::{Blueprint, MAX_BYTES, fault, list_faults};
 use crate::access::Caller;
 use crate::converse::{NewSession, SettingsPatch};
 use crate::drafting::Drafts;
@@ -63,8 +63,7 @@ impl Drafts {
         };
         let session = self.conversations.create_session(caller, new, None).await?;
         let read = |text: &str| {
-            let value =
-                extract_json(text).ok_or_else(|| vec![document_fault("the answer is not one JSON document")])?;
+            let value = extract_json(text).ok_or_else(|| vec![fault("", "the answer is not one JSON document")])?;
             Blueprint::read(value)
         };
         let written = self
@@ -85,7 +84,7 @@ impl Drafts {
         read: impl Fn(&str) -> Result<T, Vec<SchemaViolation>> + Send + 'static,
     ) -> Result<Result<T, String>, EngineError> {
         let (drafts, caller) = (Arc::clone(self), caller.clone());
-        let asking = self.runtime.tasks().spawn(async move {
+        let asking = self.runtime.tasks.spawn(async move {
             let session = asking.session.clone();
             let outcome = drafts.exchange(&caller, asking, read).await;
             if let Err(error) = drafts.conversations.delete_session(&caller, session.as_str()).await {
@@ -111,18 +110,13 @@ impl Drafts {
                 Err(failure) => return Ok(Err(failure.message)),
                 Ok(said) => match read(&said) {
                     Ok(value) => return Ok(Ok(value)),
-                    Err(faults) => wrong = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+                    Err(faults) => wrong = list_faults(&faults),
                 },
             }
             text = format!("That cannot be used: {wrong}\nAnswer again, with the corrected JSON and nothing else.");
         }
         Ok(Err(wrong))
     }
-}
-
-/// A fault of the drafted document as a whole.
-pub(super) fn document_fault(message: &str) -> SchemaViolation {
-    SchemaViolation { pointer: String::new(), message: message.to_owned() }
 }
 
 /// Extracts the JSON document from a brain's answer: all of it, or the part between the first and the last bracket.

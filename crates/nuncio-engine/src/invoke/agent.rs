@@ -60,21 +60,17 @@ impl Executions {
                 .begin_unattended_turn(caller, session.as_str(), text, execution.order.protocol, None)
                 .await?;
             self.calls.mark_started(&execution.id, execution.attempt + 1).await;
-            tokio::select! {
-                () = turn.finished() => {}
-                () = live.cancel.cancelled() => {
-                    turn.cancel();
-                    turn.finished().await;
-                    return Ok(Err(crate::call::cancelled()));
-                }
-                () = self.runtime.clock().sleep_until(execution.order.deadline()) => {
-                    turn.cancel();
-                    turn.finished().await;
+            let failure = tokio::select! {
+                () = turn.finished() => return Ok(turn.answer().map(|said| json!({ TEXT_INPUT: said }))),
+                () = live.cancel.cancelled() => crate::call::cancelled(),
+                () = self.runtime.clock.sleep_until(execution.order.deadline()) => {
                     let message = "the agent did not answer in time".to_owned();
-                    return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
+                    ExecutionFailure { code: Code::ToolTimeout, message }
                 }
-            }
-            Ok(turn.answer().map(|said| json!({ TEXT_INPUT: said })))
+            };
+            turn.cancel();
+            turn.finished().await;
+            Ok(Err(failure))
         }
         .await;
         // The result is stored with the execution; the session is temporary.

@@ -13,7 +13,7 @@ use super::run::{MAX_ATTEMPTS, late};
 use super::submit::LEASE_DURATION;
 use crate::error::EngineError;
 use crate::invoke::Executions;
-use crate::ports::store::{Change, ExecutionChange};
+use crate::ports::store::ExecutionChange;
 
 /// Interval between deletions of old executions.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ impl Executions {
         }
         self.inbox.withdraw_stale_tasks().await?;
         let executions = Arc::clone(self);
-        self.runtime.tasks().spawn(async move { executions.maintenance_loop().await });
+        self.runtime.tasks.spawn(async move { executions.maintenance_loop().await });
         Ok(resumed)
     }
 
@@ -66,12 +66,12 @@ impl Executions {
         let started = execution.attempt.saturating_sub(execution.unstarted);
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
             let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
-            let live = LiveExecution::new(execution, offered, self.runtime.closed());
+            let live = LiveExecution::new(execution, offered, &self.runtime.closed);
             return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
         self.queue.reserve_accepted(&order.caller.principal, &order.skill);
-        let live = LiveExecution::new(execution, offered, self.runtime.closed());
-        self.runtime.tasks().spawn(self.run_queued(self.queue.enter(&live)));
+        let live = LiveExecution::new(execution, offered, &self.runtime.closed);
+        self.runtime.tasks.spawn(self.run_queued(self.queue.enter(&live)));
         Ok(())
     }
 
@@ -88,8 +88,10 @@ impl Executions {
             }
             if now >= renew {
                 renew = now.after(LEASE_DURATION / 3);
-                if self.queue.open() > 0 {
-                    self.commit_or_log(ExecutionChange::RenewLeases(self.lease()).into()).await;
+                if self.queue.open() > 0
+                    && let Err(error) = self.runtime.commit_one(ExecutionChange::RenewLeases(self.lease())).await
+                {
+                    tracing::error!(%error, "execution maintenance failed");
                 }
             }
             if now >= forget {
@@ -100,9 +102,9 @@ impl Executions {
             }
             let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
             tokio::select! {
-                () = self.runtime.clock().sleep_until(next) => {}
+                () = self.runtime.clock.sleep_until(next) => {}
                 () = self.queue.entered.notified() => {}
-                () = self.runtime.closing().cancelled() => return,
+                () = self.runtime.closing.cancelled() => return,
             }
         }
     }
@@ -113,11 +115,5 @@ impl Executions {
             self.runtime.commit_one(ExecutionChange::Forget { at: now, limit: AT_ONCE }).await?;
         }
         Ok(())
-    }
-
-    async fn commit_or_log(&self, change: Change) {
-        if let Err(error) = self.runtime.commit_one(change).await {
-            tracing::error!(%error, "execution maintenance failed");
-        }
     }
 }

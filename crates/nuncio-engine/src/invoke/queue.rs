@@ -125,7 +125,6 @@ impl LiveExecution {
         &self.order
     }
 
-    /// Reads the current stored state.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Execution) -> T) -> T {
         read(&lock(&self.execution))
     }
@@ -136,7 +135,6 @@ impl LiveExecution {
         self.moved.notify_waiters();
     }
 
-    /// Waits until the execution is over.
     pub(crate) async fn over(&self) {
         loop {
             let moved = self.moved.notified();

@@ -16,7 +16,8 @@ use super::queue::{LiveExecution, ends};
 use crate::call::{CallOutcome, ClientDecision, PendingInsert, ToolCallRequest};
 use crate::error::EngineError;
 use crate::invoke::Executions;
-use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget, StoreError};
+use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget};
+use crate::runtime::CommitResult as _;
 use crate::skills::PublishedSkill;
 
 /// Maximum number of program starts when the server crashes repeatedly. Attempts interrupted before the program started
@@ -40,7 +41,7 @@ impl Executions {
             let mut ready = VecDeque::from(ready);
             while let Some(live) = ready.pop_front() {
                 for other in ready.drain(..) {
-                    executions.runtime.tasks().spawn(executions.run_queued(vec![other]));
+                    executions.runtime.tasks.spawn(executions.run_queued(vec![other]));
                 }
                 ready.extend(executions.run_one(&live, None).await);
             }
@@ -71,10 +72,7 @@ impl Executions {
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
-                        tokio::select! {
-                            () = self.runtime.clock().sleep_until(self.runtime.now().after(failures.next_delay())) => {}
-                            () = self.runtime.closing().cancelled() => {}
-                        }
+                        self.until_or_closing(self.runtime.now().after(failures.next_delay())).await;
                     }
                 }
                 if self.runtime.is_closing() {
@@ -95,7 +93,7 @@ impl Executions {
 
     /// Reports the end to the meter and to the callback sender.
     fn execution_over(&self, execution: &Execution) {
-        self.runtime.meter().execution_ended(execution);
+        self.runtime.meter.execution_ended(execution);
         if execution.order.callback.is_some() {
             self.callbacks.owed.notify_one();
         }
@@ -103,11 +101,7 @@ impl Executions {
 
     async fn pause(&self, live: &LiveExecution, span: Duration) {
         let until = live.order().deadline().min(self.runtime.now().after(span));
-        tokio::select! {
-            () = self.runtime.clock().sleep_until(until) => {}
-            () = live.cancel.cancelled() => {}
-            () = self.runtime.closing().cancelled() => {}
-        }
+        live.cancel.run_until_cancelled(self.until_or_closing(until)).await;
     }
 
     async fn attempt(
@@ -117,7 +111,7 @@ impl Executions {
     ) -> Result<AttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
-            return match self.runtime.closed().is_cancelled() {
+            return match self.runtime.closed.is_cancelled() {
                 true => Ok(AttemptEnd::Left),
                 false => self.give_up(pending_insert, &execution, crate::call::cancelled()).await,
             };
@@ -156,13 +150,8 @@ impl Executions {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let retry = offered.skill().retry;
-        let stored_attempt = ExecutionAttempt {
-            execution: execution.id.clone(),
-            attempt,
-            may_retry: retry.is_some_and(|retry| attempt < retry.max_attempts),
-            keep_ms: execution.order.keep_ms,
-            callback: execution.order.callback.is_some(),
-        };
+        let may_retry = retry.is_some_and(|retry| attempt < retry.max_attempts);
+        let stored_attempt = ExecutionAttempt { may_retry, ..last_attempt(execution, attempt) };
         let on_start = |at| mark_running(live, at);
         let called = self
             .calls
@@ -194,7 +183,7 @@ impl Executions {
         };
         Ok(match ended.end {
             Some(state) => AttemptEnd::Over(state, ended.at),
-            None if self.runtime.closed().is_cancelled() => AttemptEnd::Left,
+            None if self.runtime.closed.is_cancelled() => AttemptEnd::Left,
             None => {
                 let first = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
                 AttemptEnd::Again(Backoff::doubling(first, Duration::MAX).after(attempt))
@@ -211,13 +200,12 @@ impl Executions {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
         let at = self.runtime.now();
-        let (id, owner) = (execution.id.clone(), self.runtime.process().to_owned());
+        let (id, owner) = (execution.id.clone(), self.runtime.process.clone());
         let references = nuncio_core::audit::AuditReferences::default();
         let authorization = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = ExecutionChange::Start { id, owner, attempt, at, call: Some(authorization) };
-        match self.runtime.commit_one(start).await {
-            Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(AttemptEnd::Left),
-            other => other?,
+        if !self.runtime.commit_one(start).await.made_unless(Conflict::LeaseLost)? {
+            return Ok(AttemptEnd::Left);
         }
         mark_running(live, at);
         let answer = self.ask_agent(live, execution, offered, caller).await;
@@ -245,20 +233,10 @@ impl Executions {
 
     async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<AttemptEnd, EngineError> {
         let at = self.runtime.now();
-        let place = ExecutionAttempt {
-            execution: execution.id.clone(),
-            attempt: execution.attempt,
-            may_retry: false,
-            keep_ms: execution.order.keep_ms,
-            callback: execution.order.callback.is_some(),
-        };
-        match self.runtime.commit(self.calls.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
-            Err(StoreError::Conflict(Conflict::LeaseLost)) => Ok(AttemptEnd::Left),
-            other => {
-                other?;
-                Ok(AttemptEnd::Over(state, at))
-            }
-        }
+        let attempt = last_attempt(execution, execution.attempt);
+        let changes = self.calls.end_of_execution(&attempt, execution.attempt, state.clone(), at);
+        let made = self.runtime.commit(changes).await.made_unless(Conflict::LeaseLost)?;
+        Ok(if made { AttemptEnd::Over(state, at) } else { AttemptEnd::Left })
     }
 
     /// Ends an execution that was removed from the queue before it began.
@@ -270,6 +248,17 @@ impl Executions {
         }
         self.queue.forget(live);
         ended.map(|_| ())
+    }
+}
+
+/// An attempt that no other follows.
+fn last_attempt(execution: &Execution, attempt: u32) -> ExecutionAttempt {
+    ExecutionAttempt {
+        execution: execution.id.clone(),
+        attempt,
+        may_retry: false,
+        keep_ms: execution.order.keep_ms,
+        callback: execution.order.callback.is_some(),
     }
 }
 

@@ -19,7 +19,6 @@ use crate::call::{CommitReceiver, NotifyWhen, PendingInsert};
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::invoke::Executions;
-use crate::ports::entropy::timed_name;
 use crate::ports::store::{Conflict, StoreError};
 use crate::skills::{PublishedSkill, SkillPermit};
 
@@ -82,18 +81,14 @@ impl Executions {
         submission: Submission,
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, SubmitError> {
-        if self.runtime.is_closing() {
-            let message = "the server is stopping; try again in a moment";
-            return Err(SubmitError::Engine(EngineError::new(Code::ShuttingDown, message)));
-        }
+        self.runtime.check_not_closing()?;
         if let Some(before) = self.submitted_before(caller, offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
         }
         self.runtime.check_quota(caller).await?;
         let idempotency = submission.idempotency.clone();
         let order = self.order(caller, offered, submission)?;
-        let id = ExecutionId::parse(&timed_name(self.runtime.entropy(), "exe_", self.runtime.now()))
-            .map_err(EngineError::from)?;
+        let id = ExecutionId::parse(&self.runtime.timed_name("exe_")).map_err(EngineError::from)?;
         let execution = Execution::accepted(id, order);
         let (who, skill) = (&execution.order.caller.principal, &execution.order.skill);
 
@@ -119,12 +114,12 @@ impl Executions {
         until: Option<Timestamp>,
     ) -> Result<Execution, StoreError> {
         let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
-        let live = LiveExecution::new(execution.clone(), Some(offered), self.runtime.closed());
+        let live = LiveExecution::new(execution.clone(), Some(offered), &self.runtime.closed);
         self.queue.announce(&live);
         let (pending_insert, accepted) = PendingInsert::new(execution.clone(), self.lease(), idempotency, notify);
         let pending_insert = Arc::new(pending_insert);
         let weak_insert = Arc::downgrade(&pending_insert);
-        self.runtime.tasks().spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
+        self.runtime.tasks.spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
         match until {
             None => accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution),
             Some(until) => self.wait_until_over(&live, &weak_insert, accepted, until).await.map(|()| live.now()),
@@ -157,18 +152,19 @@ impl Executions {
         mut accepted: CommitReceiver,
         until: Timestamp,
     ) -> Result<(), StoreError> {
-        let stored = tokio::select! {
+        tokio::select! {
             biased;
-            stored = &mut accepted => stored,
+            stored = &mut accepted => {
+                stored.unwrap_or_else(|_| given_up())?;
+                self.until_over(live, until).await;
+                Ok(())
+            }
             () = self.until_or_closing(until) => {
                 // If its task is gone, the closed channel reports that.
                 pending_insert.upgrade().inspect(|insert| insert.notify_committed());
-                return accepted.await.unwrap_or_else(|_| given_up());
+                accepted.await.unwrap_or_else(|_| given_up())
             }
-        };
-        stored.unwrap_or_else(|_| given_up())?;
-        self.until_over(live, until).await;
-        Ok(())
+        }
     }
 
     /// Execution of an earlier request with the same key; an error if its body differed.
@@ -207,8 +203,7 @@ impl Executions {
         let skill = offered.skill();
         let inputs = match &offered.tool {
             Some(tool) => {
-                let inputs = with_defaults(tool.input.source(), submission.inputs);
-                let inputs = Value::Object(inputs);
+                let inputs = Value::Object(with_defaults(tool.input.source(), submission.inputs));
                 tool.input.check(&inputs).map_err(SubmitError::Inputs)?;
                 let Value::Object(inputs) = inputs else { unreachable!("it was made from a map") };
                 inputs
@@ -236,7 +231,7 @@ impl Executions {
     }
 
     pub(crate) fn lease(&self) -> ExecutionLease {
-        ExecutionLease { owner: self.runtime.process().to_owned(), until: self.runtime.now().after(LEASE_DURATION) }
+        ExecutionLease { owner: self.runtime.process.clone(), until: self.runtime.now().after(LEASE_DURATION) }
     }
 }
 

@@ -127,26 +127,16 @@ pub(crate) enum OutputPiece {
 const PAUSE_EVERY: u32 = 256;
 
 impl BrainWriter {
-    pub(crate) fn new(turn: Arc<LiveTurn>) -> Self {
-        Self { turn, output: BrainOutput::default(), since_pause: 0, answers: Vec::new() }
-    }
-
-    /// Writes to a given turn, for running a brain without an engine.
     #[must_use]
     pub fn for_turn(turn: Arc<LiveTurn>) -> Self {
-        Self::new(turn)
+        Self { turn, output: BrainOutput::default(), since_pause: 0, answers: Vec::new() }
     }
 
     /// The message written so far. Calls without id are numbered by position.
     #[must_use]
     pub fn message(&self) -> Message {
         let blocks = self.output.pieces.iter().enumerate().map(|(index, piece)| match piece {
-            OutputPiece::Text { kind: OutputKind::Text, text, extra } => {
-                Block::Text { text: text.clone(), extra: extra.clone() }
-            }
-            OutputPiece::Text { kind: OutputKind::Thinking, text, extra } => {
-                Block::Thinking { thinking: text.clone(), extra: extra.clone() }
-            }
+            OutputPiece::Text { kind, text, extra } => text_block(*kind, text.clone(), extra.clone()),
             OutputPiece::Call { id, name, input, extra } => {
                 let nameless = || CallId::parse(&format!("call-{index}")).expect("a number is a call id");
                 let id = id.clone().unwrap_or_else(nameless);
@@ -157,12 +147,10 @@ impl BrainWriter {
         Message::assistant(blocks.collect())
     }
 
-    /// Appends text to the brain's output.
     pub async fn text(&mut self, piece: &str) -> Result<(), BrainError> {
         self.write(OutputKind::Text, piece).await
     }
 
-    /// Appends thinking to the brain's output.
     pub async fn thinking(&mut self, piece: &str) -> Result<(), BrainError> {
         self.write(OutputKind::Thinking, piece).await
     }
@@ -210,12 +198,6 @@ impl BrainWriter {
         }
     }
 
-    /// Whether the client received anything in this step. Until then a brain may start over.
-    #[must_use]
-    pub fn has_spoken(&self) -> bool {
-        !self.output.pieces.is_empty()
-    }
-
     async fn write(&mut self, kind: OutputKind, piece: &str) -> Result<(), BrainError> {
         if piece.is_empty() {
             return Ok(());
@@ -236,5 +218,12 @@ impl BrainWriter {
 
     pub(crate) fn into_output(self) -> BrainOutput {
         self.output
+    }
+}
+
+pub(crate) fn text_block(kind: OutputKind, text: String, extra: Extra) -> Block {
+    match kind {
+        OutputKind::Text => Block::Text { text, extra },
+        OutputKind::Thinking => Block::Thinking { thinking: text, extra },
     }
 }

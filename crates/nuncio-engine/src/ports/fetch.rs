@@ -71,7 +71,6 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Machine-readable details of the error.
     #[must_use]
     pub fn details(&self) -> Value {
         match self {

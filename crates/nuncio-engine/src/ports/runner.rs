@@ -46,33 +46,20 @@ pub trait HumanInbox: fmt::Debug + Send + Sync {
 /// Whether the program of a call has started. A runner reports it when the program runs or its request is about to be
 /// sent; an execution interrupted before has not used an attempt.
 #[derive(Debug, Clone, Default)]
-pub struct StartSignal(Option<Arc<SetOnce<()>>>);
+pub struct StartSignal(Arc<SetOnce<()>>);
 
 impl StartSignal {
-    /// Signal of a program start that an execution waits for.
-    #[must_use]
-    pub(crate) fn observed() -> Self {
-        Self(Some(Arc::new(SetOnce::new())))
-    }
-
     /// Reports that the program has started; further calls change nothing.
     pub fn report(&self) {
-        if let Some(start) = &self.0 {
-            let _ = start.set(());
-        }
+        let _ = self.0.set(());
     }
 
     pub(crate) fn is_reported(&self) -> bool {
-        self.0.as_ref().is_some_and(|start| start.initialized())
+        self.0.initialized()
     }
 
     pub(crate) async fn reported(&self) {
-        match &self.0 {
-            Some(start) => {
-                start.wait().await;
-            }
-            None => std::future::pending().await,
-        }
+        self.0.wait().await;
     }
 }
 
@@ -92,7 +79,6 @@ impl SentMessages {
         }
     }
 
-    /// Sent messages in order.
     #[must_use]
     pub fn list(&self) -> Vec<MessageReference> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -182,7 +168,5 @@ pub trait Runner: fmt::Debug + Send + Sync + 'static {
     async fn release(&self, agent: &Agent);
 
     /// Stops programs that a previous process left running for these executions, so that they can run again.
-    async fn end_leftovers(&self, executions: &[ExecutionId]) {
-        let _ = executions;
-    }
+    async fn end_leftovers(&self, _executions: &[ExecutionId]) {}
 }

@@ -49,7 +49,6 @@ pub enum StoreError {
     Damaged(String),
 }
 
-/// Result of a damage check.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct StoreCheck {
     /// False if a quick check of a large store stopped early.

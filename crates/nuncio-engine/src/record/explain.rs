@@ -55,6 +55,12 @@ pub struct Evidence {
     pub hashes: Vec<Digest>,
 }
 
+impl Evidence {
+    fn new(kept_by: &'static str, name: String, state: EvidenceState, says: String) -> Self {
+        Self { kept_by: kept_by.into(), name, state, says, hashes: Vec::new() }
+    }
+}
+
 /// Result of comparing a record with its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,32 +129,21 @@ impl Records {
             Some(_) => (EvidenceState::Changed, "it is not the grant that the call used".to_owned()),
             None => (EvidenceState::NotKept, "it was used up or revoked".to_owned()),
         };
-        Ok(Evidence { kept_by: "grant".into(), name: id.to_string(), state, says, hashes: Vec::new() })
+        Ok(Evidence::new("grant", id.to_string(), state, says))
     }
 
     async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
-        let found = match self.store.approval(&reference.id).await {
+        let (state, says) = match self.store.approval(&reference.id).await {
             // An unreadable record was changed.
-            Err(error @ StoreError::Damaged(_)) => {
-                let (name, says) = (reference.id.to_string(), format!("it cannot be read: {error}"));
-                return Ok(Evidence {
-                    kept_by: "approval".into(),
-                    name,
-                    state: EvidenceState::Changed,
-                    says,
-                    hashes: Vec::new(),
-                });
-            }
-            found => found?,
-        };
-        let (state, says) = match found {
-            Some(approval) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
+            Err(error @ StoreError::Damaged(_)) => (EvidenceState::Changed, format!("it cannot be read: {error}")),
+            Err(error) => return Err(error.into()),
+            Ok(Some(approval)) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
                 (EvidenceState::Holds, approval.state.as_str().to_owned())
             }
-            Some(_) => (EvidenceState::Changed, "it is not the approval that the call used".to_owned()),
-            None => (EvidenceState::Missing, "it was removed".to_owned()),
+            Ok(Some(_)) => (EvidenceState::Changed, "it is not the approval that the call used".to_owned()),
+            Ok(None) => (EvidenceState::Missing, "it was removed".to_owned()),
         };
-        Ok(Evidence { kept_by: "approval".into(), name: reference.id.to_string(), state, says, hashes: Vec::new() })
+        Ok(Evidence::new("approval", reference.id.to_string(), state, says))
     }
 
     async fn message_evidence(&self, reference: &MessageReference) -> Result<Evidence, EngineError> {
@@ -161,18 +156,14 @@ impl Records {
             Some(digest) => (EvidenceState::Changed, format!("envelope {digest}, but {} was sent", reference.envelope)),
             None => (EvidenceState::NotKept, "another relay has it, or its time is over".to_owned()),
         };
-        Ok(Evidence { kept_by: "relay".into(), name: reference.id.to_string(), state, says, hashes: Vec::new() })
+        Ok(Evidence::new("relay", reference.id.to_string(), state, says))
     }
 
     async fn ledger_evidence(&self, reference: &LedgerReference) -> Result<Evidence, EngineError> {
         let LedgerReference { hash, relation, seq } = reference;
-        let name = |seq: u64| format!("entry {seq} of {relation}");
-        let evidence = |state, seq, says: String, hashes| Evidence {
-            kept_by: "ledger".into(),
-            name: name(seq),
-            state,
-            says,
-            hashes,
+        let evidence = |state, seq: u64, says: String, hashes| {
+            let name = format!("entry {seq} of {relation}");
+            Evidence { hashes, ..Evidence::new("ledger", name, state, says) }
         };
         let mut entries: Vec<LedgerEntry> = Vec::new();
         loop {
@@ -181,12 +172,8 @@ impl Records {
                 Ok(page) if page.is_empty() => break,
                 Ok(page) => entries.extend(page),
                 Err(error) => {
-                    return Ok(evidence(
-                        EvidenceState::Changed,
-                        last + 1,
-                        format!("it cannot be read: {error}"),
-                        Vec::new(),
-                    ));
+                    let says = format!("it cannot be read: {error}");
+                    return Ok(evidence(EvidenceState::Changed, last + 1, says, Vec::new()));
                 }
             }
         }
@@ -221,19 +208,17 @@ impl Records {
 
 /// Evidence for the audit record itself. A forged hash shows at the next record or at a checkpoint.
 fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
-    let says = match broken {
-        Some(ChainBreak::Altered { seq } | ChainBreak::Replaced { seq }) if *seq == link.seq => {
-            broken.map(ToString::to_string)
-        }
-        Some(ChainBreak::Detached { seq }) if *seq == link.seq || *seq == link.seq + 1 => {
-            broken.map(ToString::to_string)
-        }
-        _ => None,
+    let is_its_own = |broken: &&ChainBreak| match broken {
+        ChainBreak::Altered { seq } | ChainBreak::Replaced { seq } => *seq == link.seq,
+        ChainBreak::Detached { seq } => *seq == link.seq || *seq == link.seq + 1,
+        _ => false,
     };
-    let state = if says.is_some() { EvidenceState::Changed } else { EvidenceState::Holds };
     let redacted = if link.redaction.is_some() { ", of the record before a person was taken out" } else { "" };
-    let says = says.unwrap_or_else(|| format!("hash {}{redacted}", link.hash));
-    Evidence { kept_by: "audit".into(), name: format!("record {}", link.seq), state, says, hashes: Vec::new() }
+    let (state, says) = match broken.filter(is_its_own) {
+        Some(broken) => (EvidenceState::Changed, broken.to_string()),
+        None => (EvidenceState::Holds, format!("hash {}{redacted}", link.hash)),
+    };
+    Evidence::new("audit", format!("record {}", link.seq), state, says)
 }
 
 /// First changed entry, going back from the one that the audit record names: each entry contains the hash of the

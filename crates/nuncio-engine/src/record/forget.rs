@@ -11,11 +11,9 @@ use serde_json::json;
 
 use super::{RECORDS_PER_READ, redaction};
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
 use crate::ports::store::{PersonErasure, RecordChange, RedactedAuditRecord, RedactedLedgerEntry};
 use crate::record::Records;
 
-/// Result of erasing a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgetReport {
     /// Name that replaces the person in the records.
@@ -34,7 +32,7 @@ impl Records {
         key: &Ed25519KeyPair,
         by: Principal,
     ) -> Result<ForgetReport, EngineError> {
-        let pseudonym = PersonName::parse(&random_name(self.runtime.entropy(), "forgotten-"))?;
+        let pseudonym = PersonName::parse(&self.runtime.random_name("forgotten-"))?;
         let mut principals = vec![Principal::Person(name.clone())];
         let mut keys = self.store.keys().await?;
         keys.retain(|key| key.person.as_ref() == Some(name));
@@ -48,19 +46,18 @@ impl Records {
         let replaced = Redaction { name: name.clone(), pseudonym: pseudonym.clone(), principals: named, key_names };
         let devices = self.store.devices(name).await?.into_iter().map(|device| device.id).collect();
 
-        let ledger = self.erased_entries(&replaced, key).await?;
+        let mut ledger = self.erased_entries(&replaced, key).await?;
         let mut redacted = ledger.len() as u64;
         let mut links = self.redacted_links(&replaced, key).await?;
         if !is_known && links.is_empty() {
             let message = format!("nothing here is about a person {name}; `nuncio user list` shows who has an account");
             return Err(EngineError::new(Code::PersonNotFound, message));
         }
-        let mut ledger = Some(ledger);
         loop {
             redacted += links.len() as u64;
             // Sessions, executions and grants of the person's keys are deleted too.
             let redaction = Redaction { principals: principals.clone(), ..replaced.clone() };
-            let ledger = ledger.take().unwrap_or_default();
+            let ledger = std::mem::take(&mut ledger);
             let forgotten = PersonErasure { redaction, at: self.runtime.now(), links, ledger };
             self.runtime.commit_one(RecordChange::ForgetPerson(Box::new(forgotten))).await?;
             self.access.access_changed().await?;

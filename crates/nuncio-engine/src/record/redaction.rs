@@ -28,14 +28,15 @@ pub(super) fn sign_entry(entry: RedactedLedgerEntry, key: &Ed25519KeyPair) -> Re
     RedactedLedgerEntry { signature: hex(key.sign(&entry_message(&entry)).as_ref()), ..entry }
 }
 
-fn holds(message: &[u8], signature: &str, public_key: &[u8]) -> bool {
+/// Whether `signature`, in hex, is the server's over `message`.
+pub(super) fn is_signed(message: &[u8], signature: &str, public_key: &[u8]) -> bool {
     let signature = unhex(signature);
     signature.is_some_and(|it| UnparsedPublicKey::new(&ED25519, public_key).verify(message, &it).is_ok())
 }
 
 /// Verifies the signature of a redacted audit record.
 pub(super) fn check_link(link: &ChainLink, redaction: &str, public_key: &[u8]) -> Result<(), ChainBreak> {
-    match holds(&link_message(link.seq, link.hash, &link.record), redaction, public_key) {
+    match is_signed(&link_message(link.seq, link.hash, &link.record), redaction, public_key) {
         true => Ok(()),
         false => Err(ChainBreak::Altered { seq: link.seq }),
     }
@@ -52,6 +53,6 @@ pub(super) fn first_broken<'a>(
         let follows = entry.seq == previous.map_or(1, |previous| previous.seq + 1)
             && entry.previous == previous.map_or(Digest::ZERO, |previous| previous.hash);
         before = Some(entry);
-        !follows || !holds(&entry_message(entry), &entry.signature, public_key)
+        !follows || !is_signed(&entry_message(entry), &entry.signature, public_key)
     })
 }

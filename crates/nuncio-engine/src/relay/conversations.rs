@@ -1,6 +1,5 @@
 //! Conversations and their members.
 
-use crate::error::EngineError;
 use nuncio_core::Code;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
@@ -9,10 +8,11 @@ use nuncio_core::principal::Principal;
 
 use crate::access::Caller;
 use crate::consent::ConsentError;
-use crate::ports::entropy::timed_name;
+use crate::error::EngineError;
 use crate::ports::store::relay::MemberView;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
 use crate::relay::Relay;
+use crate::runtime::CommitResult as _;
 
 const MAX_PAGE_SIZE: usize = 100;
 
@@ -36,7 +36,7 @@ impl Relay {
             .map_err(|why| ConsentError::new(Code::BadRequest, format!("these cannot talk like that: {why}")))?;
         self.may_talk(&me, &members).await?;
         let conversation = Conversation {
-            id: ConversationId::parse(&timed_name(self.runtime.entropy(), CONVERSATION, self.runtime.now()))?,
+            id: ConversationId::parse(&self.runtime.timed_name(CONVERSATION))?,
             kind: new.kind,
             members,
             created_by: me.clone(),
@@ -49,7 +49,7 @@ impl Relay {
         {
             return Ok((self.conversation_for(by, &known.id).await?, false));
         }
-        let most = self.runtime.limits().relay.conversations_per_member;
+        let most = self.runtime.limits.relay.conversations_per_member;
         if self.store.conversations_of(&me, None, most).await?.len() >= most {
             return Err(ConsentError::limit("conversations of this member", most));
         }
@@ -122,12 +122,8 @@ impl Relay {
             let after = Conversation { members, revision: before.revision + 1, ..before };
             let mut changes: Vec<Change> = vec![RelayChange::UpdateConversation(after.clone()).into()];
             changes.extend(self.member_change_mail(&after, &gone));
-            match self.mailbox.commit_and_notify(changes).await {
-                Err(StoreError::Conflict(Conflict::Moved)) => {}
-                other => {
-                    other?;
-                    return Ok(after);
-                }
+            if self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Moved)? {
+                return Ok(after);
             }
         }
     }
@@ -161,10 +157,8 @@ impl Relay {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {
             if self.person_store.person(name).await?.is_none() {
-                return Err(ConsentError::new(
-                    Code::PersonNotFound,
-                    format!("nobody named {name} has an account here"),
-                ));
+                let message = format!("nobody named {name} has an account here");
+                return Err(ConsentError::new(Code::PersonNotFound, message));
             }
         }
         for agent in members.iter().filter_map(agent) {
@@ -189,18 +183,11 @@ impl Relay {
 
     /// Changes that notify the owner and the other member of each of their pair conversations of changed keys.
     pub(crate) async fn key_change_mail(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
-        let mut recipients = vec![owner.clone()];
-        let mut after = None;
-        loop {
-            let page = self.store.conversations_of(owner, after.as_ref(), MAX_PAGE_SIZE).await?;
-            recipients.extend(page.iter().filter_map(|held| held.conversation.other(owner)).cloned());
-            match page.last() {
-                Some(last) if page.len() == MAX_PAGE_SIZE => after = Some(last.conversation.id.clone()),
-                _ => break,
-            }
-        }
         let notification = Notification::KeysChanged { owner: owner.clone() };
-        Ok(recipients.iter().map(|recipient| self.mailbox.mail_change(recipient, notification.clone())).collect())
+        let held = self.store.conversations_of(owner, None, usize::MAX).await?;
+        let others = held.iter().filter_map(|held| held.conversation.other(owner));
+        let recipients = [owner].into_iter().chain(others);
+        Ok(recipients.map(|recipient| self.mailbox.mail_change(recipient, notification.clone())).collect())
     }
 
     fn member_change_mail<'a>(

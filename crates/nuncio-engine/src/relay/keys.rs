@@ -1,9 +1,5 @@
 //! Public keys of devices and agents.
 
-use crate::consent::Mailbox;
-use crate::consent::People;
-use crate::relay::Relay;
-use crate::runtime::Runtime;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
@@ -14,18 +10,17 @@ use std::sync::Arc;
 
 use super::conversations::{agent, member, person};
 use crate::access::{Caller, Credential};
-use crate::consent::{ConsentError, Ed25519};
+use crate::consent::{ConsentError, Ed25519, Mailbox, People};
 use crate::error::EngineError;
-use crate::ports::store::{
-    AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange, RelayStore, StoreError,
-};
+use crate::ports::store::{AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange};
+use crate::relay::Relay;
+use crate::runtime::{CommitResult as _, Runtime};
 
-const MAX_PAGE_SIZE: usize = 100;
+const CONVERSATIONS_PER_READ: usize = 100;
 
 /// Maximum size of a key backup, in bytes.
 const MAX_BACKUP: usize = 16 * 1024;
 
-/// Upload of public keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyUpload {
     /// New key bundle; `None` leaves the stored one unchanged.
@@ -48,7 +43,6 @@ pub struct DeviceKeys {
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
-    pub(crate) relay_store: Arc<dyn RelayStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) people: Arc<People>,
     pub(crate) relay: Arc<Relay>,
@@ -58,15 +52,14 @@ impl DeviceKeys {
     /// Stores the keys of the caller's own device or of the calling agent.
     pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeyUploadResult, ConsentError> {
         let me = member(by)?;
-        let known = match (&upload.bundle, &by.credential) {
-            (Some(bundle), _) => {
-                let id = BundleId { owner: me.clone(), device: bundle.keys.device_id.clone() };
-                self.store.bundle(&id).await?
-            }
-            (None, Credential::Device(device)) => {
-                self.store.bundle(&BundleId { owner: me.clone(), device: device.clone() }).await?
-            }
-            (None, _) => self.store.bundles(&me).await?.into_iter().next(),
+        let device = match (&upload.bundle, &by.credential) {
+            (Some(bundle), _) => Some(&bundle.keys.device_id),
+            (None, Credential::Device(device)) => Some(device),
+            (None, _) => None,
+        };
+        let known = match device.cloned() {
+            Some(device) => self.store.bundle(&BundleId { owner: me.clone(), device }).await?,
+            None => self.store.bundles(&me).await?.into_iter().next(),
         };
         // An endorsement covers the signing key, so it survives new message keys.
         if let (Some(bundle), Some(known)) = (&mut upload.bundle, &known)
@@ -95,13 +88,8 @@ impl DeviceKeys {
             let keys = upload.one_time_keys;
             changes.push(RelayChange::PutOneTimeKeys { id: id.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
         }
-        if !changes.is_empty() {
-            match self.mailbox.commit_and_notify(changes).await {
-                Err(StoreError::Conflict(Conflict::Moved)) => {
-                    return Err(refused("its seq is not greater than that of the keys before"));
-                }
-                other => other?,
-            }
+        if !changes.is_empty() && !self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Moved)? {
+            return Err(refused("its seq is not greater than that of the keys before"));
         }
         let one_time_keys = self.store.one_time_keys_left(&id).await?;
         Ok(KeyUploadResult { seq: bundle.keys.seq, one_time_keys })
@@ -199,13 +187,9 @@ impl DeviceKeys {
                 return Ok(key);
             }
             let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
-            match self.runtime.commit_one(take).await {
-                // Another request took it.
-                Err(StoreError::Conflict(Conflict::Missing)) => {}
-                other => {
-                    other?;
-                    return Ok(key);
-                }
+            // Another request may have taken it.
+            if self.runtime.commit_one(take).await.made_unless(Conflict::Missing)? {
+                return Ok(key);
             }
         }
     }
@@ -249,12 +233,12 @@ impl DeviceKeys {
     async fn share_a_conversation(&self, me: &Recipient, other: &Recipient) -> Result<bool, EngineError> {
         let mut after = None;
         loop {
-            let page = self.relay_store.conversations_of(me, after.as_ref(), MAX_PAGE_SIZE).await?;
+            let page = self.relay.store.conversations_of(me, after.as_ref(), CONVERSATIONS_PER_READ).await?;
             if page.iter().any(|held| held.conversation.has(other)) {
                 return Ok(true);
             }
             match page.last() {
-                Some(last) if page.len() == MAX_PAGE_SIZE => after = Some(last.conversation.id.clone()),
+                Some(last) if page.len() == CONVERSATIONS_PER_READ => after = Some(last.conversation.id.clone()),
                 _ => return Ok(false),
             }
         }
@@ -276,10 +260,8 @@ impl DeviceKeys {
     }
 
     pub async fn remove_backup(&self, person: &PersonName) -> Result<(), ConsentError> {
-        match self.runtime.commit_one(RelayChange::RemoveBackup(person.clone())).await {
-            Err(StoreError::Conflict(Conflict::Missing)) => Err(no_backup()),
-            other => Ok(other?),
-        }
+        let removed = self.runtime.commit_one(RelayChange::RemoveBackup(person.clone())).await;
+        if removed.made_unless(Conflict::Missing)? { Ok(()) } else { Err(no_backup()) }
     }
 }
 

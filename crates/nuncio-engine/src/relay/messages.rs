@@ -12,16 +12,14 @@ use nuncio_core::rate::Rate;
 
 use super::conversations::{agent, member, person, relation_required, unknown};
 use crate::access::{Caller, Credential};
-use crate::consent::{ConsentError, ConsentErrorDetails};
+use crate::consent::ConsentError;
 use crate::error::EngineError;
 use crate::ports::store::relay::MemberView;
 use crate::ports::store::{Conflict, RelayChange, StoreError};
 use crate::relay::Relay;
 
-/// Maximum page size.
 const MAX_PAGE_SIZE: usize = 100;
 
-/// Messages deleted per commit.
 const DELETIONS_PER_COMMIT: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,16 +62,14 @@ impl Relay {
             let done = match &taken {
                 Ok(()) => self.commit_post(&held, &post).await,
                 // A repeated message gets its receipt even when the rate limit is reached.
-                Err(_) => Err(PostError::Again),
+                Err(_) => Ok(Some(Conflict::Exists)),
             };
-            if taken.is_ok() && done.is_err() {
+            if taken.is_ok() && !matches!(done, Ok(None)) {
                 self.return_call(&post);
             }
-            let again = match done {
-                Ok(()) => false,
-                Err(PostError::Moved) => continue,
-                Err(PostError::Again) => true,
-                Err(PostError::Other(why)) => return Err(why),
+            let again = match done? {
+                Some(Conflict::Moved) => continue,
+                conflict => conflict.is_some(),
             };
             let stored = self.store.relayed_by_client_id(id, &post.sender, &post.client_id).await?;
             return match (stored, taken) {
@@ -88,15 +84,16 @@ impl Relay {
         }
     }
 
-    async fn commit_post(&self, held: &MemberView, post: &NewMessage) -> Result<(), PostError> {
+    /// Stores a message. `Exists` if it is stored already, `Moved` if the members changed since they were read.
+    async fn commit_post(&self, held: &MemberView, post: &NewMessage) -> Result<Option<Conflict>, ConsentError> {
         let conversation = &held.conversation;
         if conversation.kind == ConversationType::H2a {
             let (person, agent) =
                 (conversation.members.iter().find_map(person), conversation.members.iter().find_map(agent));
             if let (Some(person), Some(agent)) = (person, agent)
-                && self.relation_store.relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
+                && self.relation_store.relation_between(person, agent).await?.is_none()
             {
-                return Err(PostError::Other(relation_required(agent)));
+                return Err(relation_required(agent));
             }
         }
         // Notifies the sender's other devices too if the sender is a person.
@@ -109,27 +106,25 @@ impl Relay {
             to: conversation.members.iter().filter(is_notified).cloned().collect(),
         };
         match self.mailbox.commit_and_notify(vec![change.into()]).await {
-            Ok(()) => Ok(()),
-            Err(StoreError::Conflict(Conflict::Exists)) => Err(PostError::Again),
-            Err(StoreError::Conflict(Conflict::Moved)) => Err(PostError::Moved),
-            Err(other) => Err(PostError::Other(other.into())),
+            Err(StoreError::Conflict(conflict @ (Conflict::Exists | Conflict::Moved))) => Ok(Some(conflict)),
+            other => Ok(other.map(|()| None)?),
         }
     }
 
     fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
-        let per_minute = self.runtime.limits().relay.tool_calls_per_minute;
+        let per_minute = self.runtime.limits.relay.tool_calls_per_minute;
         let rate = Rate::per_minute(per_minute.max(1));
         self.tool_calls.take(rate, agent, self.runtime.now()).map_err(|wait| {
-            let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
-            let message = format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s");
-            ConsentError::with(Code::RateLimited, message, ConsentErrorDetails::RetryAfter(seconds))
+            ConsentError::rate_limited(wait, |seconds| {
+                format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s")
+            })
         })
     }
 
     fn return_call(&self, post: &NewMessage) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
-            let rate = Rate::per_minute(self.runtime.limits().relay.tool_calls_per_minute.max(1));
+            let rate = Rate::per_minute(self.runtime.limits.relay.tool_calls_per_minute.max(1));
             self.tool_calls.give_back(rate, agent);
         }
     }
@@ -195,29 +190,14 @@ impl Relay {
 
     /// Deletes old messages and delivery log entries.
     pub async fn forget_old_messages(&self) -> Result<(), EngineError> {
-        let before = self.runtime.now().before(self.runtime.limits().relay.messages_kept);
+        let before = self.runtime.now().before(self.runtime.limits.relay.messages_kept);
         while self.store.is_any_relayed_before(before).await? {
             self.runtime.commit_one(RelayChange::ForgetMessages { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
-        let before = self.runtime.now().before(self.runtime.limits().relay.delivery_log_kept);
+        let before = self.runtime.now().before(self.runtime.limits.relay.delivery_log_kept);
         while self.webhook_store.is_any_delivery_logged_before(before).await? {
             self.runtime.commit_one(RelayChange::ForgetDeliveryLog { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
         Ok(())
-    }
-}
-
-/// Why a message was not stored.
-enum PostError {
-    /// The message exists already, or may.
-    Again,
-    /// The members of the conversation changed since the sender read them.
-    Moved,
-    Other(ConsentError),
-}
-
-impl From<ConsentError> for PostError {
-    fn from(error: ConsentError) -> Self {
-        Self::Other(error)
     }
 }

@@ -8,17 +8,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, PersonName};
 use nuncio_core::notification::Recipient;
 use nuncio_core::rate::{Rate, RateUsage};
-use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
+use nuncio_core::{Code, string_enum};
 
 use super::conversations::{agent, member, person, relation_required};
 use crate::access::Caller;
-use crate::consent::{ConsentError, ConsentErrorDetails};
+use crate::consent::ConsentError;
 use crate::relay::Relay;
 
 mod subscribers;
@@ -162,18 +161,17 @@ impl StreamSender {
             return Err(ConsentError::limit("streams open in this conversation", OPEN_THERE));
         }
         let conversation = self.relay.conversation_for(&self.by, id).await?.conversation;
-        let reader = conversation.members.iter().find(|one| person(one).is_some());
-        let (ConversationType::H2a, Some(reader)) = (conversation.kind, reader) else {
+        let person = conversation.members.iter().find_map(person).cloned();
+        let (ConversationType::H2a, Some(person)) = (conversation.kind, person) else {
             let message = "streams are for a person and an agent alone; send a message";
             return Err(ConsentError::new(Code::BadRequest, message));
         };
-        let Some(person) = person(reader).cloned() else { return Err(relation_required(&self.agent)) };
         self.still_deals(&person).await?;
         let now = self.relay.runtime.now();
         let mut open = OpenStreamState {
             conversation: conversation.id.clone(),
+            subscribers: self.relay.streams.subscribers(&Recipient::Person(person.clone())),
             person,
-            subscribers: self.relay.streams.subscribers(reader),
             seq: 0,
             used: None,
             began: now,
@@ -188,8 +186,6 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Sends a piece.
-    ///
     /// # Errors
     /// The stream is not open, or the piece is refused, which also ends the stream.
     pub async fn piece(&mut self, stream: &StreamId, piece: StreamPiece) -> Result<(), ConsentError> {
@@ -333,9 +329,8 @@ fn sized(sealed: &[u8], most: usize) -> Result<(), ConsentError> {
 }
 
 fn too_fast(wait: Duration) -> ConsentError {
-    let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
     let message = "a stream has at most 30 pieces a second, a connection 1000; put several together";
-    ConsentError::with(Code::RateLimited, message, ConsentErrorDetails::RetryAfter(seconds))
+    ConsentError::rate_limited(wait, |_| message.to_owned())
 }
 
 fn unknown(stream: &StreamId) -> ConsentError {

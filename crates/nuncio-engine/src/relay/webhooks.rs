@@ -1,9 +1,6 @@
 //! Webhook delivery of notifications to agents: in order within a conversation, with retries. Deliveries are stored
 //! with the event; the protocol formats and the server sends them.
 
-use crate::consent::AgentLocks;
-use crate::consent::Mailbox;
-use crate::runtime::Runtime;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +14,11 @@ use nuncio_core::notification::{Notification, QueuedNotification, WebhookState};
 use nuncio_core::time::Timestamp;
 use url::Url;
 
+use crate::consent::{AgentLocks, Mailbox};
 use crate::error::EngineError;
 use crate::ports::store::relay::{Delivery, DeliveryLog, Webhook};
 use crate::ports::store::{AccountStore, Change, RelayChange, RelayStore, WebhookStore};
+use crate::runtime::Runtime;
 
 mod index;
 mod owner;
@@ -138,7 +137,7 @@ impl Webhooks {
 
     /// Waits until a delivery may be due.
     pub async fn wait_for_delivery(&self) {
-        self.index.owed().await;
+        self.index.owed.notified().await;
     }
 
     /// Due deliveries, without those in `known` and of agents in `except`; only the first of each conversation.
@@ -231,11 +230,7 @@ impl Webhooks {
         let noted = match answered {
             // A failure of the previous URL says nothing about the current one.
             DeliveryResult::Gone | DeliveryResult::Refused(_) | DeliveryResult::Nothing(_) if elsewhere => {
-                WebhookUpdate {
-                    webhook: webhook.clone(),
-                    attempts: call.delivery.attempts,
-                    outcome: DeliveryOutcome::Again(self.runtime.now()),
-                }
+                WebhookUpdate::unchanged(call, &webhook, DeliveryOutcome::Again(self.runtime.now()))
             }
             _ => self.note(call, &webhook, answered),
         };
@@ -253,13 +248,7 @@ impl Webhooks {
         let now = self.runtime.now();
         let tried = call.delivery.attempts + 1;
         let answered_with_status = match answered {
-            DeliveryResult::Forgotten => {
-                return WebhookUpdate {
-                    webhook: webhook.clone(),
-                    attempts: call.delivery.attempts,
-                    outcome: DeliveryOutcome::Over,
-                };
-            }
+            DeliveryResult::Forgotten => return WebhookUpdate::unchanged(call, webhook, DeliveryOutcome::Over),
             DeliveryResult::Arrived(_) => {
                 let gone = webhook.state == WebhookState::Disabled;
                 let webhook = if gone { webhook.clone() } else { reachable(webhook) };
@@ -288,9 +277,9 @@ impl Webhooks {
             }
             WebhookState::Reachable | WebhookState::Disabled => {}
         }
-        let outcome = match attempts.checked_sub(1).map(|failed| usize::try_from(failed).unwrap_or(usize::MAX)) {
-            None => DeliveryOutcome::Again(now),
-            Some(failed) => match RETRY_PAUSES.get(failed) {
+        let outcome = match usize::try_from(attempts).unwrap_or(usize::MAX) {
+            0 => DeliveryOutcome::Again(now),
+            failed => match RETRY_PAUSES.get(failed - 1) {
                 Some(pause) => DeliveryOutcome::Again(now.after(self.jittered(*pause))),
                 None => DeliveryOutcome::GivenUp,
             },
@@ -321,7 +310,7 @@ impl Webhooks {
 
     fn jittered(&self, pause: Duration) -> Duration {
         let mut random = [0];
-        self.runtime.entropy().fill(&mut random);
+        self.runtime.entropy.fill(&mut random);
         backoff::vary(pause, PAUSE_VARIATION_PERCENT, random[0])
     }
 
@@ -349,17 +338,13 @@ impl Webhooks {
         };
         if call.is_none() {
             // No health URL and nothing to deliver: probe again later.
-            self.probed(agent, WebhookHealth::Unknown).await?;
+            self.health_probed(agent, false).await?;
         }
         Ok(call.map(|call| WebhookProbe::Call(Box::new(call))))
     }
 
-    /// Stores the result of a health check.
+    /// Stores the result of a probe; `healthy` is false if it could not be made.
     pub async fn health_probed(&self, agent: &AgentId, healthy: bool) -> Result<(), EngineError> {
-        self.probed(agent, if healthy { WebhookHealth::Back } else { WebhookHealth::Unknown }).await
-    }
-
-    async fn probed(&self, agent: &AgentId, health: WebhookHealth) -> Result<(), EngineError> {
         let _turn = self.locks.enter(agent).await;
         let (Some(webhook), Some(account)) =
             (self.store.webhook(agent).await?, self.account_store.account(agent).await?)
@@ -370,11 +355,9 @@ impl Webhooks {
         if webhook.state != WebhookState::Unreachable {
             return Ok(());
         }
-        let after = match health {
-            WebhookHealth::Back => reachable(&webhook),
-            WebhookHealth::Unknown => {
-                Webhook { probe_at: Some(self.runtime.now().after(PROBE_INTERVAL)), ..webhook.clone() }
-            }
+        let after = match healthy {
+            true => reachable(&webhook),
+            false => Webhook { probe_at: Some(self.runtime.now().after(PROBE_INTERVAL)), ..webhook.clone() },
         };
         self.mailbox.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
         self.index.put(&after);
@@ -382,17 +365,16 @@ impl Webhooks {
     }
 }
 
-/// Result of a health check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WebhookHealth {
-    Back,
-    Unknown,
-}
-
 struct WebhookUpdate {
     webhook: Webhook,
     attempts: u32,
     outcome: DeliveryOutcome,
+}
+
+impl WebhookUpdate {
+    fn unchanged(call: &WebhookCall, webhook: &Webhook, outcome: DeliveryOutcome) -> Self {
+        Self { webhook: webhook.clone(), attempts: call.delivery.attempts, outcome }
+    }
 }
 
 impl DeliveryResult {

@@ -3,13 +3,12 @@
 //! They are served below a folder named after their common digest. Browsers may therefore cache them for ever, a new
 //! build uses a new folder, and modules import each other by relative names.
 
-use std::path::Path;
 use std::sync::LazyLock;
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, header};
 
-use crate::etag::{etag, has_etag, short_digest};
+use crate::etag::{etag, short_digest, unless_known};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
@@ -45,7 +44,7 @@ impl Assets {
         Self { own, version: LazyLock::new(version) }
     }
 
-    fn all(&self) -> impl Iterator<Item = &'static Asset> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &'static Asset> {
         SHARED.iter().chain(self.own)
     }
 
@@ -60,46 +59,11 @@ impl Assets {
     pub fn answer(&self, folder: &str, file: &str, asked: &HeaderMap) -> Option<Response> {
         let asset = self.all().find(|asset| asset.name == file && folder == self.version())?;
         let tag = etag(asset.content.as_bytes());
-        let mut response = if has_etag(asked, &tag) {
-            StatusCode::NOT_MODIFIED.into_response()
-        } else {
-            ([(header::CONTENT_TYPE, media_type(asset.name))], asset.content).into_response()
-        };
-        response.headers_mut().insert(header::ETAG, tag);
+        let content_type = [(header::CONTENT_TYPE, media_type(asset.name))];
+        let mut response = unless_known(asked, tag, || (content_type, asset.content).into_response());
         let forever = HeaderValue::from_static("public, max-age=31536000, immutable");
         response.headers_mut().insert(header::CACHE_CONTROL, forever);
         Some(response)
-    }
-
-    /// Names and contents of all scripts.
-    pub fn scripts(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.all().filter(|asset| asset.name.ends_with(".js")).map(|asset| (asset.name, asset.content))
-    }
-
-    /// Faults for tests: a file that is not served, or a script that writes markup, evaluates text or loads foreign
-    /// code.
-    #[must_use]
-    pub fn faults(&self, folder: &Path) -> Vec<String> {
-        let mut faults = Vec::new();
-        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        for file in files.filter_map(|entry| entry.file_name().into_string().ok()) {
-            if !self.all().any(|asset| asset.name == file) {
-                faults.push(format!("{file} is not served"));
-            }
-        }
-        for (name, source) in self.scripts() {
-            let forbidden = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"];
-            let elsewhere = ["http://", "https://"];
-            let found = forbidden.iter().chain(&elsewhere).filter(|word| source.contains(**word));
-            faults.extend(found.map(|word| format!("{name} holds {word}")));
-            for import in source.lines().filter_map(|line| line.strip_prefix("import ")) {
-                let file = import.rsplit('"').nth(1).and_then(|path| path.strip_prefix("./"));
-                if !self.all().any(|asset| Some(asset.name) == file) {
-                    faults.push(format!("{name} imports {import}"));
-                }
-            }
-        }
-        faults
     }
 }
 
@@ -121,6 +85,8 @@ fn media_type(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

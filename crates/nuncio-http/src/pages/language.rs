@@ -34,13 +34,10 @@ impl Language {
     /// Language of a tag by its first part: `zh-Hant` readers get Chinese rather than English.
     #[must_use]
     pub fn parse(tag: &str) -> Option<Self> {
-        let base = tag.trim().split(['-', '_']).next().unwrap_or_default();
-        if base.eq_ignore_ascii_case("en") {
-            Some(Self::English)
-        } else if base.eq_ignore_ascii_case("zh") {
-            Some(Self::Chinese)
-        } else {
-            None
+        match tag.trim().split(['-', '_']).next()?.to_ascii_lowercase().as_str() {
+            "en" => Some(Self::English),
+            "zh" => Some(Self::Chinese),
+            _ => None,
         }
     }
 

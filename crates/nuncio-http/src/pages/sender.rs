@@ -3,6 +3,7 @@
 use axum::body::{Body, to_bytes};
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Size limit of a form, in bytes.
 const MAX_FORM: usize = 1024 * 1024;
 
@@ -53,7 +54,7 @@ pub enum RequestSender {
 /// otherwise `Origin` is compared with the host.
 #[must_use]
 pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
-    if let Some(site) = headers.get(HeaderName::from_static("sec-fetch-site")) {
+    if let Some(site) = headers.get(SEC_FETCH_SITE) {
         return if site == "same-origin" || site == "none" { RequestSender::OwnPage } else { RequestSender::OtherSite };
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return RequestSender::NoBrowser };
@@ -67,16 +68,14 @@ pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
 /// Whether a page of this server sent the request. A request without browser headers does not count.
 #[must_use]
 pub fn is_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
-    let typed = headers.get(HeaderName::from_static("sec-fetch-site")).is_some_and(|site| site == "none");
+    let typed = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "none");
     !typed && sender(headers, host(headers, uri)) == RequestSender::OwnPage
 }
 
 /// Whether the request follows a link from another site. The browser then withholds the cookie.
 #[must_use]
 pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
-    headers
-        .get(HeaderName::from_static("sec-fetch-site"))
-        .is_some_and(|site| site == "cross-site" || site == "same-site")
+    headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
 /// The host that the request names.
@@ -116,10 +115,8 @@ impl Cookie<'_> {
     #[must_use]
     pub fn set(self, headers: &HeaderMap, value: &str) -> String {
         // A page that was reached by TLS, here or at a proxy, has `https` in its origin.
-        let by_tls = headers
-            .get(header::ORIGIN)
-            .and_then(|origin| origin.to_str().ok())
-            .is_some_and(|origin| origin.starts_with("https://"));
+        let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        let by_tls = origin.is_some_and(|origin| origin.starts_with("https://"));
         let secure = if by_tls { "; Secure" } else { "" };
         let end = if value.is_empty() { "; Max-Age=0" } else { "" };
         format!("{}={value}; Path={}; HttpOnly; SameSite=Strict{secure}{end}", self.full_name(headers), self.path)

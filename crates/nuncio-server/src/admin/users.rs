@@ -6,7 +6,6 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::PublicKey;
-use nuncio_engine::consent::ConsentError;
 use nuncio_engine::{Caller, Engine};
 
 use super::replies::{UserInfo, UserInvitation, UserList};
@@ -27,11 +26,10 @@ pub(super) async fn invite(
     name: PersonName,
     seconds: Option<u64>,
 ) -> Result<UserInvitation, StartError> {
-    let invited = match seconds.map(Duration::from_secs) {
-        Some(lasts) => engine.people().invite_person_for(name, lasts, &operator()).await,
-        None => engine.people().invite_person(name, &operator()).await,
+    let invite = match seconds.map(Duration::from_secs) {
+        Some(lasts) => engine.people().invite_person_for(name, lasts, &operator()).await?,
+        None => engine.people().invite_person(name, &operator()).await?,
     };
-    let invite = invited.map_err(refused)?;
     Ok(UserInvitation {
         user: invite.person,
         code: invite.code,
@@ -45,15 +43,11 @@ pub(super) async fn invite(
 pub(super) async fn list(engine: &Engine) -> Result<UserList, StartError> {
     let mut users = Vec::new();
     for person in engine.people().list().await? {
-        let devices = engine.people().devices(&person.name).await.map_err(refused)?;
+        let devices = engine.people().devices(&person.name).await?;
         let valid = devices.iter().filter(|device| device.revoked_at.is_none()).count();
         users.push(UserInfo { name: person.name, since: person.created_at, devices: valid });
     }
     Ok(UserList { users })
-}
-
-pub(super) async fn devices(engine: &Engine, name: &PersonName) -> Result<Vec<Device>, StartError> {
-    engine.people().devices(name).await.map_err(refused)
 }
 
 pub(super) async fn revoke(
@@ -61,23 +55,16 @@ pub(super) async fn revoke(
     name: &PersonName,
     device: Option<&DeviceId>,
 ) -> Result<Vec<Device>, StartError> {
+    if let Some(id) = device {
+        return Ok(vec![engine.people().revoke_device(name, id, &operator()).await?]);
+    }
     let mut revoked = Vec::new();
-    match device {
-        Some(id) => revoked.push(engine.people().revoke_device(name, id, &operator()).await.map_err(refused)?),
-        None => {
-            let devices = engine.people().devices(name).await.map_err(refused)?;
-            for device in devices.into_iter().filter(|device| device.revoked_at.is_none()) {
-                revoked.push(engine.people().revoke_device(name, &device.id, &operator()).await.map_err(refused)?);
-            }
-        }
+    for device in engine.people().devices(name).await?.iter().filter(|device| device.revoked_at.is_none()) {
+        revoked.push(engine.people().revoke_device(name, &device.id, &operator()).await?);
     }
     Ok(revoked)
 }
 
 fn operator() -> Caller {
     Caller::new(Principal::Operator)
-}
-
-fn refused(error: ConsentError) -> StartError {
-    StartError::new(error.code, error.message)
 }

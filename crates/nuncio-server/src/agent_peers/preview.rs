@@ -14,7 +14,8 @@ pub(super) struct ReplyPreview<'a> {
     message: &'a InboundMessage,
     /// Text since the last tool call.
     text: String,
-    writer: Option<StreamWriter>,
+    /// The open stream. Dropping it ends the stream without an answer.
+    pub(super) writer: Option<StreamWriter>,
     /// Remaining streams of this turn.
     streams_left: usize,
 }
@@ -40,13 +41,12 @@ impl<'a> ReplyPreview<'a> {
         loop {
             turn.wait_for(next).await;
             let progress = NewTurnOutput::of(turn, next);
-            if progress.is_over {
-                // The complete answer follows, so the last piece needs no stream of its own.
-                self.add(progress).await;
-                return;
-            }
+            let is_over = progress.is_over;
             next = progress.next;
             self.add(progress).await;
+            if is_over {
+                return;
+            }
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> ReplyPreview<'a> {
         self.text.push_str(&progress.text);
         match &self.writer {
             Some(writer) if !writer.is_over() => writer.push(&progress.text),
-            // The turn has ended; a new stream would add nothing to the answer.
+            // The complete answer follows, so the last piece needs no stream of its own.
             _ if progress.is_over => {}
             _ => self.open_stream().await,
         }
@@ -83,16 +83,6 @@ impl<'a> ReplyPreview<'a> {
                 self.streams_left = 0;
             }
         }
-    }
-
-    /// Ends the stream because its text does not become the answer.
-    pub(super) fn cancel(&mut self) {
-        self.writer = None;
-    }
-
-    /// Returns the open stream, to be ended with the final answer.
-    pub(super) fn into_writer(self) -> Option<StreamWriter> {
-        self.writer
     }
 }
 

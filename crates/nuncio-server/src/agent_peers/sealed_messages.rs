@@ -32,7 +32,7 @@ impl PeerHandler for SealedMessages {
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(agent = %self.agent, %conversation, %error, "a sealed message was not answered");
-                preview.cancel();
+                preview.writer = None;
                 format!("({error})")
             }
         };
@@ -49,7 +49,7 @@ async fn send(
     answer: &str,
 ) -> Result<(), SendError> {
     let payload = json!({"type": "text", "text": answer});
-    match preview.into_writer() {
+    match preview.writer {
         Some(writer) => writer.finish(ContentType::Text, payload).await,
         None => agent.outbox().reply(message, ContentType::Text, payload).await,
     }

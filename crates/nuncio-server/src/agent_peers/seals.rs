@@ -1,25 +1,22 @@
 //! The files with the keys and sessions that agents have with people's devices. They are encrypted with keys that are
 //! derived from the server's `secret.key`.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use nuncio_core::ids::AgentName;
+use nuncio_core::opaque_debug;
 use nuncio_engine::vault::KEY_BYTES;
 use nuncio_identity::seal::{KeyStoreError, StorageKey};
 use nuncio_store::SqliteKeyStore;
 
 /// The folder of these files, one per agent.
 pub(crate) struct SealFolder {
-    path: PathBuf,
-    secret: [u8; KEY_BYTES],
+    pub(crate) path: PathBuf,
+    /// The content of `secret.key`.
+    pub(crate) secret: [u8; KEY_BYTES],
 }
 
 impl SealFolder {
-    pub(crate) const fn new(path: PathBuf, secret: [u8; KEY_BYTES]) -> Self {
-        Self { path, secret }
-    }
-
     /// Opens the file of an agent. A file of an earlier version, which was not encrypted, is encrypted now.
     pub(super) fn open(&self, agent: &AgentName) -> Result<SqliteKeyStore, KeyStoreError> {
         std::fs::create_dir_all(&self.path).map_err(|why| KeyStoreError(why.to_string()))?;
@@ -41,11 +38,7 @@ impl SealFolder {
     }
 }
 
-impl fmt::Debug for SealFolder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SealFolder").field("path", &self.path).finish_non_exhaustive()
-    }
-}
+opaque_debug!(SealFolder);
 
 #[cfg(test)]
 mod tests {
@@ -56,7 +49,7 @@ mod tests {
     #[test]
     fn device_records_of_an_earlier_version_are_sealed_too() {
         let folder = tempfile::tempdir().unwrap();
-        let seals = SealFolder::new(folder.path().join("seals"), [1; KEY_BYTES]);
+        let seals = SealFolder { path: folder.path().join("seals"), secret: [1; KEY_BYTES] };
         let desk = AgentName::parse("desk").unwrap();
         let record = |text: &str| vec![("session/1".to_owned(), Some(text.as_bytes().to_vec()))];
         std::fs::create_dir(folder.path().join("seals")).unwrap();
@@ -70,7 +63,7 @@ mod tests {
         assert!(!bytes.windows(5).any(|window| window == b"words"));
         assert_eq!(seals.open(&desk).unwrap().load("session/1").unwrap().unwrap(), b"other words");
         assert_eq!(seals.agents().map(|name| name.to_string()).collect::<Vec<_>>(), ["desk"]);
-        let other = SealFolder::new(folder.path().join("seals"), [2; KEY_BYTES]);
+        let other = SealFolder { path: folder.path().join("seals"), secret: [2; KEY_BYTES] };
         let refused = other.open(&desk).unwrap_err().to_string();
         assert!(refused.contains("another key") && refused.contains("remove this file"), "{refused}");
     }

@@ -1,26 +1,28 @@
 //! The file of checkpoints: one JSON object per line, only ever appended to or replaced as a whole.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nuncio_core::Code;
 use nuncio_engine::record::Checkpoint;
 
-use crate::data::private;
+use crate::data::{PrivateFiles, private};
 use crate::error::StartError;
 
+const FILE: &str = "audit-checkpoints.jsonl";
 /// Start of every line of the checkpoint file.
 const LINE_START: &[u8] = b"{\"seq\":";
 
 #[derive(Debug)]
 pub(super) struct CheckpointFile {
+    folder: PrivateFiles,
     path: PathBuf,
 }
 
 impl CheckpointFile {
-    pub(super) const fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { folder: PrivateFiles::new(folder), path: folder.join(FILE) }
     }
 
     /// All checkpoints in the file. An incomplete last line was torn by a crash or a full disk and is left out.
@@ -68,17 +70,7 @@ impl CheckpointFile {
 
     /// Replaces the file by these lines: after a crash it holds the old lines or the new ones.
     pub(super) fn replace(&self, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
-        self.try_replace(checkpoints).map_err(|error| self.failed(&error))
-    }
-
-    fn try_replace(&self, checkpoints: &[Checkpoint]) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        let mut file = private().create(true).truncate(true).open(&new)?;
-        file.write_all(&checkpoints.iter().flat_map(line).collect::<Vec<_>>())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        let folder = self.path.parent().ok_or(ErrorKind::NotFound)?;
-        File::open(folder)?.sync_all()
+        self.folder.write(FILE, &checkpoints.iter().flat_map(line).collect::<Vec<_>>())
     }
 
     fn bytes(&self) -> io::Result<Vec<u8>> {
@@ -89,7 +81,7 @@ impl CheckpointFile {
     }
 
     fn failed(&self, error: &io::Error) -> StartError {
-        StartError::new(Code::DataDirUnusable, format!("{}: {error}", self.path.display()))
+        self.folder.broken(FILE, &error.to_string())
     }
 }
 
@@ -133,7 +125,7 @@ mod tests {
     #[test]
     fn torn_last_line_is_ignored_and_truncated_by_the_next_append() {
         let folder = tempfile::tempdir().unwrap();
-        let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
+        let file = CheckpointFile::new(folder.path());
         file.append(&checkpoint(1)).unwrap();
         let whole = fs::read(&file.path).unwrap();
         for cut in 1..whole.len() {
@@ -147,7 +139,7 @@ mod tests {
     #[test]
     fn line_after_a_torn_one_is_read_and_other_text_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
+        let file = CheckpointFile::new(folder.path());
         let (torn, whole) = (line(&checkpoint(1)), line(&checkpoint(2)));
         for cut in 1..torn.len() - 1 {
             fs::write(&file.path, [&torn[..cut], &whole[..]].concat()).unwrap();
@@ -162,7 +154,7 @@ mod tests {
     #[test]
     fn replaced_checkpoint_file_holds_the_given_lines_and_accepts_appends() {
         let folder = tempfile::tempdir().unwrap();
-        let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
+        let file = CheckpointFile::new(folder.path());
         (1..=5).for_each(|seq| file.append(&checkpoint(seq)).unwrap());
         file.replace(&[checkpoint(4), checkpoint(5)]).unwrap();
         file.append(&checkpoint(6)).unwrap();

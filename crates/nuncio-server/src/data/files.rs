@@ -17,7 +17,7 @@ pub(crate) struct PrivateFiles {
 }
 
 impl PrivateFiles {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(crate) fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 

@@ -14,7 +14,7 @@ use crate::system::SystemEntropy;
 impl Dids {
     /// The DIDs of one agent, or of the service and every agent that was ever served.
     pub(crate) fn show(&self, agent: Option<&AgentName>) -> Result<DidList, StartError> {
-        let lines = match agent {
+        let histories = match agent {
             None => self.key_histories(),
             Some(name) => {
                 let subject = DidSubject::Agent(name.clone());
@@ -25,7 +25,7 @@ impl Dids {
         // The directory may have keys from a time when a DID could be made of its URL.
         let dids = match self.why_none() {
             Some(_) => Vec::new(),
-            None => lines.iter().map(|(subject, history)| did_info(subject, history)).collect(),
+            None => histories.iter().map(|(subject, history)| did_info(subject, history)).collect(),
         };
         let public_url = self.inner.base.as_ref().ok().map(|did_base| did_base.base.clone());
         Ok(DidList { public_url, dids, none_because: self.why_none().map(str::to_owned) })
@@ -62,16 +62,16 @@ impl Dids {
     }
 }
 
-fn did_info(subject: &DidSubject, line: &DidHistory) -> DidInfo {
-    let own = &line.current;
+fn did_info(subject: &DidSubject, history: &DidHistory) -> DidInfo {
+    let own = &history.current;
     DidInfo {
         agent: match subject {
             DidSubject::Service => None,
             DidSubject::Agent(name) => Some(name.clone()),
         },
         did: own.did().to_string(),
-        document: own.did().resolution_url_at(&line.base),
+        document: own.did().resolution_url_at(&history.base),
         since: own.since(),
-        retired: line.retired.iter().map(|old| old.bound.did().to_string()).collect(),
+        retired: history.retired.iter().map(|old| old.bound.did().to_string()).collect(),
     }
 }

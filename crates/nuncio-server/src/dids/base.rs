@@ -15,7 +15,8 @@ const FILE: &str = "keys/home.json";
 pub(super) struct DidBase {
     /// The public URL without a trailing slash.
     pub(super) base: String,
-    service: Did,
+    /// The DID of the service: the bare domain.
+    pub(super) service: Did,
 }
 
 impl DidBase {
@@ -42,11 +43,6 @@ impl DidBase {
         let service =
             Did::new(host, port, &[]).map_err(|fault| format!("the public address {base} makes no DID: {fault}"))?;
         Ok(Self { base: base.to_owned(), service })
-    }
-
-    /// The DID of the service: the bare domain.
-    pub(super) fn service(&self) -> &Did {
-        &self.service
     }
 
     pub(super) fn agent(&self, name: &AgentName, key: &SigningKey) -> Did {
@@ -118,7 +114,7 @@ mod tests {
             ("https://Agents.example.com:8443", "did:wba:agents.example.com%3A8443"),
             ("http://agents.example.com", "did:wba:agents.example.com%3A80"),
         ] {
-            assert_eq!(DidBase::at(base).unwrap().service().as_str(), did, "{base}");
+            assert_eq!(DidBase::at(base).unwrap().service.as_str(), did, "{base}");
         }
         for (base, why) in [
             ("http://127.0.0.1:7400", "IP address"),

@@ -38,14 +38,14 @@ impl DidSubject {
 
     fn did(&self, did_base: &DidBase, key: &SigningKey) -> Did {
         match self {
-            Self::Service => did_base.service().clone(),
+            Self::Service => did_base.service.clone(),
             Self::Agent(name) => did_base.agent(name, key),
         }
     }
 
     fn services(&self, did_base: &DidBase, did: &Did) -> Vec<Service> {
         let base = &did_base.base;
-        let messages = Service::messages(did, format!("{base}/anp"), did_base.service(), PROFILES, SECURITY_PROFILES);
+        let messages = Service::messages(did, format!("{base}/anp"), &did_base.service, PROFILES, SECURITY_PROFILES);
         match self {
             // The description of the service is its directory of agents.
             Self::Service => {
@@ -73,7 +73,7 @@ pub struct OwnDid {
     key: SigningKey,
     key_id: String,
     since: Timestamp,
-    published: PublishedDocument,
+    pub(super) published: PublishedDocument,
 }
 
 /// A DID document in two forms: as served, and as verified to belong to its DID.
@@ -124,10 +124,6 @@ impl OwnDid {
     #[must_use]
     pub fn document(&self) -> &Arc<BoundDocument> {
         &self.published.bound
-    }
-
-    pub(super) fn published(&self) -> &PublishedDocument {
-        &self.published
     }
 }
 

@@ -1,7 +1,6 @@
 //! `/.well-known/did.json`, `/agents/{name}/did.json`, `/agents/{name}/{fingerprint}/did.json` (ANP-03 §2.4):
 //! the public DID documents of this server.
 
-use ::http::header;
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
@@ -10,6 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_http::CacheableDocument;
+use nuncio_http::pages::sender::host;
 use nuncio_identity::Did;
 
 use super::{DidHistory, DidSubject, Dids};
@@ -42,20 +42,19 @@ fn table() -> Vec<(&'static str, MethodRouter<DidDocumentRoutes>)> {
 }
 
 async fn service(State(published): State<DidDocumentRoutes>, request: Request) -> Response {
-    let line = published.key_history(&DidSubject::Service);
-    let found = line.map(|line| {
+    let found = published.key_history(&DidSubject::Service).map(|history| {
         // The former domain of this server may still lead here; a request there is for the former DID.
-        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-        let authority = host.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str));
-        let old = line.retired.iter().find(|old| authority.is_some_and(|authority| is_at(old.bound.did(), authority)));
-        old.unwrap_or(line.current.published()).document.clone()
+        let authority = host(request.headers(), request.uri());
+        let old =
+            history.retired.iter().find(|old| authority.is_some_and(|authority| is_at(old.bound.did(), authority)));
+        old.unwrap_or(&history.current.published).document.clone()
     });
     published.answer(found, &request)
 }
 
 async fn agent(State(published): State<DidDocumentRoutes>, Path(name): Path<String>, request: Request) -> Response {
-    let line = published.agent_line(&name).filter(|_| published.serves(&name));
-    published.answer(line.map(|line| line.current.published().document.clone()), &request)
+    let history = published.agent_history(&name).filter(|_| published.serves(&name));
+    published.answer(history.map(|history| history.current.published.document.clone()), &request)
 }
 
 async fn agent_by_fingerprint(
@@ -64,10 +63,10 @@ async fn agent_by_fingerprint(
     request: Request,
 ) -> Response {
     let ends = |did: &Did| did.segments().last() == Some(fingerprint.as_str());
-    let found = published.agent_line(&name).and_then(|line| {
-        let current = Some(line.current.published()).filter(|own| ends(own.bound.did()) && published.serves(&name));
+    let found = published.agent_history(&name).and_then(|history| {
+        let current = Some(&history.current.published).filter(|own| ends(own.bound.did()) && published.serves(&name));
         // A retired DID stays deactivated, also after its agent was removed.
-        let found = current.or_else(|| line.retired.iter().rev().find(|old| ends(old.bound.did())));
+        let found = current.or_else(|| history.retired.iter().rev().find(|old| ends(old.bound.did())));
         found.map(|found| found.document.clone())
     });
     published.answer(found, &request)
@@ -78,7 +77,7 @@ impl DidDocumentRoutes {
         self.dids.why_none().is_none().then(|| self.dids.key_history(subject)).flatten()
     }
 
-    fn agent_line(&self, name: &str) -> Option<DidHistory> {
+    fn agent_history(&self, name: &str) -> Option<DidHistory> {
         self.key_history(&DidSubject::Agent(AgentName::parse(name).ok()?))
     }
 

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use nuncio_auth::{NetworkExposure, is_forwarded};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
-use nuncio_http::pages::sender::{RequestSender, sender};
+use nuncio_http::pages::sender::{RequestSender, host, sender};
 
 use super::MiddlewareState;
 
@@ -71,7 +71,7 @@ impl OriginCheck {
 /// Decides whether a request may use a server that is open without keys. Returns the origin for the CORS header,
 /// if one is needed.
 fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderValue>, EngineError> {
-    let host = host(request);
+    let host = host(request.headers(), request.uri());
     // A page can let its own domain resolve to this machine (DNS rebinding); the `Host` header then has that domain.
     // Requests through a proxy have the proxy's name and never count as local.
     let is_forwarded = is_forwarded(request.headers());
@@ -89,16 +89,14 @@ fn admit(shared: &MiddlewareState, request: &Request) -> Result<Option<HeaderVal
         RequestSender::OwnPage | RequestSender::NoBrowser => Ok(None),
         // Opening a page or a public document changes nothing.
         RequestSender::OtherSite if is_navigation(shared, request) => Ok(None),
-        RequestSender::OtherSite => Err(cross_origin(shared.auth.exposure)),
+        RequestSender::OtherSite => {
+            let advice = advice(shared.auth.exposure);
+            let message = format!(
+                "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {advice}"
+            );
+            Err(EngineError::new(Code::CrossOriginRefused, message))
+        }
     }
-}
-
-fn cross_origin(exposure: NetworkExposure) -> EngineError {
-    let advice = advice(exposure);
-    let message = format!(
-        "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {advice}"
-    );
-    EngineError::new(Code::CrossOriginRefused, message)
 }
 
 /// Advice on how to make the server require a credential.
@@ -119,13 +117,7 @@ fn is_navigation(shared: &MiddlewareState, request: &Request) -> bool {
     mode.is_some_and(|mode| mode == "navigate") && shared.owners.owner(path).rules.may_be_navigated_to(method, path)
 }
 
-pub(super) fn host(request: &Request) -> Option<&str> {
-    // HTTP/2 has it in the address instead of a header.
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    host.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str))
-}
-
-pub(super) fn is_loopback_name(host: &str) -> bool {
+fn is_loopback_name(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, port)) => (name, port),
         None => host.split_at(host.find(':').unwrap_or(host.len())),

@@ -7,6 +7,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ::http::{HeaderValue, header};
 use axum::extract::Request;
@@ -40,7 +41,8 @@ impl RateLimits {
         Self { rate: Rate::per_minute(per_minute), per_minute, clock, callers, dids, unidentified }
     }
 
-    fn count_caller(&self, caller: &Principal) -> Result<(), RateExceeded> {
+    /// Counts a request of a caller; an error is the time until the next one is allowed.
+    fn count_caller(&self, caller: &Principal) -> Result<(), Duration> {
         match caller {
             Principal::Local | Principal::Operator => Ok(()),
             Principal::Did(_) => self.take(&self.dids, caller),
@@ -48,9 +50,14 @@ impl RateLimits {
         }
     }
 
-    fn take<K: Hash + Eq + Clone>(&self, rates: &KeyedRates<K>, key: &K) -> Result<(), RateExceeded> {
-        let taken = rates.take(self.rate, key, self.clock.now());
-        taken.map_err(|wait| RateExceeded { seconds: wait.as_secs() + 1, per_minute: self.per_minute })
+    fn take<K: Hash + Eq + Clone>(&self, rates: &KeyedRates<K>, key: &K) -> Result<(), Duration> {
+        rates.take(self.rate, key, self.clock.now())
+    }
+
+    fn exceeded(&self, wait: Duration) -> EngineError {
+        let (most, seconds) = (self.per_minute, seconds(wait));
+        let message = format!("more than {most} requests a minute; try again in {seconds} seconds");
+        EngineError::new(Code::RateLimited, message)
     }
 }
 
@@ -91,20 +98,6 @@ impl LoginAttempt {
     }
 }
 
-/// The refusal of a request over the limit.
-#[derive(Debug)]
-struct RateExceeded {
-    seconds: u64,
-    per_minute: u32,
-}
-
-impl From<RateExceeded> for EngineError {
-    fn from(RateExceeded { seconds, per_minute }: RateExceeded) -> Self {
-        let message = format!("more than {per_minute} requests a minute; try again in {seconds} seconds");
-        Self::new(Code::RateLimited, message)
-    }
-}
-
 /// Counts a request. Returns the refusal if it is over the limit.
 pub(super) fn refusal(shared: &MiddlewareState, request: &mut Request) -> Option<Response> {
     // Probes are answered however many requests there are.
@@ -126,11 +119,15 @@ pub(super) fn refusal(shared: &MiddlewareState, request: &mut Request) -> Option
             counted
         }
     };
-    let exceeded = counted.err()?;
-    let seconds = exceeded.seconds;
-    let mut response = shared.refuse(request.uri().path(), &exceeded.into());
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    let wait = counted.err()?;
+    let mut response = shared.refuse(request.uri().path(), &shared.rates.exceeded(wait));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds(wait)));
     Some(response)
+}
+
+/// Whole seconds after which a wait is over.
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + 1
 }
 
 /// Counts a request for its caller after it was counted for its address. Returns the refusal if it is over the limit.
@@ -157,7 +154,7 @@ impl CallerObserver for RequestOfAddress {
             return Ok(());
         }
         self.rates.unidentified.give_back(self.rates.rate, &self.sender);
-        Ok(self.rates.count_caller(caller)?)
+        self.rates.count_caller(caller).map_err(|wait| self.rates.exceeded(wait))
     }
 }
 

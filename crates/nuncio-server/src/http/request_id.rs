@@ -16,7 +16,7 @@ const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 pub(super) struct RequestLog {
     id: HeaderValue,
-    span: Span,
+    pub(super) span: Span,
     method: Method,
     route: Option<MatchedPath>,
     started: Instant,
@@ -35,10 +35,6 @@ impl RequestLog {
         let value = HeaderValue::from_str(&id).expect("an id is visible ASCII");
         request.extensions_mut().insert(RequestId(id));
         Self { id: value, span, method, route, started: Instant::now() }
-    }
-
-    pub(super) fn span(&self) -> &Span {
-        &self.span
     }
 
     pub(super) fn close(self, shared: &MiddlewareState, mut response: Response) -> Response {

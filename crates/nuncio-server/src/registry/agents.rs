@@ -2,10 +2,10 @@
 //! agents of this server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use nuncio_anp::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDids};
+use nuncio_anp::client::{AgentTarget, LocalDids};
 use nuncio_anp::directory::{DirectoryIndex, DirectoryOptions, DirectoryPublisher, shown};
-use nuncio_anp::project::Host;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::directory::{ListingId, not_registered};
@@ -14,7 +14,6 @@ use nuncio_engine::{Engine, EngineError};
 use serde_json::Value;
 
 use crate::admin::replies::{AddedAgent, AgentDirectory, ListedAgentInfo, RemovedAgent};
-use crate::dids::Dids;
 use crate::error::StartError;
 use crate::settings::RegistrySettings;
 use crate::system::SystemEntropy;
@@ -29,7 +28,7 @@ pub(crate) async fn open(
 ) -> Result<DirectoryIndex, StartError> {
     let options = DirectoryOptions {
         accept: settings.accept,
-        interval: settings.check_interval(),
+        interval: Duration::from_secs(settings.check_seconds),
         limits: settings.limits(),
         local,
         here: here.map(str::to_owned),
@@ -38,20 +37,6 @@ pub(crate) async fn open(
     let directory = DirectoryIndex::new(engine.clone(), fetch, &entropy, options);
     directory.load().await?;
     Ok(directory)
-}
-
-/// Registers the agents of this server with the directories in the settings.
-pub(crate) fn publisher(
-    engine: &Engine,
-    fetch: Arc<dyn Fetch>,
-    settings: &RegistrySettings,
-    local: LocalDids,
-    dids: &Dids,
-    base: &str,
-) -> DirectoryPublisher {
-    let options = AnpClientOptions { local, ..AnpClientOptions::default() };
-    let client = AnpClient::new(fetch, Arc::clone(engine.clock()), Arc::new(SystemEntropy), options);
-    DirectoryPublisher::new(engine.clone(), client, Arc::new(dids.clone()), Host::new(base), settings.register.clone())
 }
 
 /// Adds an agent on the operator's command.

@@ -1,8 +1,6 @@
 //! The settings section `[registry]`: followed domains, who may register in the directory, and directories that list the
 //! agents of this server.
 
-use std::time::Duration;
-
 use nuncio_anp::directory::RegistrationPolicy;
 use nuncio_engine::directory::DirectoryLimits;
 use nuncio_engine::follow::Domain;
@@ -47,11 +45,6 @@ impl RegistrySettings {
             (60.., _) => Err("registry.check_seconds must be at least 60".to_owned()),
             _ => Err("registry.interval_seconds must be at least 60".to_owned()),
         }
-    }
-
-    /// Time between two checks of a registered agent.
-    pub(crate) fn check_interval(&self) -> Duration {
-        Duration::from_secs(self.check_seconds)
     }
 
     /// Number of agents of other hosts that may be listed.

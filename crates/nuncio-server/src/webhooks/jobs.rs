@@ -115,15 +115,11 @@ pub(crate) fn status(answer: Result<FetchResponse, FetchError>) -> Result<u16, F
 }
 
 pub(crate) struct JobsInFlight<K, R> {
-    keys: HashSet<K>,
+    pub(crate) keys: HashSet<K>,
     by_receiver: HashMap<R, usize>,
 }
 
 impl<K, R: Clone> JobsInFlight<K, R> {
-    pub(crate) fn keys(&self) -> &HashSet<K> {
-        &self.keys
-    }
-
     pub(crate) fn full(&self) -> Vec<R> {
         let full = self.by_receiver.iter().filter(|(_, count)| **count >= MAX_WAITING_PER_RECEIVER);
         full.map(|(receiver, _)| receiver.clone()).collect()

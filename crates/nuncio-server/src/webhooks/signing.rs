@@ -1,7 +1,5 @@
 //! Webhook signatures of <https://www.standardwebhooks.com>: over id, time and body of a message.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use nuncio_core::time::Timestamp;
@@ -11,7 +9,7 @@ use serde_json::{Value, json};
 
 pub(crate) struct WebhookMessage<'a> {
     id: &'a str,
-    seconds: i64,
+    pub(crate) seconds: i64,
     body: &'a [u8],
 }
 
@@ -19,10 +17,6 @@ impl<'a> WebhookMessage<'a> {
     /// A message with this id, sent at this time.
     pub(crate) fn new(id: &'a str, at: Timestamp, body: &'a [u8]) -> Self {
         Self { id, seconds: at.as_millis() / 1000, body }
-    }
-
-    pub(crate) fn seconds(&self) -> i64 {
-        self.seconds
     }
 
     /// The signature `v1` with a shared secret.
@@ -70,12 +64,6 @@ impl SharedSecret {
         let mut context = hmac::Context::with_key(&self.0);
         parts.iter().for_each(|part| context.update(part));
         context.sign()
-    }
-}
-
-impl fmt::Debug for SharedSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedSecret")
     }
 }
 

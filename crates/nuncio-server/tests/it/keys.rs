@@ -9,7 +9,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
-use nuncio_server::admin::{AdminCommand, this_account};
+use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation, this_account};
 use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
 use serde_json::{Value, json};
@@ -30,19 +30,19 @@ async fn start(clock: &ManualClock) -> Gateway {
 /// Creates a key by an operator's command; the result holds its id and secret.
 async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyTerm>) -> Value {
     let scopes = scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
-    let order = AdminCommand::KeyCreate {
+    let order = AdminCommand::KeyCreate(KeyCreation {
         name: Some(name.to_owned()),
         person: None,
         scopes,
         signing: false,
         operator: false,
         term,
-    };
+    });
     gateway.order(order).await.unwrap()
 }
 
 fn rotate(which: &str) -> AdminCommand {
-    AdminCommand::KeyRotate { which: which.to_owned(), term: None, overlap_seconds: 0 }
+    AdminCommand::KeyRotate(KeyRotation { which: which.to_owned(), term: None, overlap_seconds: 0 })
 }
 
 fn client(gateway: &Gateway, key: &Value) -> AapClient {
@@ -144,14 +144,14 @@ async fn key_with_an_expiry_in_the_past_is_refused() {
     let gateway = start(&clock).await;
     let now = clock.now();
     for term in [KeyTerm::Seconds(0), KeyTerm::Until(now), KeyTerm::Until(Timestamp::from_millis(0))] {
-        let order = AdminCommand::KeyCreate {
+        let order = AdminCommand::KeyCreate(KeyCreation {
             name: None,
             person: None,
             scopes: Vec::new(),
             signing: false,
             operator: false,
             term: Some(term),
-        };
+        });
         let error = gateway.order(order).await.unwrap_err();
         assert_eq!(error.code, Code::BadRequest, "{term:?}");
         assert!(error.message.contains("--expires"), "it says what to do: {}", error.message);
@@ -224,7 +224,8 @@ async fn old_secret_is_valid_during_the_overlap_only() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], None).await;
-    let overlapping = || AdminCommand::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
+    let overlapping =
+        || AdminCommand::KeyRotate(KeyRotation { which: "app".to_owned(), term: None, overlap_seconds: 3600 });
     let second = gateway.order(overlapping()).await.unwrap();
     assert_eq!(second["previous"], json!({"until": clock.now().after(HOUR)}));
     assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()));
@@ -252,8 +253,11 @@ async fn overlap_does_not_prolong_a_secret_beyond_its_expiry() {
     let gateway = start(&clock).await;
     let old = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
     let end = old["expires_at"].clone();
-    let order =
-        AdminCommand::KeyRotate { which: "app".to_owned(), term: Some(KeyTerm::Seconds(7200)), overlap_seconds: 3600 };
+    let order = AdminCommand::KeyRotate(KeyRotation {
+        which: "app".to_owned(),
+        term: Some(KeyTerm::Seconds(7200)),
+        overlap_seconds: 3600,
+    });
     let new = gateway.order(order).await.unwrap();
     assert_eq!(new["previous"]["until"], end);
     clock.advance(Duration::from_secs(60));
@@ -282,8 +286,11 @@ async fn rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     assert_eq!(error.code, Code::BadRequest);
     assert!(error.message.contains("--expires"), "{}", error.message);
     assert_eq!(asked(&gateway, &kept).await, refused("key_expired"), "nothing has changed");
-    let order =
-        AdminCommand::KeyRotate { which: "fixed".to_owned(), term: Some(KeyTerm::Seconds(60)), overlap_seconds: 3600 };
+    let order = AdminCommand::KeyRotate(KeyRotation {
+        which: "fixed".to_owned(),
+        term: Some(KeyTerm::Seconds(60)),
+        overlap_seconds: 3600,
+    });
     let renewed = gateway.order(order).await.unwrap();
     assert!(renewed["previous"].is_null(), "an expired secret counts no more, whatever the overlap: {renewed}");
     assert_eq!(asked(&gateway, &renewed).await, ok());
@@ -305,7 +312,7 @@ async fn rotated_secrets_are_the_same_after_a_restart() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], Some(KeyTerm::Seconds(7200))).await;
-    let order = AdminCommand::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
+    let order = AdminCommand::KeyRotate(KeyRotation { which: "app".to_owned(), term: None, overlap_seconds: 3600 });
     let second = gateway.order(order).await.unwrap();
     let data = gateway.stop().await;
     let next = Gateway::builder().agent(DESK, &agent()).data(data).clock(&clock).start().await;

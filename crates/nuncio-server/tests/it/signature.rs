@@ -10,7 +10,7 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
 use nuncio_engine::{Caller, Credential};
-use nuncio_server::admin::AdminCommand;
+use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation};
 use nuncio_testkit::{Gateway, ManualClock};
 use ring::hmac;
 
@@ -90,14 +90,14 @@ impl UnsentSignedRequest {
 }
 
 async fn signing_key(gateway: &Gateway) -> (KeyId, String) {
-    let order = AdminCommand::KeyCreate {
+    let order = AdminCommand::KeyCreate(KeyCreation {
         name: None,
         person: None,
         scopes: Vec::new(),
         signing: true,
         operator: false,
         term: None,
-    };
+    });
     let made = gateway.order(order).await.unwrap();
     (serde_json::from_value(made["id"].clone()).unwrap(), made["key"].as_str().unwrap().to_owned())
 }
@@ -377,14 +377,14 @@ async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
     for _ in 1..64 {
         signing_key(&it.gateway).await;
     }
-    let order = AdminCommand::KeyCreate {
+    let order = AdminCommand::KeyCreate(KeyCreation {
         name: None,
         person: None,
         scopes: Vec::new(),
         signing: true,
         operator: false,
         term: None,
-    };
+    });
     let refused = it.gateway.order(order).await.unwrap_err();
     assert!(refused.message.contains("64 valid signing keys"), "{refused}");
 
@@ -401,7 +401,9 @@ async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
 #[tokio::test]
 async fn replaced_or_expired_signing_secret_is_refused() {
     let it = SigningKeySetup::start(false).await;
-    let rotate = |overlap_seconds, term| AdminCommand::KeyRotate { which: it.id.to_string(), term, overlap_seconds };
+    let rotate = |overlap_seconds, term| {
+        AdminCommand::KeyRotate(KeyRotation { which: it.id.to_string(), term, overlap_seconds })
+    };
     let secret = |rotated: &serde_json::Value| rotated["key"].as_str().unwrap().to_owned();
     let check = async |secret: &str, nonce: &str| it.check(&sign(secret, &it.now().to_string(), nonce, BODY)).await;
 

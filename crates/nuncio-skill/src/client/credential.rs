@@ -105,8 +105,8 @@ impl Consumer {
             (AuthType::OAuth2, Credential::Token(token)) => {
                 InvocationAuth::Header("authorization".to_owned(), bearer(token))
             }
-            (AuthType::OAuth2, Credential::Client { .. }) => {
-                InvocationAuth::Bearer(Box::new(TokenSource::client(described, credential)?))
+            (AuthType::OAuth2, Credential::Client { id, secret, scopes }) => {
+                InvocationAuth::Bearer(Box::new(TokenSource::client(described, id, secret, scopes)?))
             }
             (AuthType::OAuth2, Credential::None) => match TokenSource::login(described, self.tokens.as_ref())? {
                 Some(source) => InvocationAuth::Bearer(Box::new(source)),
@@ -114,10 +114,9 @@ impl Consumer {
             },
             (AuthType::Custom, Credential::Signature(secret)) => InvocationAuth::Signed(secret.clone()),
             (_, Credential::None) => return self.without_credential(described),
-            (wanted, _) => {
+            _ => {
                 let message = format!("the skill wants {}, not what was given", requirement_text(config));
-                let error = ConsumerError::new(Reason::CredentialUnfit, message).details(requirement(config));
-                return Err(error.advice(credential_advice(wanted)));
+                return Err(credential_error(Reason::CredentialUnfit, message, config));
             }
         };
         if !matches!(auth, InvocationAuth::Nothing) {
@@ -137,8 +136,7 @@ impl Consumer {
             return Ok(InvocationAuth::Nothing);
         }
         let message = format!("{:?} wants {}", plain(&described.descriptor.id), requirement_text(config));
-        let error = ConsumerError::new(Reason::CredentialMissing, message).details(requirement(config));
-        Err(error.advice(credential_advice(config.r#type)))
+        Err(credential_error(Reason::CredentialMissing, message, config))
     }
 
     fn key_header(&self, config: &AuthConfig, key: &Secret) -> InvocationAuth {
@@ -240,13 +238,15 @@ fn requirement_text(config: &AuthConfig) -> String {
     }
 }
 
-fn credential_advice(wanted: AuthType) -> &'static str {
-    match wanted {
+/// Error with what the skill requires, and how to give it.
+fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> ConsumerError {
+    let advice = match config.r#type {
         AuthType::ApiKey => "give it with --api-key or NUNCIO_API_KEY",
         AuthType::OAuth2 => "give --token, --client-id with --client-secret, or --login with --client-id",
         AuthType::Custom => "if it is the reference signature, give the shared secret with --signing-key",
         AuthType::None => "leave the credential out",
-    }
+    };
+    ConsumerError::new(reason, message).details(requirement(config)).advice(advice)
 }
 
 /// Authentication requirement in the form of §8.3.2.

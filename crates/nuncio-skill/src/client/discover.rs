@@ -8,8 +8,7 @@ use url::Url;
 
 use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
-use super::exchange::FetchedDocument;
-use super::target::{NamedHost, SkillTarget};
+use super::target::SkillTarget;
 use super::{Consumer, InvocationProgress};
 use crate::wire::{CapabilityType, SkillIndex, SkillIndexEntry, WELL_KNOWN};
 
@@ -51,7 +50,10 @@ impl Consumer {
         if let Some(only) = only {
             url.query_pairs_mut().append_pair("type", only.as_str());
         }
-        let first = self.index_page(&url, &named_host, credential).await?;
+        let fetch_page = async |page: &Url| {
+            self.document::<SkillIndex>(page, &named_host, credential.for_discovery(&named_host, page)).await
+        };
+        let first = fetch_page(&url).await?;
         let mut discovery = DiscoveredIndex { url: url.clone(), index: first.document, notes: first.warnings };
         let mut seen = HashSet::from([url.clone()]);
         let mut next = next_page(&url, &first.answer);
@@ -63,7 +65,7 @@ impl Consumer {
             if seen.len() >= self.options.pages || !seen.insert(page.clone()) {
                 return Err(unusable(format!("{} has no end: {} pages were read", display_url(&url), seen.len())));
             }
-            let got = self.index_page(&page, &named_host, credential).await?;
+            let got = fetch_page(&page).await?;
             discovery.index.skills.extend(got.document.skills);
             if discovery.index.skills.len() > MAX_SKILLS {
                 return Err(unusable(format!("{} lists more than {MAX_SKILLS} skills", display_url(&url))));
@@ -77,15 +79,6 @@ impl Consumer {
         self.progress
             .report(&InvocationProgress::Discovered { url: display_url(&url), skills: discovery.index.skills.len() });
         Ok(discovery)
-    }
-
-    async fn index_page(
-        &self,
-        url: &Url,
-        named_host: &NamedHost,
-        credential: &Credential,
-    ) -> Result<FetchedDocument<SkillIndex>, ConsumerError> {
-        self.document(url, named_host, credential.for_discovery(named_host, url)).await
     }
 }
 

@@ -46,8 +46,7 @@ impl FailureCode {
     /// Parses a code; an unknown code counts as a failure of the skill.
     pub(super) fn read(word: &str) -> Self {
         let word = if word == "EXECUTION_TIMEOUT" { ErrorCode::InvocationTimeout.as_str() } else { word };
-        let known = ErrorCode::ALL.into_iter().find(|code| code.as_str() == word);
-        known.map_or(Self::ExecutionFailed, Self::Protocol)
+        ErrorCode::parse(word).map_or(Self::ExecutionFailed, Self::Protocol)
     }
 }
 

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::Consumer;
 use super::backoff::retry_after;
+use super::credential::InvocationAuth;
 use super::error::{ConsumerError, Reason, display_url, plain, refusal};
 use super::target::NamedHost;
 use crate::validate::{IncompatibleVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value};
@@ -27,6 +28,14 @@ pub(super) struct OutgoingRequest<'a> {
     pub(super) timeout: Duration,
 }
 
+impl<'a> OutgoingRequest<'a> {
+    /// A `GET` request for a JSON document.
+    pub(super) fn get(url: &'a Url, named_host: &'a NamedHost, max_bytes: usize, timeout: Duration) -> Self {
+        let headers = vec![("accept".to_owned(), "application/json".to_owned())];
+        Self { method: "GET", url, named_host, headers, body: None, max_bytes, timeout }
+    }
+}
+
 /// A fetched document with its response headers and warnings.
 #[derive(Debug)]
 pub(super) struct FetchedDocument<T> {
@@ -38,8 +47,8 @@ pub(super) struct FetchedDocument<T> {
 
 impl Consumer {
     /// Sends a request. A redirect is an error; the caller judges all other statuses.
-    pub(super) async fn send_request(&self, send_request: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
-        let OutgoingRequest { method, url, named_host, headers, body, max_bytes, timeout } = send_request;
+    pub(super) async fn send_request(&self, request: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
+        let OutgoingRequest { method, url, named_host, headers, body, max_bytes, timeout } = request;
         if !matches!(url.scheme(), "http" | "https") {
             let message = format!("{} is not an http: or https: address", plain(url.as_str()));
             return Err(ConsumerError::new(Reason::Refused, message));
@@ -56,14 +65,9 @@ impl Consumer {
     /// Downloads a document without parsing it; fails if it has more than `max_bytes`.
     pub async fn download(&self, url: &Url, max_bytes: usize) -> Result<Bytes, ConsumerError> {
         let named_host = super::SkillTarget::Descriptor(url.clone()).named_host();
-        let headers = vec![("accept".to_owned(), "application/json".to_owned())];
-        let timeout = self.options.exchange;
-        let send_request =
-            OutgoingRequest { method: "GET", url, named_host: &named_host, headers, body: None, max_bytes, timeout };
-        let answer = self.send_request(send_request).await?;
-        if !(200..300).contains(&answer.status) {
-            return Err(refusal(url, answer.status, &answer.body, None));
-        }
+        let request = OutgoingRequest::get(url, &named_host, max_bytes, self.options.exchange);
+        let answer = self.send_request(request).await?;
+        self.check_status(url, &answer)?;
         Ok(answer.body)
     }
 
@@ -72,14 +76,11 @@ impl Consumer {
         &self,
         url: &Url,
         named_host: &NamedHost,
-        mut headers: Vec<(String, String)>,
+        headers: Vec<(String, String)>,
     ) -> Result<FetchedDocument<T>, ConsumerError> {
-        headers.push(("accept".to_owned(), "application/json".to_owned()));
-        let timeout = self.options.exchange;
-        let max_bytes = T::KIND.max_bytes();
-        let answer = self
-            .send_request(OutgoingRequest { method: "GET", url, named_host, headers, body: None, max_bytes, timeout })
-            .await?;
+        let mut request = OutgoingRequest::get(url, named_host, T::KIND.max_bytes(), self.options.exchange);
+        request.headers.extend(headers);
+        let answer = self.send_request(request).await?;
         let value = self.json::<T>(url, &answer)?;
         if let Some(descriptor) = declared_protocol(&value)
             && let Err(error) = self.options.rule.check(descriptor, PROTOCOL_VERSION)
@@ -90,11 +91,41 @@ impl Consumer {
         Ok(FetchedDocument { document, warnings, answer })
     }
 
+    /// Sends a request with the authentication of an invocation; after a 401 once more with a new token.
+    pub(super) async fn send_authenticated<'a>(
+        &self,
+        auth: &InvocationAuth,
+        endpoint: &Url,
+        request: impl Fn() -> OutgoingRequest<'a>,
+    ) -> Result<FetchResponse, ConsumerError> {
+        let send = async || {
+            let mut request = request();
+            let body = request.body.as_deref().unwrap_or_default();
+            let headers = self.auth_headers(auth, endpoint, request.method, request.url, body).await?;
+            request.headers.extend(headers);
+            self.send_request(request).await
+        };
+        let answer = send().await?;
+        match auth {
+            InvocationAuth::Bearer(source) if answer.status == 401 => {
+                self.replace_token(source).await?;
+                send().await
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    /// Fails unless the response is a success.
+    pub(super) fn check_status(&self, url: &Url, answer: &FetchResponse) -> Result<(), ConsumerError> {
+        if (200..300).contains(&answer.status) {
+            return Ok(());
+        }
+        Err(refusal(url, answer.status, &answer.body, retry_after(answer, self.clock.now())))
+    }
+
     /// Parses the JSON body of a successful response.
     pub(super) fn json<T: WireDocument>(&self, url: &Url, answer: &FetchResponse) -> Result<Value, ConsumerError> {
-        if !(200..300).contains(&answer.status) {
-            return Err(refusal(url, answer.status, &answer.body, retry_after(answer, self.clock.now())));
-        }
+        self.check_status(url, answer)?;
         ConsumerError::check_json_type(url, answer, &format!("a {} is", T::KIND))?;
         read(&answer.body, T::KIND.max_bytes())
             .map_err(|why| ConsumerError::invalid(url, &ValidationReport::unreadable(T::KIND, &why)))

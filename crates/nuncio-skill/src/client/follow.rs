@@ -1,13 +1,11 @@
 //! Polls an execution until it ends (§5.2).
 
-use bytes::Bytes;
 use nuncio_engine::ports::fetch::FetchResponse;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::backoff::{RetryDelays, retry_after};
-use super::credential::InvocationAuth;
-use super::error::{ConsumerError, Reason, display_url, refusal};
+use super::error::{ConsumerError, Reason, display_url};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
 use super::{Consumer, InvocationProgress};
@@ -75,11 +73,8 @@ impl Consumer {
             return Err(ConsumerError::new(Reason::NoStatusUrl, "where it could be cancelled is not said"));
         };
         let answer = self.request_about("DELETE", execution, &url).await?;
-        if (200..300).contains(&answer.status) {
-            return Ok(());
-        }
-        let error = refusal(&url, answer.status, &answer.body, None).of(execution.id());
-        Err(error.advice("the provider does not let its callers stop it"))
+        self.check_status(&url, &answer)
+            .map_err(|error| error.of(execution.id()).advice("the provider does not let its callers stop it"))
     }
 
     async fn request_about(
@@ -88,43 +83,19 @@ impl Consumer {
         execution: &RemoteExecution,
         url: &Url,
     ) -> Result<FetchResponse, ConsumerError> {
-        let answer = self.request_once(method, execution, url).await?;
-        match &execution.auth {
-            InvocationAuth::Bearer(source) if answer.status == 401 => {
-                self.replace_token(source).await?;
-                self.request_once(method, execution, url).await
+        let request = || {
+            let (max_bytes, timeout) = (InvocationResponse::KIND.max_bytes(), self.options.exchange);
+            let mut request = OutgoingRequest::get(url, &execution.named_host, max_bytes, timeout);
+            request.method = method;
+            if method == "GET" {
+                let left = execution.deadline.map(|deadline| self.clock.now().until(deadline));
+                let hold = left.map_or(self.options.hold, |left| self.options.hold.min(left)).as_secs();
+                request.headers.push(("prefer".to_owned(), format!("wait={hold}")));
+                request.timeout = timeout.max(self.options.hold);
             }
-            _ => Ok(answer),
-        }
-    }
-
-    async fn request_once(
-        &self,
-        method: &'static str,
-        execution: &RemoteExecution,
-        url: &Url,
-    ) -> Result<FetchResponse, ConsumerError> {
-        let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
-        let mut timeout = self.options.exchange;
-        if method == "GET" {
-            let left = execution.deadline.map(|deadline| self.clock.now().until(deadline));
-            let hold = left.map_or(self.options.hold, |left| self.options.hold.min(left)).as_secs();
-            headers.push(("prefer".to_owned(), format!("wait={hold}")));
-            timeout = timeout.max(self.options.hold);
-        }
-        headers.extend(self.auth_headers(&execution.auth, &execution.endpoint, method, url, &[]).await?);
-        let body: Option<Bytes> = None;
-        let max_bytes = InvocationResponse::KIND.max_bytes();
-        self.send_request(OutgoingRequest {
-            method,
-            url,
-            named_host: &execution.named_host,
-            headers,
-            body,
-            max_bytes,
-            timeout,
-        })
-        .await
+            request
+        };
+        self.send_authenticated(&execution.auth, &execution.endpoint, request).await
     }
 }
 

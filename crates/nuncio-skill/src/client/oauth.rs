@@ -19,7 +19,7 @@ use url::Url;
 pub use file::FileTokens;
 pub use login::LoginOptions;
 
-use super::credential::{Credential, Secret};
+use super::credential::Secret;
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
 use super::target::NamedHost;
@@ -82,14 +82,16 @@ pub(super) struct TokenSource {
 
 impl TokenSource {
     /// Source that uses client credentials.
-    pub(super) fn client(described: &ResolvedSkill, credential: &Credential) -> Result<Self, ConsumerError> {
-        let Credential::Client { id, secret, scopes } = credential else {
-            return Err(ConsumerError::new(Reason::CredentialUnfit, "a client's id and secret are needed"));
-        };
+    pub(super) fn client(
+        described: &ResolvedSkill,
+        id: &str,
+        secret: &Secret,
+        scopes: &[String],
+    ) -> Result<Self, ConsumerError> {
         let scope = scope(config(described)?, scopes);
         let mut source = Self::new(described, scope)?;
         source.key = format!("{} client {id} {}", source.key, source.scope);
-        source.client = Some((id.clone(), secret.clone()));
+        source.client = Some((id.to_owned(), secret.clone()));
         Ok(source)
     }
 

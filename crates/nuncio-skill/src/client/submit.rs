@@ -12,7 +12,7 @@ use url::Url;
 use super::backoff::{RetryDelays, retry_after};
 use super::credential::{Credential, InvocationAuth};
 use super::describe::ResolvedSkill;
-use super::error::{ConsumerError, Reason, plain, refusal};
+use super::error::{ConsumerError, Reason, plain};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
 use super::target::NamedHost;
@@ -138,12 +138,10 @@ impl Consumer {
                     extra: Map::new(),
                 };
                 let body = Bytes::from(pretty(&request));
-                if body.len() > InvocationRequest::KIND.max_bytes() {
-                    let limit = InvocationRequest::KIND.max_bytes();
-                    return Err(ConsumerError::new(
-                        Reason::CannotSend,
-                        format!("the inputs take more than {limit} bytes"),
-                    ));
+                let limit = InvocationRequest::KIND.max_bytes();
+                if body.len() > limit {
+                    let message = format!("the inputs take more than {limit} bytes");
+                    return Err(ConsumerError::new(Reason::CannotSend, message));
                 }
                 Some(body)
             }
@@ -163,10 +161,7 @@ impl Consumer {
         let mut attempt = 1;
         loop {
             let error = match self.send(request, deadline).await {
-                Ok(answer) => match self.check_status(request, answer) {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) => error,
-                },
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             if error.reason == Reason::TooSlow && deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
@@ -188,44 +183,23 @@ impl Consumer {
         }
     }
 
-    fn check_status(&self, request: &Request<'_>, answer: FetchResponse) -> Result<FetchResponse, ConsumerError> {
-        if (200..300).contains(&answer.status) {
-            return Ok(answer);
-        }
-        Err(refusal(&request.url, answer.status, &answer.body, retry_after(&answer, self.clock.now())))
-    }
-
-    /// Sends a request; after a 401 once more with a new token.
     async fn send(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<FetchResponse, ConsumerError> {
-        let answer = self.send_once(request, deadline).await?;
-        let InvocationAuth::Bearer(source) = request.auth else { return Ok(answer) };
-        if answer.status != 401 {
-            return Ok(answer);
-        }
-        self.replace_token(source).await?;
-        self.send_once(request, deadline).await
-    }
-
-    async fn send_once(
-        &self,
-        request: &Request<'_>,
-        deadline: Option<Timestamp>,
-    ) -> Result<FetchResponse, ConsumerError> {
-        let Request { method, url, endpoint, named_host, auth, .. } = request;
-        let mut headers = request.headers.clone();
-        headers
-            .extend(self.auth_headers(auth, endpoint, method, url, request.body.as_deref().unwrap_or_default()).await?);
-        let left = deadline.map(|deadline| self.clock.now().until(deadline));
-        self.send_request(OutgoingRequest {
-            method,
-            url,
-            named_host,
-            headers,
-            body: request.body.clone(),
-            max_bytes: InvocationResponse::KIND.max_bytes(),
-            timeout: left.map_or(self.options.exchange, |left| self.options.exchange.min(left)),
-        })
-        .await
+        let Request { method, url, named_host, headers, body, .. } = request;
+        let outgoing = || {
+            let left = deadline.map(|deadline| self.clock.now().until(deadline));
+            OutgoingRequest {
+                method,
+                url,
+                named_host,
+                headers: headers.clone(),
+                body: body.clone(),
+                max_bytes: InvocationResponse::KIND.max_bytes(),
+                timeout: left.map_or(self.options.exchange, |left| self.options.exchange.min(left)),
+            }
+        };
+        let answer = self.send_authenticated(request.auth, request.endpoint, outgoing).await?;
+        self.check_status(url, &answer)?;
+        Ok(answer)
     }
 }
 

@@ -59,29 +59,29 @@ impl<'a> DomainVisit<'a> {
         Self { crawler, reader, followed, old, began: clock.now() }
     }
 
-    /// Fetches, stores and lists the skills of the domain; `None` if it is no longer followed.
-    pub(super) async fn go(mut self) -> Result<Option<FollowedDomain>, EngineError> {
+    /// Fetches, stores and lists the skills of the domain.
+    pub(super) async fn go(mut self) -> Result<(), EngineError> {
         match self.index().await {
             Ok(index) => self.succeed(index).await,
             Err(failure) => self.fail(failure).await,
         }
     }
 
-    async fn succeed(mut self, index: FetchedIndex) -> Result<Option<FollowedDomain>, EngineError> {
+    async fn succeed(mut self, index: FetchedIndex) -> Result<(), EngineError> {
         let FetchedIndex { mut snapshot, note } = index;
         self.followed.last_seen = Some(self.began);
         self.followed.failures = 0;
-        let Some(leftover) = self.descriptors(&mut snapshot).await? else { return Ok(None) };
+        let Some(leftover) = self.descriptors(&mut snapshot).await? else { return Ok(()) };
         let interval = self.crawler.interval;
         let pause =
             leftover.retry_after.map_or(interval, |requested| requested.clamp(interval, LONGEST_PAUSE.max(interval)));
         self.followed.next_visit = self.reader.now().after(pause);
         self.followed.problem = leftover.why.or(note).or_else(|| unlisted(&snapshot));
-        self.store(&snapshot).await
+        self.store(&snapshot).await.map(drop)
     }
 
     /// Records a failed visit. Listed skills stay until they are stale or the host says that the index is gone.
-    async fn fail(mut self, failure: FetchFailure) -> Result<Option<FollowedDomain>, EngineError> {
+    async fn fail(mut self, failure: FetchFailure) -> Result<(), EngineError> {
         tracing::debug!(domain = %self.followed.domain, why = failure.why, "a visit of a followed domain failed");
         self.followed.failures = self.followed.failures.saturating_add(1);
         let interval = self.crawler.interval;
@@ -97,23 +97,23 @@ impl<'a> DomainVisit<'a> {
             _ if is_stale => DomainSnapshot::default(),
             _ => self.old.clone(),
         };
-        self.store(&snapshot).await
+        self.store(&snapshot).await.map(drop)
     }
 
-    /// Stores the snapshot and lists its skills.
-    async fn store(&mut self, snapshot: &DomainSnapshot) -> Result<Option<FollowedDomain>, EngineError> {
+    /// Stores the snapshot and lists its skills; `false` if the domain is no longer followed.
+    async fn store(&mut self, snapshot: &DomainSnapshot) -> Result<bool, EngineError> {
         self.followed.listed = snapshot.listed();
         let offers = (*snapshot != self.old).then(|| snapshot.write());
         let _order = self.crawler.listing_lock.lock().await;
         if !self.crawler.engine.directory().record_visit(self.followed.clone(), offers).await? {
             self.crawler.catalogue.remove(self.followed.domain.as_str());
-            return Ok(None);
+            return Ok(false);
         }
         self.old.clone_from(snapshot);
         if let Some(last_seen) = self.followed.last_seen {
             self.crawler.catalogue.put(self.followed.domain.as_str(), snapshot.host_skills(last_seen));
         }
-        Ok(Some(self.followed.clone()))
+        Ok(true)
     }
 
     /// Fetches all pages of the index with conditional requests.
@@ -211,7 +211,7 @@ impl<'a> DomainVisit<'a> {
             }
             if saved_at.after(SAVE_INTERVAL) <= self.reader.now() {
                 saved_at = self.reader.now();
-                if self.store(snapshot).await?.is_none() {
+                if !self.store(snapshot).await? {
                     return Ok(None);
                 }
             }

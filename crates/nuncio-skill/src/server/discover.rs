@@ -9,7 +9,7 @@ use nuncio_engine::{Caller, CallerIdentity, EngineError};
 use nuncio_http::CachePolicy;
 use url::form_urlencoded;
 
-use super::{RequestCheck, SkillError, SkillResult, Skills, caller, not_found};
+use super::{RequestCheck, SkillError, SkillResult, Skills, caller};
 
 /// Default and maximum page size.
 const MAX_PAGE_SIZE: usize = 10_000;
@@ -49,7 +49,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Ski
 pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let caller = skills.discovery_caller(&head).await;
-    let offered = skills.engine.skills().skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;
+    let offered = skills.engine.skills().skill(caller.as_ref(), id).ok_or_else(|| SkillError::skill_not_found(id))?;
     if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(SkillError::method("GET, HEAD"));
     }
@@ -85,7 +85,7 @@ impl IndexQuery {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "type" => {
-                    let kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == value);
+                    let kind = CapabilityType::parse(&value);
                     parsed.kind = Some(kind.ok_or_else(|| {
                         let words = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
                         EngineError::new(Code::BadRequest, format!("`type` is one of {words}"))

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use nuncio_core::agent::CapabilityType;
+use nuncio_core::agent::{CapabilityType, Skill, SkillAuth};
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::ids::SkillId;
 use nuncio_engine::skills::PublishedSkill;
 use nuncio_http::{CachePolicy, CacheableDocument};
 
 use super::Skills;
+use crate::project::OAuthEndpoints;
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
 #[derive(Debug, Clone)]
@@ -55,12 +56,17 @@ impl Skills {
         IndexPage { document: CacheableDocument::json(bytes, caching), next }
     }
 
+    /// OAuth endpoints of a skill that requires access tokens.
+    pub(super) fn oauth_endpoints(&self, skill: &Skill) -> Option<OAuthEndpoints> {
+        match &skill.auth {
+            SkillAuth::OAuth2 { issuer } => (self.issuers)(issuer.as_ref()),
+            _ => None,
+        }
+    }
+
     pub(super) fn descriptor_of(&self, offered: &PublishedSkill) -> SkillDescriptor {
         let skill = offered.skill();
-        let oauth = match &skill.auth {
-            nuncio_core::agent::SkillAuth::OAuth2 { issuer } => (self.issuers)(issuer.as_ref()),
-            _ => None,
-        };
+        let oauth = self.oauth_endpoints(skill);
         let timeout = self.engine.skills().execution_timeout(offered);
         self.host.descriptor(&offered.served.agent, offered.tool.as_deref(), skill, oauth.as_ref(), timeout)
     }

@@ -124,8 +124,9 @@ fn locate(skills: &Skills, execution: &Execution, headers: &mut HeaderMap) {
     }
 }
 
-/// Body of every answer about an execution.
-pub(super) fn body(execution: &Execution) -> Vec<u8> {
+/// Body of every answer and callback about an execution.
+#[must_use]
+pub fn body(execution: &Execution) -> Vec<u8> {
     // Most bodies fit, which avoids reallocation.
     let mut body = Vec::with_capacity(512);
     serde_json::to_writer(&mut body, &InvocationResponse::from(execution)).map(|()| body).unwrap_or_default()

@@ -13,8 +13,9 @@ use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
 use super::executions::{answer, requested_wait};
-use super::{RequestCheck, SkillError, SkillResult, Skills, anonymous, by_key, caller, not_found};
+use super::{RequestCheck, SkillError, SkillResult, Skills, anonymous, by_key, caller};
 use crate::lift::{self, InvocationHeaders};
+use crate::validate::parse_as;
 use crate::wire::{Credentials, InvocationRequest};
 
 /// Length limit of a query with inputs, in bytes.
@@ -28,9 +29,9 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
     // Faults of a request are not reported before the skill is known to exist for the caller. The same work is done
     // for a missing skill, so that the two cannot be distinguished.
     let bytes = skills.bodies.read(&skills.engine, &parts.extensions, body, CredentialLocation::Body).await;
-    let mut read = lift::read(bytes.as_deref().unwrap_or_default());
+    let mut read = parse_as::<InvocationRequest>(bytes.as_deref().unwrap_or_default());
     let credentials = read.as_mut().ok().and_then(InvocationRequest::take_credentials);
-    let authentication = Authentication::of(caller(headers, identity, &skills.engine));
+    let authentication = caller(headers, identity, &skills.engine);
     let signed = skills.custom.check(&parts, bytes.as_deref().unwrap_or_default()).await;
     // Looked up without regard to the caller, only to learn how callers authenticate.
     let declared = skills.engine.skills().any_skill(id);
@@ -39,9 +40,10 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
         .as_deref()
         .and_then(|offered| proof.by_skill_scheme(&offered.skill().auth, &authentication, &skills.engine));
     let effective = by_skill.as_ref().unwrap_or(&authentication);
-    let offered = skills.engine.skills().skill(effective.known(), id).ok_or_else(|| match &authentication {
-        Authentication::Invalid(error) => error.clone().into(),
-        Authentication::Known(_) | Authentication::Anonymous => not_found(id),
+    let known = effective.as_ref().ok().and_then(Option::as_ref);
+    let offered = skills.engine.skills().skill(known, id).ok_or_else(|| match &authentication {
+        Err(error) => error.clone().into(),
+        Ok(_) => SkillError::skill_not_found(id),
     })?;
 
     let skill = offered.skill();
@@ -49,10 +51,10 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
         return Err(SkillError::method(&allowed(skill)));
     }
     let mut caller = match by_skill.unwrap_or(authentication) {
-        Authentication::Known(caller) => caller,
-        Authentication::Anonymous => anonymous(identity),
-        Authentication::Invalid(error) if skill.auth == SkillAuth::None => return Err(error.into()),
-        Authentication::Invalid(error) => return Err(unauthenticated(skills, skill, Some(&error))),
+        Ok(Some(caller)) => caller,
+        Ok(None) => anonymous(identity),
+        Err(error) if skill.auth == SkillAuth::None => return Err(error.into()),
+        Err(error) => return Err(unauthenticated(skills, skill, Some(&error))),
     };
     report_caller(&parts.extensions, &caller.principal)?;
     if let Some(request) = request_of(identity).filter(|request| caller.request.as_deref() != Some(request)) {
@@ -86,7 +88,9 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
     let submitted = skills.engine.executions().submit(&permit, submission, until).await;
     let SubmittedExecution { execution, again } = submitted.map_err(|refusal| match refusal {
         SubmitError::Inputs(faults) => {
-            let inputs = queried.or_else(|| lift::read(&bytes).ok().map(|request| request.inputs)).unwrap_or_default();
+            let inputs = queried
+                .or_else(|| parse_as(&bytes).ok().map(|request: InvocationRequest| request.inputs))
+                .unwrap_or_default();
             SkillError::invalid(&lift::input_faults(&faults, &inputs, schema))
         }
         SubmitError::Full(full) => SkillError::full(full),
@@ -101,42 +105,11 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
     Ok(response)
 }
 
-/// Authentication result of a request.
-enum Authentication {
-    Known(Caller),
-    Anonymous,
-    /// The key, token or signature is invalid.
-    Invalid(EngineError),
-}
+/// Caller of a request; `None` without credentials.
+type Authentication = Result<Option<Caller>, EngineError>;
 
-impl Authentication {
-    fn of(caller: Result<Option<Caller>, EngineError>) -> Self {
-        match caller {
-            Ok(Some(caller)) => Self::Known(caller),
-            Ok(None) => Self::Anonymous,
-            Err(error) => Self::Invalid(error),
-        }
-    }
-
-    fn of_key(caller: Result<Caller, EngineError>) -> Self {
-        Self::of(caller.map(Some))
-    }
-
-    fn of_wrong_signature(why: &str) -> Self {
-        Self::Invalid(EngineError::new(Code::Unauthorized, why))
-    }
-
-    /// Whether the caller has a valid credential.
-    fn is_proven(&self) -> bool {
-        matches!(self, Self::Known(caller) if caller.credential != Credential::None)
-    }
-
-    fn known(&self) -> Option<&Caller> {
-        match self {
-            Self::Known(caller) => Some(caller),
-            Self::Anonymous | Self::Invalid(_) => None,
-        }
-    }
+fn wrong_signature(why: &str) -> Authentication {
+    Err(EngineError::new(Code::Unauthorized, why))
 }
 
 struct RequestCredentials<'a> {
@@ -154,23 +127,19 @@ impl RequestCredentials<'_> {
         authentication: &Authentication,
         engine: &Engine,
     ) -> Option<Authentication> {
+        let is_proven = matches!(authentication, Ok(Some(caller)) if caller.credential != Credential::None);
         match (auth, &self.signed) {
-            (SkillAuth::Custom, RequestCheck::Known(signer)) => return Some(Authentication::Known(signer.clone())),
-            (SkillAuth::Custom, RequestCheck::Invalid(why)) => return Some(Authentication::of_wrong_signature(why)),
+            (SkillAuth::Custom, RequestCheck::Known(signer)) => return Some(Ok(Some(signer.clone()))),
+            (SkillAuth::Custom, RequestCheck::Invalid(why)) => return Some(wrong_signature(why)),
             // An invalid signature is refused even if the skill needs none.
-            (_, RequestCheck::Invalid(why)) if !authentication.is_proven() => {
-                return Some(Authentication::of_wrong_signature(why));
-            }
+            (_, RequestCheck::Invalid(why)) if !is_proven => return Some(wrong_signature(why)),
             _ => {}
         }
         let SkillAuth::ApiKey { header } = auth else { return None };
-        if let Some(key) = self.headers.get(header) {
-            return Some(Authentication::of_key(by_key(engine, key.as_bytes())));
-        }
-        match (authentication, self.credentials.and_then(|credentials| credentials.text("api_key"))) {
-            (Authentication::Anonymous, Some(key)) => Some(Authentication::of_key(by_key(engine, key.as_bytes()))),
-            _ => None,
-        }
+        let in_header = self.headers.get(header).map(HeaderValue::as_bytes);
+        let in_body = self.credentials.filter(|_| matches!(authentication, Ok(None)));
+        let key = in_header.or_else(|| in_body?.text("api_key").map(str::as_bytes))?;
+        Some(by_key(engine, key).map(Some))
     }
 }
 
@@ -211,7 +180,7 @@ fn request_of(identity: Option<&CallerIdentity>) -> Option<&str> {
 
 fn denied_answer(skills: &Skills, skill: &Skill, has_token: bool, denied: AccessDenied) -> SkillError {
     match denied {
-        AccessDenied::NotFound => not_found(skill.id.as_str()),
+        AccessDenied::NotFound => SkillError::skill_not_found(skill.id.as_str()),
         AccessDenied::Unknown => unauthenticated(skills, skill, None),
         AccessDenied::Ungranted { required, granted } => SkillError::forbidden(&required, &granted, has_token),
     }
@@ -219,11 +188,7 @@ fn denied_answer(skills: &Skills, skill: &Skill, has_token: bool, denied: Access
 
 /// Error 401 with the skill's authentication scheme and the reason.
 fn unauthenticated(skills: &Skills, skill: &Skill, why: Option<&EngineError>) -> SkillError {
-    let oauth = match &skill.auth {
-        SkillAuth::OAuth2 { issuer } => (skills.issuers)(issuer.as_ref()),
-        _ => None,
-    };
-    SkillError::auth_required(skill, oauth.as_ref(), &skills.host.base, why)
+    SkillError::auth_required(skill, skills.oauth_endpoints(skill).as_ref(), &skills.host.base, why)
 }
 
 impl Skills {

@@ -37,6 +37,7 @@ impl SkillError {
     }
 
     pub(super) fn skill_not_found(id: &str) -> Self {
+        let id: String = id.chars().take(200).collect();
         let body = ErrorResponse::new(ErrorCode::SkillNotFound, format!("Skill '{id}' was not found"));
         Self::new(404, body.with_details(json!({"skill_id": id})))
     }

@@ -40,17 +40,21 @@ struct ShapeChecker {
 
 impl ShapeChecker {
     fn value(&mut self, value: &Value, shape: &Shape, at: JsonPointer<'_>) {
-        match (resolve(shape), value) {
-            (ResolvedShape::Object(definition, rules), Value::Object(map)) => {
-                self.object(map, definition, rules, at);
+        if let Some(allowed) = allowed_values(shape) {
+            if !value.as_str().is_some_and(|text| allowed.contains(&text)) {
+                let message = "must be equal to one of the allowed values";
+                self.errors.push(DocumentFault::new(at.pointer(), message, allowed, actual_value(value)));
             }
-            (ResolvedShape::Enum(allowed), value) => {
-                if !value.as_str().is_some_and(|text| allowed.contains(&text)) {
-                    let message = "must be equal to one of the allowed values";
-                    self.errors.push(DocumentFault::new(at.pointer(), message, allowed, actual_value(value)));
+            return;
+        }
+        match (shape, value) {
+            (Shape::Nested(definition), Value::Object(map)) => self.object(map, definition, &[], at),
+            (Shape::Reference(name), Value::Object(map)) => {
+                if let Some(PublishedDefinition::Object(definition, rules)) = published(name) {
+                    self.object(map, definition, rules, at);
                 }
             }
-            (ResolvedShape::List(item), Value::Array(items)) => {
+            (Shape::List(item), Value::Array(items)) => {
                 for (number, value) in items.iter().enumerate() {
                     if self.errors.len() > MAX_FAULTS {
                         return;
@@ -58,7 +62,7 @@ impl ShapeChecker {
                     self.value(value, item, JsonPointer::Item(&at, number));
                 }
             }
-            (ResolvedShape::Record(item), Value::Object(map)) if *item != Shape::Unknown => {
+            (Shape::Record(item), Value::Object(map)) if **item != Shape::Unknown => {
                 for (name, value) in map {
                     if self.errors.len() > MAX_FAULTS {
                         return;
@@ -66,8 +70,8 @@ impl ShapeChecker {
                     self.value(value, item, JsonPointer::Field(&at, name));
                 }
             }
-            (resolved, value) => {
-                if let Some(wanted) = resolved.type_name().filter(|wanted| *wanted != type_name(value)) {
+            (shape, value) => {
+                if let Some(wanted) = type_of(shape).filter(|wanted| *wanted != type_name(value)) {
                     let message = format!("must be {wanted}");
                     self.errors.push(DocumentFault::new(at.pointer(), message, wanted, type_name(value)));
                 }
@@ -132,9 +136,9 @@ impl ShapeChecker {
     }
 
     fn missing(&mut self, name: &str, shape: &Shape, when: &str, at: JsonPointer<'_>) {
-        let expected = match resolve(shape) {
-            ResolvedShape::Enum(allowed) => allowed.into(),
-            other => other.type_name().unwrap_or("any value").into(),
+        let expected = match allowed_values(shape) {
+            Some(allowed) => allowed.into(),
+            None => type_of(shape).unwrap_or("any value").into(),
         };
         self.errors.push(DocumentFault {
             path: at.pointer(),
@@ -150,43 +154,27 @@ fn is_known(definition: &ObjectDefinition, name: &str) -> bool {
         || EXTENSIONS.iter().any(|(of, names)| *of == definition.name && names.contains(&name))
 }
 
-/// Shape with published names resolved.
-enum ResolvedShape<'a> {
-    Scalar(&'static str),
-    /// A string that is one of the listed ones.
-    Enum(&'a [&'static str]),
-    List(&'a Shape),
-    Record(&'a Shape),
-    Object(&'a ObjectDefinition, &'a [FieldRule]),
-    Unknown,
-}
-
-impl ResolvedShape<'_> {
-    fn type_name(&self) -> Option<&'static str> {
-        match self {
-            Self::Scalar(name) => Some(name),
-            Self::List(_) => Some("array"),
-            Self::Record(_) | Self::Object(..) => Some("object"),
-            Self::Enum(_) | Self::Unknown => None,
-        }
+/// Allowed texts, if the value must be one of them.
+fn allowed_values(shape: &Shape) -> Option<&[&'static str]> {
+    match shape {
+        Shape::Enum(values) => Some(values),
+        Shape::Reference(name) => match published(name)? {
+            PublishedDefinition::Enum(definition) => Some(&definition.values),
+            PublishedDefinition::Object(..) => None,
+        },
+        _ => None,
     }
 }
 
-fn resolve(shape: &Shape) -> ResolvedShape<'_> {
+/// JSON type of a value; `None` if any type is allowed.
+fn type_of(shape: &Shape) -> Option<&'static str> {
     match shape {
-        Shape::Text => ResolvedShape::Scalar("string"),
-        Shape::Number => ResolvedShape::Scalar("number"),
-        Shape::Boolean => ResolvedShape::Scalar("boolean"),
-        Shape::Enum(values) => ResolvedShape::Enum(values),
-        Shape::List(item) => ResolvedShape::List(item),
-        Shape::Record(item) => ResolvedShape::Record(item),
-        Shape::Unknown => ResolvedShape::Unknown,
-        Shape::Nested(definition) => ResolvedShape::Object(definition, &[]),
-        Shape::Reference(name) => match published(name) {
-            Some(PublishedDefinition::Object(definition, rules)) => ResolvedShape::Object(definition, rules),
-            Some(PublishedDefinition::Enum(definition)) => ResolvedShape::Enum(&definition.values),
-            None => ResolvedShape::Unknown,
-        },
+        Shape::Text | Shape::Enum(_) => Some("string"),
+        Shape::Number => Some("number"),
+        Shape::Boolean => Some("boolean"),
+        Shape::List(_) => Some("array"),
+        Shape::Record(_) | Shape::Nested(_) | Shape::Reference(_) => Some("object"),
+        Shape::Unknown => None,
     }
 }
 

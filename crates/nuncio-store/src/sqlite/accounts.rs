@@ -1,14 +1,16 @@
 //! Agents' accounts, and every version of their manifests.
 
+use async_trait::async_trait;
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
-use nuncio_engine::ports::store::Conflict;
+use nuncio_engine::ports::store::{AccountStore, Conflict, StoreError};
 use nuncio_judge::lineage::Lineage;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
+use super::SqliteStore;
 use super::problem::SqlProblem;
-use super::rows::{self, all, changed_or, clamped, execute, execute_or, first, run, to_integer, to_json, to_limit};
+use super::rows::{self, clamped, execute_or, run, text_or_empty, to_integer, to_json, to_limit, update_or};
 
 const COLUMNS: &str = "content, manifest_version, manifest_hash, revision";
 
@@ -36,8 +38,10 @@ pub(super) fn create(connection: &Connection, account: &Account, words: &str) ->
 }
 
 pub(super) fn update(connection: &Connection, account: &Account, words: &str) -> Result<(), SqlProblem> {
-    let changed = execute(
+    update_or(
+        Conflict::Moved,
         connection,
+        ("accounts", account.id.as_str()),
         "UPDATE accounts SET owner = ?2, public = ?3, token = ?4, manifest_version = ?5, manifest_hash = ?6,
          revision = ?7, words = ?8, content = ?9 WHERE id = ?1 AND revision = ?7 - 1",
         params![
@@ -51,8 +55,7 @@ pub(super) fn update(connection: &Connection, account: &Account, words: &str) ->
             words,
             to_json(account)?
         ],
-    )?;
-    changed_or(Conflict::Moved, connection, changed, "accounts", account.id.as_str())
+    )
 }
 
 pub(super) fn publish(
@@ -89,70 +92,58 @@ pub(super) fn publish(
 /// version, if given.
 pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), SqlProblem> {
     let version = version.map(to_integer).transpose()?;
-    let touched = execute(
-        connection,
-        "UPDATE accounts SET revision = revision + 1 WHERE id = ?1 AND (?2 IS NULL OR manifest_version = ?2)",
-        params![agent.as_str(), version],
-    )?;
-    changed_or(Conflict::Moved, connection, touched, "accounts", agent.as_str())
+    let sql = "UPDATE accounts SET revision = revision + 1 WHERE id = ?1 AND (?2 IS NULL OR manifest_version = ?2)";
+    update_or(Conflict::Moved, connection, ("accounts", agent.as_str()), sql, params![agent.as_str(), version])
 }
 
-pub(super) fn one(connection: &Connection, id: &AgentId) -> Result<Option<Account>, SqlProblem> {
-    first(connection, &format!("SELECT {COLUMNS} FROM accounts WHERE id = ?1"), [id.as_str()], read)
-}
+#[async_trait]
+impl AccountStore for SqliteStore {
+    async fn account(&self, id: &AgentId) -> Result<Option<Account>, StoreError> {
+        self.readers.first(&format!("SELECT {COLUMNS} FROM accounts WHERE id = ?1"), [id.as_str()], read)
+    }
 
-pub(super) fn by_token(connection: &Connection, token: &Digest) -> Result<Option<Account>, SqlProblem> {
-    first(connection, &format!("SELECT {COLUMNS} FROM accounts WHERE token = ?1"), [token.to_string()], read)
-}
+    async fn account_by_token(&self, token: &Digest) -> Result<Option<Account>, StoreError> {
+        self.readers.first(&format!("SELECT {COLUMNS} FROM accounts WHERE token = ?1"), [token.to_string()], read)
+    }
 
-pub(super) fn of(
-    connection: &Connection,
-    owner: &AccountOwner,
-    after: Option<&AgentId>,
-    limit: usize,
-) -> Result<Vec<Account>, SqlProblem> {
-    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
-    let after = after.map_or("", AgentId::as_str);
-    all(connection, &sql, params![owner.to_string(), after, to_limit(limit)], read)
-}
+    async fn accounts_of(
+        &self,
+        owner: &AccountOwner,
+        after: Option<&AgentId>,
+        limit: usize,
+    ) -> Result<Vec<Account>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM accounts WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+        self.readers.all(sql, (owner.to_string(), text_or_empty(after), to_limit(limit)), read).await
+    }
 
-pub(super) fn public(
-    connection: &Connection,
-    words: &[String],
-    after: Option<&AgentId>,
-    limit: usize,
-) -> Result<Vec<Account>, SqlProblem> {
-    let matching: String = (0..words.len()).map(|n| format!(" AND instr(words, ?{}) > 0", n + 3)).collect();
-    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE public = 1 AND id > ?1{matching} ORDER BY id LIMIT ?2");
-    let after = after.map_or("", AgentId::as_str).to_owned();
-    let params = [after, to_limit(limit).to_string()].into_iter().chain(words.iter().cloned());
-    all(connection, &sql, params_from_iter(params), read)
-}
+    async fn public_accounts(
+        &self,
+        words: &[String],
+        after: Option<&AgentId>,
+        limit: usize,
+    ) -> Result<Vec<Account>, StoreError> {
+        let matching: String = (0..words.len()).map(|n| format!(" AND instr(words, ?{}) > 0", n + 3)).collect();
+        let sql = format!("SELECT {COLUMNS} FROM accounts WHERE public = 1 AND id > ?1{matching} ORDER BY id LIMIT ?2");
+        let params = [&[text_or_empty(after), to_limit(limit).to_string()], words].concat();
+        self.readers.all(sql, params_from_iter(params), read).await
+    }
 
-pub(super) fn lineage(connection: &Connection, agent: &AgentId) -> Result<Option<Lineage>, SqlProblem> {
-    first(connection, "SELECT content FROM lineages WHERE agent = ?1", [agent.as_str()], |row| rows::json(row, 0))
-}
+    async fn lineage(&self, agent: &AgentId) -> Result<Option<Lineage>, StoreError> {
+        let params = [agent.to_string()];
+        Ok(self.readers.all("SELECT content FROM lineages WHERE agent = ?1", params, rows::json_row).await?.pop())
+    }
 
-pub(super) fn manifest(
-    connection: &Connection,
-    agent: &AgentId,
-    version: u64,
-) -> Result<Option<ManifestVersion>, SqlProblem> {
-    let Ok(version) = to_integer(version) else { return Ok(None) };
-    let sql = "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version = ?2";
-    first(connection, sql, params![agent.as_str(), version], read_version)
-}
+    async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError> {
+        let Ok(version) = to_integer(version) else { return Ok(None) };
+        let sql = "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version = ?2";
+        Ok(self.readers.all(sql, (agent.to_string(), version), read_version).await?.pop())
+    }
 
-pub(super) fn manifests(
-    connection: &Connection,
-    agent: &AgentId,
-    before: u64,
-    limit: usize,
-) -> Result<Vec<ManifestVersion>, SqlProblem> {
-    let before = clamped(before);
-    let sql =
-        "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3";
-    all(connection, sql, params![agent.as_str(), before, to_limit(limit)], read_version)
+    async fn manifests(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<ManifestVersion>, StoreError> {
+        let sql =
+            "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3";
+        self.readers.all(sql, (agent.to_string(), clamped(before), to_limit(limit)), read_version).await
+    }
 }
 
 fn read(row: &Row<'_>) -> Result<Account, SqlProblem> {

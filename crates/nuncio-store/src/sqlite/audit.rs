@@ -1,11 +1,17 @@
+//! The audit chain.
+
 use std::cell::Cell;
 
+use async_trait::async_trait;
 use nuncio_core::audit::{ChainHead, ChainLink, ChainRecord};
-use nuncio_core::ids::CallId;
+use nuncio_core::ids::{CallId, RelationId};
+use nuncio_engine::ports::store::{AuditStore, RecordChange, RedactedLedgerEntry, StoreError};
 use rusqlite::{Connection, Row, params};
+use tokio::sync::watch;
 
 use super::problem::SqlProblem;
-use super::rows::{self, all, clamped, execute, first, run, to_integer, to_json, to_limit};
+use super::rows::{self, clamped, execute, first, run, to_integer, to_json, to_limit};
+use super::{SqliteStore, forget};
 
 /// Head of the chain within a transaction. Read once per transaction and dropped with it, so that it is right after a
 /// rollback or a write by another process.
@@ -19,7 +25,21 @@ impl AuditTip {
     }
 }
 
-pub(super) fn append(connection: &Connection, tip: &AuditTip, record: &impl ChainRecord) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, tip: &AuditTip, change: &RecordChange) -> Result<(), SqlProblem> {
+    match change {
+        RecordChange::AppendCall(record) => append(connection, tip, record),
+        RecordChange::AppendEvent(record) => append(connection, tip, record),
+        RecordChange::ForgetPerson(forgotten) => forget::person(connection, forgotten),
+        // Deletes the oldest records, none after `through`.
+        RecordChange::Prune { through, limit } => {
+            let sql = "DELETE FROM audit_links
+                 WHERE seq IN (SELECT seq FROM audit_links WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
+            run(connection, sql, params![to_integer(*through)?, to_limit(*limit)])
+        }
+    }
+}
+
+fn append(connection: &Connection, tip: &AuditTip, record: &impl ChainRecord) -> Result<(), SqlProblem> {
     let head = tip.0.get().map_or_else(|| head(connection), Ok)?;
     let link = ChainLink::forge(head.seq + 1, head.hash, record);
     execute(
@@ -31,13 +51,6 @@ pub(super) fn append(connection: &Connection, tip: &AuditTip, record: &impl Chai
     Ok(())
 }
 
-/// Deletes the oldest records, none after `through`.
-pub(super) fn prune(connection: &Connection, through: u64, limit: usize) -> Result<(), SqlProblem> {
-    let sql =
-        "DELETE FROM audit_links WHERE seq IN (SELECT seq FROM audit_links WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
-    run(connection, sql, params![to_integer(through)?, to_limit(limit)])
-}
-
 pub(super) fn head(connection: &Connection) -> Result<ChainHead, SqlProblem> {
     let sql = "SELECT seq, hash FROM audit_links ORDER BY seq DESC LIMIT 1";
     let last =
@@ -45,17 +58,35 @@ pub(super) fn head(connection: &Connection) -> Result<ChainHead, SqlProblem> {
     Ok(last.unwrap_or(ChainHead::START))
 }
 
-pub(super) fn links(connection: &Connection, after: u64, limit: usize) -> Result<Vec<ChainLink>, SqlProblem> {
-    let after = clamped(after);
-    let sql = "SELECT seq, previous, hash, record, redaction FROM audit_links WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-    all(connection, sql, params![after, to_limit(limit)], read)
-}
+const LINK: &str = "SELECT seq, previous, hash, record, redaction FROM audit_links";
 
-/// Finds the links of a call. The text of the records is searched, because a tampered record may no longer be JSON.
-pub(super) fn links_of(connection: &Connection, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, SqlProblem> {
-    let named = format!("\"call\":{}", to_json(call)?);
-    let sql = "SELECT seq, previous, hash, record, redaction FROM audit_links WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2";
-    all(connection, sql, params![named, to_limit(limit)], read)
+#[async_trait]
+impl AuditStore for SqliteStore {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+        let sql = format!("{LINK} WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+        self.readers.all(sql, (clamped(after), to_limit(limit)), read).await
+    }
+
+    /// Searches the text of the records, because a tampered record may no longer be JSON.
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
+        let named = format!("\"call\":{}", to_json(call)?);
+        let sql = format!("{LINK} WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2");
+        self.readers.all(sql, (named, to_limit(limit)), read).await
+    }
+
+    async fn audit_head(&self) -> Result<ChainHead, StoreError> {
+        self.readers.point(head)
+    }
+
+    fn audit_growth(&self) -> watch::Receiver<u64> {
+        self.writer.audit_growth()
+    }
+
+    async fn erased_ledger(&self, relation: Option<&RelationId>) -> Result<Vec<RedactedLedgerEntry>, StoreError> {
+        let sql = "SELECT relation, seq, previous, hash, entry, redaction FROM erased_ledger
+             WHERE ?1 IS NULL OR relation = ?1 ORDER BY relation, seq";
+        self.readers.all(sql, [relation.map(ToString::to_string)], forget::read_entry).await
+    }
 }
 
 fn read(row: &Row<'_>) -> Result<ChainLink, SqlProblem> {

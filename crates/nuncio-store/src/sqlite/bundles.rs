@@ -1,14 +1,16 @@
 //! Public key bundles, one-time keys and key backups.
 
+use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::Recipient;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::Conflict;
-use rusqlite::{Connection, params};
+use nuncio_engine::ports::store::{Conflict, KeyBundleStore, StoreError};
+use rusqlite::{Connection, Row, params};
 
+use super::SqliteStore;
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, run, to_integer, to_json, to_limit};
+use super::rows::{self, all, execute, execute_or, exists, first, run, to_integer, to_json, to_limit};
 
 pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), SqlProblem> {
     let (keys, id) = (&bundle.keys, bundle.keys.id());
@@ -85,7 +87,7 @@ pub(super) fn take_one_time(connection: &Connection, id: &BundleId, key_id: &str
         return Ok(());
     }
     let sql = "SELECT 1 FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND key_id = ?3";
-    Ok(first(connection, sql, key, |_| Ok(()))?.ok_or(Conflict::Missing)?)
+    if exists(connection, sql, key)? { Ok(()) } else { Err(Conflict::Missing.into()) }
 }
 
 /// Removes a bundle; its one-time keys are deleted with it.
@@ -111,35 +113,42 @@ pub(super) fn remove_backup(connection: &Connection, person: &PersonName) -> Res
     execute_or(Conflict::Missing, connection, "DELETE FROM key_backups WHERE person = ?1", [person.as_str()])
 }
 
-pub(super) fn one(connection: &Connection, id: &BundleId) -> Result<Option<KeyBundle>, SqlProblem> {
+fn one(connection: &Connection, id: &BundleId) -> Result<Option<KeyBundle>, SqlProblem> {
     let sql = "SELECT content FROM key_bundles WHERE owner = ?1 AND device = ?2";
-    first(connection, sql, columns(id), |row| rows::json(row, 0))
+    first(connection, sql, columns(id), rows::json_row)
 }
 
-pub(super) fn of(connection: &Connection, owner: &Recipient) -> Result<Vec<KeyBundle>, SqlProblem> {
-    let sql = "SELECT content FROM key_bundles WHERE owner = ?1 ORDER BY device";
-    all(connection, sql, [owner.to_string()], |row| rows::json(row, 0))
-}
+#[async_trait]
+impl KeyBundleStore for SqliteStore {
+    async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError> {
+        self.readers.point(|connection| one(connection, id))
+    }
 
-pub(super) fn owners(connection: &Connection, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, SqlProblem> {
-    let sql = "SELECT content FROM key_bundles WHERE device = ?1 ORDER BY owner LIMIT ?2";
-    all(connection, sql, params![device.as_str(), to_limit(limit)], |row| {
-        rows::json(row, 0).map(|bundle: KeyBundle| bundle.keys.owner)
-    })
-}
+    async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError> {
+        let sql = "SELECT content FROM key_bundles WHERE owner = ?1 ORDER BY device";
+        self.readers.all(sql, [owner.to_string()], rows::json_row).await
+    }
 
-pub(super) fn one_time(connection: &Connection, id: &BundleId) -> Result<Option<OneTimeKey>, SqlProblem> {
-    let sql = "SELECT content FROM one_time_keys WHERE owner = ?1 AND device = ?2 ORDER BY fallback, place LIMIT 1";
-    first(connection, sql, columns(id), |row| rows::json(row, 0))
-}
+    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, StoreError> {
+        let sql = "SELECT content FROM key_bundles WHERE device = ?1 ORDER BY owner LIMIT ?2";
+        let read = |row: &Row<'_>| rows::json_row(row).map(|bundle: KeyBundle| bundle.keys.owner);
+        self.readers.point(|connection| all(connection, sql, params![device.as_str(), to_limit(limit)], read))
+    }
 
-pub(super) fn one_time_left(connection: &Connection, id: &BundleId) -> Result<usize, SqlProblem> {
-    let sql = "SELECT count(*) FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND fallback = 0";
-    let left = first(connection, sql, columns(id), |row| rows::number(row, 0))?.unwrap_or(0);
-    Ok(usize::try_from(left).unwrap_or(usize::MAX))
-}
+    async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError> {
+        let sql = "SELECT content FROM one_time_keys WHERE owner = ?1 AND device = ?2 ORDER BY fallback, place LIMIT 1";
+        self.readers.first(sql, columns(id), rows::json_row)
+    }
 
-pub(super) fn backup(connection: &Connection, person: &PersonName) -> Result<Option<(String, Timestamp)>, SqlProblem> {
-    let sql = "SELECT content, at FROM key_backups WHERE person = ?1";
-    first(connection, sql, [person.as_str()], |row| Ok((row.get(0)?, rows::moment(row, 1)?)))
+    async fn one_time_keys_left(&self, id: &BundleId) -> Result<usize, StoreError> {
+        let sql = "SELECT count(*) FROM one_time_keys WHERE owner = ?1 AND device = ?2 AND fallback = 0";
+        let left = self.readers.first(sql, columns(id), |row| rows::number(row, 0))?.unwrap_or(0);
+        Ok(usize::try_from(left).unwrap_or(usize::MAX))
+    }
+
+    async fn backup(&self, person: &PersonName) -> Result<Option<(String, Timestamp)>, StoreError> {
+        let sql = "SELECT content, at FROM key_backups WHERE person = ?1";
+        let read = |row: &Row<'_>| Ok((row.get(0)?, rows::moment(row, 1)?));
+        Ok(self.readers.all(sql, [person.to_string()], read).await?.pop())
+    }
 }

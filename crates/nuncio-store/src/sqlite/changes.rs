@@ -1,152 +1,85 @@
 //! Dispatch of changes to their statements.
 
-use nuncio_engine::ports::store::{
-    AccessChange, ApprovalChange, CallChange, Change, DirectMessageChange, DirectoryChange, DraftChange,
-    ExecutionChange, RecordChange, SessionChange, TaskChange,
-};
+use nuncio_engine::ports::store::{Change, ConsentChange, RelayChange};
 use rusqlite::Connection;
 
 use super::problem::SqlProblem;
 use super::{
-    approvals, audit, callbacks, calls, consent, direct_messages, directory, drafts, executions, followed, forget,
-    grants, idempotency, keys, messages, relay, sessions, tasks, turns,
+    access, accounts, approvals, audit, bundles, calls, direct_messages, directory, drafts, executions, mail, people,
+    relations, relayed, sessions, tasks, webhooks,
 };
 
 /// Applies one change in the open transaction.
 pub(super) fn apply(connection: &Connection, tip: &audit::AuditTip, change: &Change) -> Result<(), SqlProblem> {
     match change {
-        Change::Session(change) => apply_session(connection, change),
-        Change::Call(change) => apply_call(connection, change),
-        Change::Record(change) => apply_record(connection, tip, change),
-        Change::Access(change) => apply_access(connection, change),
-        Change::Approval(change) => apply_approval(connection, change),
-        Change::Task(change) => apply_task(connection, change),
-        Change::Execution(change) => apply_execution(connection, change),
-        Change::Draft(change) => apply_draft(connection, change),
-        Change::DirectMessage(change) => apply_direct_message(connection, change),
-        Change::Directory(change) => apply_directory(connection, change),
-        Change::Consent(change) => consent::apply(connection, change),
-        Change::Relay(change) => relay::apply(connection, change),
+        Change::Session(change) => sessions::apply(connection, change),
+        Change::Call(change) => calls::apply(connection, change),
+        Change::Record(change) => audit::apply(connection, tip, change),
+        Change::Access(change) => access::apply(connection, change),
+        Change::Approval(change) => approvals::apply(connection, change),
+        Change::Task(change) => tasks::apply(connection, change),
+        Change::Execution(change) => executions::apply(connection, change),
+        Change::Draft(change) => drafts::apply(connection, change),
+        Change::DirectMessage(change) => direct_messages::apply(connection, change),
+        Change::Directory(change) => directory::apply(connection, change),
+        Change::Consent(change) => apply_consent(connection, change),
+        Change::Relay(change) => apply_relay(connection, change),
     }
 }
 
-fn apply_session(connection: &Connection, change: &SessionChange) -> Result<(), SqlProblem> {
+fn apply_consent(connection: &Connection, change: &ConsentChange) -> Result<(), SqlProblem> {
     match change {
-        SessionChange::Create { session, messages } => sessions::create(connection, session, messages),
-        SessionChange::Delete(id) => sessions::delete(connection, id),
-        SessionChange::BeginTurn { session, number, mode, protocol, at, settings } => {
-            turns::begin(connection, session, *number, (*mode, *protocol), *at, settings.as_ref())
+        ConsentChange::PutPerson(person) => people::put(connection, person),
+        ConsentChange::CreateInvite(invite) => people::invite(connection, invite),
+        ConsentChange::Enrol { invite, device } => people::enrol(connection, invite, device),
+        ConsentChange::RevokeDevice { id, at } => people::revoke(connection, id, *at),
+        ConsentChange::UseNonce { digest, now, kept_until } => people::use_nonce(connection, digest, *now, *kept_until),
+        ConsentChange::CreateAccount { account, words } => accounts::create(connection, account, words),
+        ConsentChange::UpdateAccount { account, words } => accounts::update(connection, account, words),
+        ConsentChange::Publish { account, words, version, lineage } => {
+            accounts::publish(connection, account, words, version, lineage)
         }
-        SessionChange::AppendMessage { session, turn, number, message } => {
-            messages::append(connection, session, *turn, *number, message)
+        ConsentChange::CreateRelation { relation, manifest_version } => {
+            relations::create(connection, relation, *manifest_version)
         }
-        SessionChange::SetPending { session, pending } => sessions::set_pending(connection, session, pending),
-        SessionChange::SetSummary { session, summary } => sessions::set_summary(connection, session, summary),
-        SessionChange::EndTurn { session, number, at, stop, events } => {
-            turns::end(connection, session, *number, *at, stop, events)
+        ConsentChange::MoveRelation { from, relation, manifest_version } => {
+            relations::move_on(connection, *from, relation, *manifest_version)
         }
-        SessionChange::Remember(record) => idempotency::insert(connection, record),
-        SessionChange::Prune { ids, before } => sessions::prune(connection, ids, *before),
+        ConsentChange::AppendLedger(entry) => relations::append(connection, entry),
+        ConsentChange::PutMail { recipient, at, notification } => {
+            mail::put(connection, std::slice::from_ref(recipient), *at, notification)
+        }
+        ConsentChange::ReadMail { recipient, reader, seq } => mail::mark_read(connection, recipient, reader, *seq),
+        ConsentChange::ForgetMail { before, limit } => mail::forget(connection, *before, *limit),
     }
 }
 
-fn apply_call(connection: &Connection, change: &CallChange) -> Result<(), SqlProblem> {
+fn apply_relay(connection: &Connection, change: &RelayChange) -> Result<(), SqlProblem> {
     match change {
-        CallChange::Start(call) => calls::start(connection, call),
-        CallChange::Finish(key) => calls::finish(connection, key),
-    }
-}
-
-fn apply_record(connection: &Connection, tip: &audit::AuditTip, change: &RecordChange) -> Result<(), SqlProblem> {
-    match change {
-        RecordChange::AppendCall(record) => audit::append(connection, tip, record),
-        RecordChange::AppendEvent(record) => audit::append(connection, tip, record),
-        RecordChange::ForgetPerson(forgotten) => forget::person(connection, forgotten),
-        RecordChange::Prune { through, limit } => audit::prune(connection, *through, *limit),
-    }
-}
-
-fn apply_access(connection: &Connection, change: &AccessChange) -> Result<(), SqlProblem> {
-    match change {
-        AccessChange::CreateKey(key) => keys::create(connection, key),
-        AccessChange::RevokeKey { id, at } => keys::revoke(connection, id, *at),
-        AccessChange::RotateKey { key, replaced } => keys::rotate(connection, key, replaced),
-        AccessChange::CreateGrant(grant) => grants::create(connection, grant),
-        AccessChange::RevokeGrant(id) => grants::revoke(connection, id),
-        AccessChange::UseGrant(id) => grants::use_up(connection, id),
-        AccessChange::LinkPerson(link) => direct_messages::link(connection, link),
-        AccessChange::UnlinkPerson(principal) => direct_messages::unlink(connection, principal),
-    }
-}
-
-fn apply_approval(connection: &Connection, change: &ApprovalChange) -> Result<(), SqlProblem> {
-    match change {
-        ApprovalChange::Create(approval) => approvals::create(connection, approval),
-        ApprovalChange::Move { approval, from } => approvals::move_on(connection, approval, from),
-    }
-}
-
-fn apply_task(connection: &Connection, change: &TaskChange) -> Result<(), SqlProblem> {
-    match change {
-        TaskChange::Create(task) => tasks::create(connection, task),
-        TaskChange::Move { from, to } => tasks::move_on(connection, from, to),
-    }
-}
-
-fn apply_execution(connection: &Connection, change: &ExecutionChange) -> Result<(), SqlProblem> {
-    match change {
-        ExecutionChange::Create { execution, lease, idempotency, call } => {
-            executions::create(connection, execution, lease, idempotency.as_ref(), call.as_ref())
+        RelayChange::CreateConversation(conversation) => relayed::create(connection, conversation),
+        RelayChange::UpdateConversation(conversation) => relayed::update(connection, conversation),
+        RelayChange::PostMessage { conversation, revision, at, post, to } => {
+            relayed::post(connection, conversation, *revision, *at, post, to)
         }
-        ExecutionChange::Claim { id, attempt, from, lease } => executions::claim(connection, id, *attempt, from, lease),
-        ExecutionChange::Start { id, owner, attempt, at, call } => {
-            executions::start(connection, id, (owner, *attempt), *at, call.as_ref())
+        RelayChange::ReadConversation { conversation, reader, seq } => {
+            relayed::read_up_to(connection, conversation, reader, *seq)
         }
-        ExecutionChange::MarkStarted { id, owner, attempt } => {
-            executions::mark_started(connection, id, owner, *attempt)
+        RelayChange::ClaimMessage { place, claim } => relayed::claim(connection, place, claim),
+        RelayChange::ForgetMessages { before, limit } => relayed::forget(connection, *before, *limit),
+        RelayChange::PutBundle(bundle) => bundles::put(connection, bundle),
+        RelayChange::EndorseBundle { id, endorsement } => bundles::endorse(connection, id, endorsement),
+        RelayChange::PutOneTimeKeys { id, keys, most } => bundles::put_one_time(connection, id, keys, *most),
+        RelayChange::TakeOneTimeKey { id, key_id } => bundles::take_one_time(connection, id, key_id),
+        RelayChange::RemoveBundle(id) => bundles::remove(connection, id),
+        RelayChange::PutBackup { person, content, at } => bundles::put_backup(connection, person, content, *at),
+        RelayChange::RemoveBackup(person) => bundles::remove_backup(connection, person),
+        RelayChange::PutWebhook(webhook) => webhooks::put(connection, webhook),
+        RelayChange::RemoveWebhook(agent) => webhooks::remove(connection, agent),
+        RelayChange::EndDelivery { agent, seq, logged } => webhooks::end(connection, agent, *seq, logged),
+        RelayChange::DelayDelivery { agent, seq, attempts, due } => {
+            webhooks::delay(connection, agent, *seq, *attempts, *due)
         }
-        ExecutionChange::FinishAttempt { id, owner, attempt, started } => {
-            executions::finish_attempt(connection, id, (owner, *attempt), *started)
-        }
-        ExecutionChange::End { id, owner, attempt, state, at, kept_until } => {
-            executions::end(connection, id, (owner, *attempt), state, *at, *kept_until)
-        }
-        ExecutionChange::RenewLeases(lease) => executions::renew(connection, lease),
-        ExecutionChange::Forget { at, limit } => executions::forget(connection, *at, *limit),
-        ExecutionChange::PutCallback(callback) => callbacks::put(connection, callback),
-        ExecutionChange::RemoveCallback(execution) => callbacks::remove(connection, execution),
-    }
-}
-
-fn apply_draft(connection: &Connection, change: &DraftChange) -> Result<(), SqlProblem> {
-    match change {
-        DraftChange::Create(draft) => drafts::create(connection, draft),
-        DraftChange::Move { draft, from } => drafts::move_on(connection, draft, from),
-        DraftChange::Forget(before) => drafts::forget(connection, *before),
-    }
-}
-
-fn apply_direct_message(connection: &Connection, change: &DirectMessageChange) -> Result<(), SqlProblem> {
-    match change {
-        DirectMessageChange::PutPendingReply(reply) => direct_messages::owe(connection, reply),
-        DirectMessageChange::RemovePendingReply(id) => direct_messages::settle(connection, id),
-        DirectMessageChange::Create(message) => direct_messages::create(connection, message),
-        DirectMessageChange::Answer { agent, id, from, answer } => {
-            direct_messages::answer(connection, agent, id, from, answer)
-        }
-        DirectMessageChange::Forget(before) => direct_messages::forget(connection, *before),
-    }
-}
-
-fn apply_directory(connection: &Connection, change: &DirectoryChange) -> Result<(), SqlProblem> {
-    match change {
-        DirectoryChange::Follow(domain) => followed::create(connection, domain),
-        DirectoryChange::UpdateFollowed { followed: domain, offers } => {
-            followed::update(connection, domain, offers.as_deref())
-        }
-        DirectoryChange::Unfollow(domain) => followed::remove(connection, domain),
-        DirectoryChange::PutListing { entry, description } => directory::put(connection, entry, description),
-        DirectoryChange::UpdateListing(entry) => directory::update(connection, entry),
-        DirectoryChange::RemoveListing(id) => directory::remove(connection, id),
+        RelayChange::HastenDeliveries { agent, due } => webhooks::hasten(connection, agent, *due),
+        RelayChange::ForgetDeliveryLog { before, limit } => webhooks::forget_log(connection, *before, *limit),
     }
 }

@@ -1,13 +1,54 @@
-//! Directory listings of agents on other hosts.
+//! Directory listings of agents on other hosts, and followed domains with their offers.
 
-use nuncio_engine::directory::{DirectoryListing, ListingId};
-use nuncio_engine::ports::store::Conflict;
+use async_trait::async_trait;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::directory::DirectoryListing;
+use nuncio_engine::follow::{Domain, FollowedDomain};
+use nuncio_engine::ports::store::{Conflict, DirectoryChange, DirectoryStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
+use super::SqliteStore;
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute_or, run};
+use super::rows::{self, execute_or, run, to_integer};
 
-pub(super) fn put(connection: &Connection, entry: &DirectoryListing, description: &str) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, change: &DirectoryChange) -> Result<(), SqlProblem> {
+    match change {
+        DirectoryChange::Follow(domain) => {
+            let sql =
+                "INSERT INTO followed (domain, followed_by, since, last_seen, next_visit, failures, listed, problem)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (domain) DO NOTHING";
+            write_followed(Conflict::Exists, connection, sql, domain)
+        }
+        DirectoryChange::UpdateFollowed { followed, offers } => {
+            update_followed(connection, followed, offers.as_deref())
+        }
+        DirectoryChange::Unfollow(domain) => {
+            execute_or(Conflict::Missing, connection, "DELETE FROM followed WHERE domain = ?1", [domain.as_str()])
+        }
+        DirectoryChange::PutListing { entry, description } => put_listing(connection, entry, description),
+        DirectoryChange::UpdateListing(entry) => {
+            let sql = "UPDATE directory SET did = ?2, registrant = ?3, since = ?4, verified = ?5, next_check = ?6,
+                 failures = ?7, problem = ?8 WHERE id = ?1";
+            let id = entry.id();
+            let row = params![
+                id.as_str(),
+                entry.did,
+                entry.by.to_string(),
+                entry.since.as_millis(),
+                entry.verified.as_millis(),
+                entry.next_check.as_millis(),
+                entry.failures,
+                entry.problem,
+            ];
+            execute_or(Conflict::Missing, connection, sql, row)
+        }
+        DirectoryChange::RemoveListing(id) => {
+            execute_or(Conflict::Missing, connection, "DELETE FROM directory WHERE id = ?1", [id.as_str()])
+        }
+    }
+}
+
+fn put_listing(connection: &Connection, entry: &DirectoryListing, description: &str) -> Result<(), SqlProblem> {
     let sql = "INSERT INTO directory
          (id, url, did, registrant, since, verified, next_check, failures, problem, description)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
@@ -30,34 +71,72 @@ pub(super) fn put(connection: &Connection, entry: &DirectoryListing, description
     run(connection, sql, row)
 }
 
-pub(super) fn update(connection: &Connection, entry: &DirectoryListing) -> Result<(), SqlProblem> {
-    let sql = "UPDATE directory SET did = ?2, registrant = ?3, since = ?4, verified = ?5, next_check = ?6,
-         failures = ?7, problem = ?8 WHERE id = ?1";
-    let id = entry.id();
+fn update_followed(connection: &Connection, followed: &FollowedDomain, offers: Option<&str>) -> Result<(), SqlProblem> {
+    let sql = "UPDATE followed SET followed_by = ?2, since = ?3, last_seen = ?4, next_visit = ?5, failures = ?6,
+         listed = ?7, problem = ?8 WHERE domain = ?1";
+    write_followed(Conflict::Missing, connection, sql, followed)?;
+    let Some(offers) = offers else { return Ok(()) };
+    let sql = "INSERT INTO followed_offers (domain, offers) VALUES (?1, ?2)
+         ON CONFLICT (domain) DO UPDATE SET offers = excluded.offers";
+    run(connection, sql, params![followed.domain.as_str(), offers])
+}
+
+fn write_followed(
+    conflict: Conflict,
+    connection: &Connection,
+    sql: &str,
+    followed: &FollowedDomain,
+) -> Result<(), SqlProblem> {
     let row = params![
-        id.as_str(),
-        entry.did,
-        entry.by.to_string(),
-        entry.since.as_millis(),
-        entry.verified.as_millis(),
-        entry.next_check.as_millis(),
-        entry.failures,
-        entry.problem,
+        followed.domain.as_str(),
+        followed.by.as_str(),
+        followed.since.as_millis(),
+        followed.last_seen.map(Timestamp::as_millis),
+        followed.next_visit.as_millis(),
+        followed.failures,
+        to_integer(followed.listed)?,
+        followed.problem,
     ];
-    execute_or(Conflict::Missing, connection, sql, row)
+    execute_or(conflict, connection, sql, row)
 }
 
-pub(super) fn remove(connection: &Connection, id: &ListingId) -> Result<(), SqlProblem> {
-    execute_or(Conflict::Missing, connection, "DELETE FROM directory WHERE id = ?1", [id.as_str()])
+#[async_trait]
+impl DirectoryStore for SqliteStore {
+    async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError> {
+        let sql = "SELECT domain, followed_by, since, last_seen, next_visit, failures, listed, problem FROM followed
+             ORDER BY domain";
+        self.readers.all(sql, [], read_followed).await
+    }
+
+    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError> {
+        let sql = "SELECT domain, followed_by, since, last_seen, next_visit, failures, listed, problem,
+             (SELECT offers FROM followed_offers AS kept WHERE kept.domain = followed.domain)
+             FROM followed WHERE domain = ?1";
+        let read = |row: &Row<'_>| Ok((read_followed(row)?, row.get(8)?));
+        Ok(self.readers.all(sql, [domain.to_string()], read).await?.pop())
+    }
+
+    async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, StoreError> {
+        let sql = "SELECT url, did, registrant, since, verified, next_check, failures, problem, description
+             FROM directory ORDER BY id";
+        self.readers.all(sql, [], |row| Ok((read_listing(row)?, row.get(8)?))).await
+    }
 }
 
-pub(super) fn every(connection: &Connection) -> Result<Vec<(DirectoryListing, String)>, SqlProblem> {
-    let sql = "SELECT url, did, registrant, since, verified, next_check, failures, problem, description
-         FROM directory ORDER BY id";
-    all(connection, sql, [], |row| Ok((read(row)?, row.get(8)?)))
+fn read_followed(row: &Row<'_>) -> Result<FollowedDomain, SqlProblem> {
+    Ok(FollowedDomain {
+        domain: rows::text_form(row, 0)?,
+        by: rows::text_form(row, 1)?,
+        since: rows::moment(row, 2)?,
+        last_seen: rows::optional(row, 3, rows::moment)?,
+        next_visit: rows::moment(row, 4)?,
+        failures: row.get(5)?,
+        listed: rows::number(row, 6)?,
+        problem: row.get(7)?,
+    })
 }
 
-fn read(row: &Row<'_>) -> Result<DirectoryListing, SqlProblem> {
+fn read_listing(row: &Row<'_>) -> Result<DirectoryListing, SqlProblem> {
     Ok(DirectoryListing {
         url: rows::text_form(row, 0)?,
         did: row.get(1)?,

@@ -1,7 +1,6 @@
 //! Erasure of a person: deletes their rows and replaces their name elsewhere by a pseudonym.
 
 use nuncio_core::audit::redact::Redaction;
-use nuncio_core::ids::RelationId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{PersonErasure, RedactedLedgerEntry};
 use rusqlite::{Connection, Row, params};
@@ -141,17 +140,7 @@ fn erase(connection: &Connection, entry: &RedactedLedgerEntry) -> Result<(), Sql
     )
 }
 
-/// Redacted ledger entries of one relation or all.
-pub(super) fn erased(
-    connection: &Connection,
-    relation: Option<&RelationId>,
-) -> Result<Vec<RedactedLedgerEntry>, SqlProblem> {
-    let sql = "SELECT relation, seq, previous, hash, entry, redaction FROM erased_ledger
-               WHERE ?1 IS NULL OR relation = ?1 ORDER BY relation, seq";
-    all(connection, sql, [relation.map(RelationId::as_str)], read)
-}
-
-fn read(row: &Row<'_>) -> Result<RedactedLedgerEntry, SqlProblem> {
+pub(super) fn read_entry(row: &Row<'_>) -> Result<RedactedLedgerEntry, SqlProblem> {
     Ok(RedactedLedgerEntry {
         relation: rows::text_form(row, 0)?,
         seq: rows::number(row, 1)?,

@@ -1,24 +1,20 @@
 //! Notifications, and the position of each reader.
 
+use async_trait::async_trait;
 use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{MailboxStore, StoreError};
 use rusqlite::{Connection, params};
 
 use super::problem::SqlProblem;
 use super::rows::{self, all, clamped, execute, first, run, to_integer, to_json, to_limit};
-use super::webhooks;
+use super::{SqliteStore, webhooks};
 
-pub(super) fn put(
-    connection: &Connection,
-    recipient: &Recipient,
-    at: Timestamp,
-    notification: &Notification,
-) -> Result<(), SqlProblem> {
-    put_all(connection, std::slice::from_ref(recipient), at, notification)
-}
+/// Page size up to which mail is read on the calling thread.
+const FEW_MAILS: usize = 32;
 
 /// Adds the same notification for several recipients.
-pub(super) fn put_all(
+pub(super) fn put(
     connection: &Connection,
     recipients: &[Recipient],
     at: Timestamp,
@@ -74,15 +70,15 @@ pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -
     )
 }
 
-pub(super) fn after(
+/// Reads at most `limit` notifications after a number.
+fn after(
     connection: &Connection,
-    recipient: &Recipient,
+    recipient: &str,
     after: u64,
     limit: usize,
 ) -> Result<Vec<QueuedNotification>, SqlProblem> {
-    let after = clamped(after);
     let sql = "SELECT seq, at, happening FROM mail WHERE recipient = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
-    all(connection, sql, params![recipient.to_string(), after, to_limit(limit)], |row| {
+    all(connection, sql, params![recipient, clamped(after), to_limit(limit)], |row| {
         Ok(QueuedNotification {
             seq: rows::number(row, 0)?,
             at: rows::moment(row, 1)?,
@@ -91,18 +87,33 @@ pub(super) fn after(
     })
 }
 
-pub(super) fn head(connection: &Connection, recipient: &Recipient) -> Result<u64, SqlProblem> {
+fn head(connection: &Connection, recipient: &Recipient) -> Result<u64, SqlProblem> {
     let sql = "SELECT seq FROM mailboxes WHERE recipient = ?1";
     Ok(first(connection, sql, [recipient.to_string()], |row| rows::number(row, 0))?.unwrap_or(0))
 }
 
-pub(super) fn read_up_to(connection: &Connection, recipient: &Recipient, reader: &str) -> Result<u64, SqlProblem> {
-    let sql = "SELECT seq FROM mail_read WHERE recipient = ?1 AND reader = ?2";
-    let read = first(connection, sql, params![recipient.to_string(), reader], |row| rows::number(row, 0))?;
-    Ok(read.unwrap_or(0))
-}
+#[async_trait]
+impl MailboxStore for SqliteStore {
+    async fn mail(&self, recipient: &Recipient, seq: u64, limit: usize) -> Result<Vec<QueuedNotification>, StoreError> {
+        let (recipient, few) = (recipient.to_string(), limit.min(FEW_MAILS));
+        let mail = self.readers.point(|connection| after(connection, &recipient, seq, few))?;
+        if few == limit || mail.len() < few {
+            return Ok(mail);
+        }
+        self.readers.list(move |connection| after(connection, &recipient, seq, limit)).await
+    }
 
-pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
-    let sql = "SELECT 1 FROM mail WHERE at < ?1 LIMIT 1";
-    Ok(first(connection, sql, [time.as_millis()], |_| Ok(()))?.is_some())
+    async fn mail_head(&self, recipient: &Recipient) -> Result<u64, StoreError> {
+        self.readers.point(|connection| head(connection, recipient))
+    }
+
+    async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, StoreError> {
+        let sql = "SELECT seq FROM mail_read WHERE recipient = ?1 AND reader = ?2";
+        let read = self.readers.first(sql, params![recipient.to_string(), reader], |row| rows::number(row, 0))?;
+        Ok(read.unwrap_or(0))
+    }
+
+    async fn is_any_mail_before(&self, time: Timestamp) -> Result<bool, StoreError> {
+        self.readers.exists("SELECT 1 FROM mail WHERE at < ?1 LIMIT 1", [time.as_millis()])
+    }
 }

@@ -105,7 +105,7 @@ mod tests {
             "INSERT INTO api_keys (id, name, digest, scopes, created_at) VALUES ('key_old', 'app', ?1, '\"all\"', 1)";
         connection.execute(insert, [digest.to_string()]).unwrap();
         run(&connection).unwrap();
-        let keys = super::super::keys::all(&connection).unwrap();
+        let keys = super::super::access::keys(&connection).unwrap();
         let [key] = keys.as_slice() else { panic!("one key: {keys:?}") };
         assert_eq!((key.id.as_str(), key.digest), ("key_old", digest));
         assert_eq!((key.expires_at, key.lifetime_seconds, key.rotated_at, &key.previous), (None, None, None, &None));

@@ -1,14 +1,16 @@
 //! People, invites, devices and used nonces.
 
+use async_trait::async_trait;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::Conflict;
+use nuncio_engine::ports::store::{Conflict, PersonStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
+use super::SqliteStore;
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute, execute_or, first, run};
+use super::rows::{self, execute, execute_or, run};
 
 /// Number of expired nonces that each insert deletes.
 const NONCES_PER_INSERT: i64 = 16;
@@ -88,34 +90,36 @@ pub(super) fn use_nonce(
     )
 }
 
-pub(super) fn one(connection: &Connection, name: &PersonName) -> Result<Option<Person>, SqlProblem> {
-    first(connection, "SELECT name, created_at FROM people WHERE name = ?1", [name.as_str()], person)
+#[async_trait]
+impl PersonStore for SqliteStore {
+    async fn person(&self, name: &PersonName) -> Result<Option<Person>, StoreError> {
+        self.readers.first("SELECT name, created_at FROM people WHERE name = ?1", [name.as_str()], read_person)
+    }
+
+    async fn people(&self) -> Result<Vec<Person>, StoreError> {
+        self.readers.all("SELECT name, created_at FROM people ORDER BY name", [], read_person).await
+    }
+
+    async fn invite(&self, code: &Digest) -> Result<Option<Invite>, StoreError> {
+        self.readers.first(&format!("SELECT {INVITE} FROM invites WHERE code = ?1"), [code.to_string()], read_invite)
+    }
+
+    async fn invites(&self, person: &PersonName) -> Result<Vec<Invite>, StoreError> {
+        let sql = format!("SELECT {INVITE} FROM invites WHERE person = ?1 ORDER BY created_at, code");
+        self.readers.all(sql, [person.to_string()], read_invite).await
+    }
+
+    async fn device(&self, id: &DeviceId) -> Result<Option<Device>, StoreError> {
+        self.readers.first(&format!("SELECT {DEVICE} FROM devices WHERE id = ?1"), [id.as_str()], read_device)
+    }
+
+    async fn devices(&self, person: &PersonName) -> Result<Vec<Device>, StoreError> {
+        let sql = format!("SELECT {DEVICE} FROM devices WHERE person = ?1 ORDER BY enrolled_at, id");
+        self.readers.all(sql, [person.to_string()], read_device).await
+    }
 }
 
-pub(super) fn all_people(connection: &Connection) -> Result<Vec<Person>, SqlProblem> {
-    all(connection, "SELECT name, created_at FROM people ORDER BY name", [], person)
-}
-
-pub(super) fn invite_of(connection: &Connection, code: &Digest) -> Result<Option<Invite>, SqlProblem> {
-    let sql = format!("SELECT {INVITE} FROM invites WHERE code = ?1");
-    first(connection, &sql, [code.to_string()], read_invite)
-}
-
-pub(super) fn invites_of(connection: &Connection, person: &PersonName) -> Result<Vec<Invite>, SqlProblem> {
-    let sql = format!("SELECT {INVITE} FROM invites WHERE person = ?1 ORDER BY created_at, code");
-    all(connection, &sql, [person.as_str()], read_invite)
-}
-
-pub(super) fn device(connection: &Connection, id: &DeviceId) -> Result<Option<Device>, SqlProblem> {
-    first(connection, &format!("SELECT {DEVICE} FROM devices WHERE id = ?1"), [id.as_str()], read_device)
-}
-
-pub(super) fn devices_of(connection: &Connection, person: &PersonName) -> Result<Vec<Device>, SqlProblem> {
-    let sql = format!("SELECT {DEVICE} FROM devices WHERE person = ?1 ORDER BY enrolled_at, id");
-    all(connection, &sql, [person.as_str()], read_device)
-}
-
-fn person(row: &Row<'_>) -> Result<Person, SqlProblem> {
+fn read_person(row: &Row<'_>) -> Result<Person, SqlProblem> {
     Ok(Person { name: rows::text_form(row, 0)?, created_at: rows::moment(row, 1)? })
 }
 

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use nuncio_engine::ports::store::StoreError;
-use rusqlite::Connection;
+use rusqlite::{Connection, Params, Row};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connection;
 use super::problem::SqlProblem;
+use super::{connection, rows};
 
 /// Number of read connections of each kind.
 const READ_CONNECTIONS: usize = 4;
@@ -56,6 +56,31 @@ impl ReaderPool {
         tokio::task::spawn_blocking(move || lease.with(read))
             .await
             .map_err(|error| StoreError::Unavailable(format!("a read was given up: {error}")))?
+    }
+
+    /// Reads the first row of a query on the calling thread.
+    pub(super) fn first<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T, SqlProblem>,
+    ) -> Result<Option<T>, StoreError> {
+        self.point(|connection| rows::first(connection, sql, params, read))
+    }
+
+    /// Returns on the calling thread whether a query has a row.
+    pub(super) fn exists(&self, sql: &str, params: impl Params) -> Result<bool, StoreError> {
+        self.point(|connection| rows::exists(connection, sql, params))
+    }
+
+    /// Reads all rows of a query on a blocking thread.
+    pub(super) async fn all<T: Send + 'static>(
+        &self,
+        sql: impl AsRef<str> + Send + 'static,
+        params: impl Params + Send + 'static,
+        read: fn(&Row<'_>) -> Result<T, SqlProblem>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.list(move |connection| rows::all(connection, sql.as_ref(), params, read)).await
     }
 
     /// A free connection, or else the next one in turn.

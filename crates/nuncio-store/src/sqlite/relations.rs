@@ -1,20 +1,21 @@
 //! Relations and ledgers.
 
+use async_trait::async_trait;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::relation::{Relation, ScopeGrant};
-use nuncio_engine::ports::store::Conflict;
-use rusqlite::{Connection, Params, Row, params};
+use nuncio_engine::ports::store::{Conflict, RelationStore, StoreError};
+use rusqlite::{Connection, Row, params};
 
-use super::accounts;
 use super::problem::SqlProblem;
-use super::rows::{self, all, changed_or, clamped, execute, execute_or, first, run, to_integer, to_json, to_limit};
+use super::rows::{self, clamped, execute_or, first, run, text_or_empty, to_integer, to_json, to_limit, update_or};
+use super::{SqliteStore, accounts};
 
 /// A relation with its grants as one JSON array.
-const COLUMNS: &str = "relations.content, relations.revision,
+const RELATION: &str = "SELECT relations.content, relations.revision,
     (SELECT json_group_array(json(consents.content) ORDER BY consents.scope)
-     FROM consents WHERE consents.relation = relations.id)";
+     FROM consents WHERE consents.relation = relations.id) FROM relations";
 
 pub(super) fn create(connection: &Connection, relation: &Relation, manifest_version: u64) -> Result<(), SqlProblem> {
     accounts::touch(connection, &relation.agent, Some(manifest_version))?;
@@ -43,20 +44,16 @@ pub(super) fn move_on(
     relation: &Relation,
     manifest_version: Option<u64>,
 ) -> Result<(), SqlProblem> {
-    let moved = execute(
+    let id = relation.id.as_str();
+    update_or(
+        Conflict::Moved,
         connection,
+        ("relations", id),
         "UPDATE relations SET active = ?3, revision = ?4, content = ?5 WHERE id = ?1 AND revision = ?2",
-        params![
-            relation.id.as_str(),
-            to_integer(from)?,
-            relation.is_active(),
-            to_integer(relation.revision)?,
-            bare(relation)?
-        ],
+        params![id, to_integer(from)?, relation.is_active(), to_integer(relation.revision)?, bare(relation)?],
     )?;
-    changed_or(Conflict::Moved, connection, moved, "relations", relation.id.as_str())?;
     accounts::touch(connection, &relation.agent, manifest_version)?;
-    execute(connection, "DELETE FROM consents WHERE relation = ?1", [relation.id.as_str()])?;
+    run(connection, "DELETE FROM consents WHERE relation = ?1", [id])?;
     put_grants(connection, relation)
 }
 
@@ -105,49 +102,41 @@ pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(),
     .map_err(|problem| problem.of_no_owner(Conflict::Missing))
 }
 
-pub(super) fn one(connection: &Connection, id: &RelationId) -> Result<Option<Relation>, SqlProblem> {
-    Ok(select(connection, "WHERE id = ?1", [id.as_str()])?.pop())
-}
-
-pub(super) fn between(
-    connection: &Connection,
-    person: &PersonName,
-    agent: &AgentId,
-) -> Result<Option<Relation>, SqlProblem> {
-    let which = "WHERE agent = ?1 AND person = ?2 AND active = 1";
-    Ok(select(connection, which, params![agent.as_str(), person.as_str()])?.pop())
-}
-
-pub(super) fn of(
-    connection: &Connection,
-    person: &PersonName,
-    after: Option<&RelationId>,
-    limit: usize,
-) -> Result<Vec<Relation>, SqlProblem> {
-    let which = "WHERE person = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-    select(connection, which, params![person.as_str(), after.map_or("", RelationId::as_str), to_limit(limit)])
-}
-
-pub(super) fn active(connection: &Connection, agent: Option<&AgentId>) -> Result<Vec<Relation>, SqlProblem> {
-    match agent {
-        Some(agent) => select(connection, "WHERE agent = ?1 AND active = 1 ORDER BY person", [agent.as_str()]),
-        None => select(connection, "WHERE active = 1 ORDER BY person, agent", []),
+#[async_trait]
+impl RelationStore for SqliteStore {
+    async fn relation(&self, id: &RelationId) -> Result<Option<Relation>, StoreError> {
+        self.readers.first(&format!("{RELATION} WHERE id = ?1"), [id.as_str()], read)
     }
-}
 
-pub(super) fn ledger(
-    connection: &Connection,
-    relation: &RelationId,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<LedgerEntry>, SqlProblem> {
-    let after = clamped(after);
-    let sql = "SELECT entry FROM ledger WHERE relation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
-    all(connection, sql, params![relation.as_str(), after, to_limit(limit)], |row| rows::json(row, 0))
-}
+    async fn relation_between(&self, person: &PersonName, agent: &AgentId) -> Result<Option<Relation>, StoreError> {
+        let sql = format!("{RELATION} WHERE agent = ?1 AND person = ?2 AND active = 1");
+        self.readers.first(&sql, params![agent.as_str(), person.as_str()], read)
+    }
 
-fn select(connection: &Connection, which: &str, params: impl Params) -> Result<Vec<Relation>, SqlProblem> {
-    all(connection, &format!("SELECT {COLUMNS} FROM relations {which}"), params, read)
+    async fn relations_of(
+        &self,
+        person: &PersonName,
+        after: Option<&RelationId>,
+        limit: usize,
+    ) -> Result<Vec<Relation>, StoreError> {
+        let sql = format!("{RELATION} WHERE person = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+        self.readers.all(sql, (person.to_string(), text_or_empty(after), to_limit(limit)), read).await
+    }
+
+    async fn active_relations(&self, agent: Option<&AgentId>) -> Result<Vec<Relation>, StoreError> {
+        match agent {
+            Some(agent) => {
+                let sql = format!("{RELATION} WHERE agent = ?1 AND active = 1 ORDER BY person");
+                self.readers.all(sql, [agent.to_string()], read).await
+            }
+            None => self.readers.all(format!("{RELATION} WHERE active = 1 ORDER BY person, agent"), [], read).await,
+        }
+    }
+
+    async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<LedgerEntry>, StoreError> {
+        let sql = "SELECT entry FROM ledger WHERE relation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+        self.readers.all(sql, (relation.to_string(), clamped(after), to_limit(limit)), rows::json_row).await
+    }
 }
 
 fn read(row: &Row<'_>) -> Result<Relation, SqlProblem> {

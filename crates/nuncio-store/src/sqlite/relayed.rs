@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::notification::{Notification, Recipient};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::Conflict;
 use nuncio_engine::ports::store::relay::MemberView;
+use nuncio_engine::ports::store::{Conflict, RelayStore, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
-use super::mail;
 use super::problem::SqlProblem;
-use super::rows::{self, all, clamped, execute, execute_or, first, run, to_integer, to_json, to_limit};
+use super::rows::{
+    self, all, clamped, execute, execute_or, exists, first, run, text_or_empty, to_integer, to_json, to_limit,
+};
+use super::{SqliteStore, mail};
+
+/// Number of messages and bytes up to which a page is read on the calling thread.
+const SHORT_PAGE: (usize, usize) = (32, 64 * 1024);
 
 pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), SqlProblem> {
     execute_or(
@@ -90,7 +96,7 @@ pub(super) fn post(
     )?;
     let sql = "UPDATE relay_members SET read_seq = ?3 WHERE member = ?1 AND conversation = ?2";
     execute(connection, sql, params![sender, conversation.as_str(), to_integer(seq)?])?;
-    mail::put_all(connection, to, at, &Notification::Message { conversation: conversation.clone(), seq })
+    mail::put(connection, to, at, &Notification::Message { conversation: conversation.clone(), seq })
 }
 
 /// Row id of the conversation, and its next message number.
@@ -101,9 +107,8 @@ fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -
     if let Some(next) = first(connection, sql, params, |row| Ok((row.get(0)?, rows::number(row, 1)?)))? {
         return Ok(next);
     }
-    let sql = "SELECT 1 FROM relay_conversations WHERE id = ?1";
-    let there = first(connection, sql, [conversation.as_str()], |_| Ok(()))?;
-    Err(there.map_or(Conflict::Missing, |()| Conflict::Moved).into())
+    let is_there = exists(connection, "SELECT 1 FROM relay_conversations WHERE id = ?1", [conversation.as_str()])?;
+    Err(if is_there { Conflict::Moved } else { Conflict::Missing }.into())
 }
 
 pub(super) fn read_up_to(
@@ -149,32 +154,70 @@ pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -
     )
 }
 
-pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
-    let sql = "SELECT at FROM relay_messages ORDER BY place LIMIT 1";
-    Ok(first(connection, sql, [], |row| rows::moment(row, 0))?.is_some_and(|oldest| oldest < time))
-}
-
 const HELD: &str = "SELECT content, last_seq, read_seq
     FROM relay_members JOIN relay_conversations ON relay_conversations.id = relay_members.conversation";
 
-pub(super) fn held(
-    connection: &Connection,
-    id: &ConversationId,
-    member: &Recipient,
-) -> Result<Option<MemberView>, SqlProblem> {
-    let sql = format!("{HELD} WHERE member = ?1 AND conversation = ?2");
-    first(connection, &sql, params![member.to_string(), id.as_str()], read_held)
-}
+#[async_trait]
+impl RelayStore for SqliteStore {
+    async fn member_view(&self, id: &ConversationId, member: &Recipient) -> Result<Option<MemberView>, StoreError> {
+        let sql = format!("{HELD} WHERE member = ?1 AND conversation = ?2");
+        self.readers.first(&sql, params![member.to_string(), id.as_str()], read_held)
+    }
 
-pub(super) fn held_by(
-    connection: &Connection,
-    member: &Recipient,
-    after: Option<&ConversationId>,
-    limit: usize,
-) -> Result<Vec<MemberView>, SqlProblem> {
-    let sql = format!("{HELD} WHERE member = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3");
-    let after = after.map_or("", ConversationId::as_str);
-    all(connection, &sql, params![member.to_string(), after, to_limit(limit)], read_held)
+    async fn conversation_of_pair(&self, pair: &str) -> Result<Option<Conversation>, StoreError> {
+        self.readers.first("SELECT content FROM relay_conversations WHERE pair = ?1", [pair], rows::json_row)
+    }
+
+    async fn conversations_of(
+        &self,
+        member: &Recipient,
+        after: Option<&ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<MemberView>, StoreError> {
+        let sql = format!("{HELD} WHERE member = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3");
+        self.readers.all(sql, (member.to_string(), text_or_empty(after), to_limit(limit)), read_held).await
+    }
+
+    async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, StoreError> {
+        let id = &place.conversation;
+        let params = params![id.as_str(), clamped(place.seq)];
+        self.readers.first(&selecting("seq = ?2"), params, |row| read(row, id))
+    }
+
+    async fn relayed_by_client_id(
+        &self,
+        id: &ConversationId,
+        sender: &Recipient,
+        client_id: &ClientMessageId,
+    ) -> Result<Option<ConversationMessage>, StoreError> {
+        let params = params![id.as_str(), sender.to_string(), client_id.as_str()];
+        self.readers.first(&selecting("sender = ?2 AND client_id = ?3"), params, |row| read(row, id))
+    }
+
+    async fn relayed_after(
+        &self,
+        id: &ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<ConversationMessage>, StoreError> {
+        let sql = selecting("seq > ?2 ORDER BY seq LIMIT ?3");
+        let params = (id.to_string(), clamped(after), to_limit(limit));
+        if let Some(messages) = self.readers.point(|connection| short_page(connection, &sql, params.clone(), id))? {
+            return Ok(messages);
+        }
+        let id = id.clone();
+        self.readers.list(move |connection| all(connection, &sql, params, |row| read(row, &id))).await
+    }
+
+    async fn claim(&self, place: &MessageRef) -> Result<Option<ToolCallClaim>, StoreError> {
+        self.readers.point(|connection| claim_of(connection, place))
+    }
+
+    async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError> {
+        let sql = "SELECT at FROM relay_messages ORDER BY place LIMIT 1";
+        let oldest = self.readers.first(sql, [], |row| rows::moment(row, 0))?;
+        Ok(oldest.is_some_and(|oldest| oldest < time))
+    }
 }
 
 fn read_held(row: &Row<'_>) -> Result<MemberView, SqlProblem> {
@@ -185,74 +228,34 @@ fn read_held(row: &Row<'_>) -> Result<MemberView, SqlProblem> {
     })
 }
 
-pub(super) fn of_pair(connection: &Connection, pair: &str) -> Result<Option<Conversation>, SqlProblem> {
-    first(connection, "SELECT content FROM relay_conversations WHERE pair = ?1", [pair], |row| rows::json(row, 0))
-}
-
-pub(super) fn one(connection: &Connection, place: &MessageRef) -> Result<Option<ConversationMessage>, SqlProblem> {
-    let id = &place.conversation;
-    Ok(select(connection, id, "seq = ?2", params![id.as_str(), clamped(place.seq)])?.pop())
-}
-
-pub(super) fn by_client_id(
+/// Reads messages of a conversation; `None` if they exceed [`SHORT_PAGE`].
+fn short_page(
     connection: &Connection,
-    id: &ConversationId,
-    sender: &Recipient,
-    client_id: &ClientMessageId,
-) -> Result<Option<ConversationMessage>, SqlProblem> {
-    let params = params![id.as_str(), sender.to_string(), client_id.as_str()];
-    Ok(select(connection, id, "sender = ?2 AND client_id = ?3", params)?.pop())
-}
-
-const AFTER: &str = "seq > ?2 ORDER BY seq LIMIT ?3";
-
-pub(super) fn after(
-    connection: &Connection,
-    id: &ConversationId,
-    after: u64,
-    limit: usize,
-) -> Result<Vec<ConversationMessage>, SqlProblem> {
-    select(connection, id, AFTER, params![id.as_str(), clamped(after), to_limit(limit)])
-}
-
-/// Like [`after`]; `None` if there are more than `most` messages or bytes.
-pub(super) fn after_short(
-    connection: &Connection,
-    id: &ConversationId,
-    after: u64,
-    limit: usize,
-    most: (usize, usize),
+    sql: &str,
+    params: impl Params,
+    conversation: &ConversationId,
 ) -> Result<Option<Vec<ConversationMessage>>, SqlProblem> {
-    let (messages, bytes) = most;
-    let mut statement = connection.prepare_cached(&selecting(AFTER))?;
-    let mut found = statement.query(params![id.as_str(), clamped(after), to_limit(limit)])?;
+    let (most_messages, most_bytes) = SHORT_PAGE;
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = statement.query(params)?;
     let (mut short, mut length) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
-        let posted = read(row, id)?;
+        let posted = read(row, conversation)?;
         length += posted.post.envelope.len();
         short.push(posted);
-        if short.len() > messages || length > bytes {
+        if short.len() > most_messages || length > most_bytes {
             return Ok(None);
         }
     }
     Ok(Some(short))
 }
 
-pub(super) fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, SqlProblem> {
+fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, SqlProblem> {
     let sql = "SELECT device, at FROM relay_claims
          WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2";
     first(connection, sql, params![place.conversation.as_str(), clamped(place.seq)], |row| {
         Ok(ToolCallClaim { device: rows::text_form(row, 0)?, at: rows::moment(row, 1)? })
     })
-}
-
-fn select(
-    connection: &Connection,
-    id: &ConversationId,
-    which: &str,
-    params: impl Params,
-) -> Result<Vec<ConversationMessage>, SqlProblem> {
-    all(connection, &selecting(which), params, |row| read(row, id))
 }
 
 /// Selects messages of the conversation `?1`.

@@ -33,20 +33,24 @@ pub(super) fn execute_or(
     }
 }
 
-/// Checks the number of rows that an update changed: if it is zero, `Missing` if the table has no row with this id, or
-/// else the conflict.
-pub(super) fn changed_or(
+/// Runs an update that must change the row of a table with this id; otherwise returns `Missing` if there is no such row,
+/// or else the conflict.
+pub(super) fn update_or(
     conflict: Conflict,
     connection: &Connection,
-    changed: usize,
-    table: &str,
-    id: &str,
+    (table, id): (&str, &str),
+    sql: &str,
+    params: impl Params,
 ) -> Result<(), SqlProblem> {
-    if changed > 0 {
+    if execute(connection, sql, params)? > 0 {
         return Ok(());
     }
-    let row = first(connection, &format!("SELECT 1 FROM {table} WHERE id = ?1"), [id], |_| Ok(()))?;
-    Err(row.map_or(Conflict::Missing, |()| conflict).into())
+    let is_there = exists(connection, &format!("SELECT 1 FROM {table} WHERE id = ?1"), [id])?;
+    Err(if is_there { conflict } else { Conflict::Missing }.into())
+}
+
+pub(super) fn exists(connection: &Connection, sql: &str, params: impl Params) -> Result<bool, SqlProblem> {
+    Ok(connection.prepare_cached(sql)?.exists(params)?)
 }
 
 pub(super) fn first<T>(
@@ -91,12 +95,22 @@ pub(super) fn to_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
+/// The text of the last id of a page, which the next page comes after; empty for the first page.
+pub(super) fn text_or_empty(after: Option<&impl ToString>) -> String {
+    after.map(ToString::to_string).unwrap_or_default()
+}
+
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
     serde_json::from_str(text(row, column)?).map_err(|error| {
         // Not its text, which quotes what it did not expect.
         let what = if error.is_data() { "JSON of another shape" } else { "not JSON" };
         damaged(row, column, &format!("{what}, at line {} column {}", error.line(), error.column()))
     })
+}
+
+/// Reads a row that is one JSON column.
+pub(super) fn json_row<T: DeserializeOwned>(row: &Row<'_>) -> Result<T, SqlProblem> {
+    json(row, 0)
 }
 
 pub(super) fn optional<T>(

@@ -1,16 +1,91 @@
+//! Sessions, their messages and turns, and idempotency records of their requests.
+
+use async_trait::async_trait;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{HistorySummary, PendingCall, Session, SessionSettings};
+use nuncio_core::session::Session;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{Conflict, SessionCursor};
+use nuncio_core::turn::{Turn, TurnState};
+use nuncio_engine::ports::store::{
+    Conflict, IdempotencyRecord, SessionChange, SessionCursor, SessionStore, StoreError, StoredMessage,
+};
 use rusqlite::{Connection, Row, params};
 
-use super::messages;
+use super::SqliteStore;
 use super::problem::SqlProblem;
-use super::rows::{self, all, execute_or, first, run, to_json, to_limit};
+use super::rows::{self, all, execute, execute_or, exists, first, run, to_integer, to_json, to_limit};
 
-pub(super) fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), SqlProblem> {
+/// Number of messages up to which a history is read on the calling thread.
+const SHORT_HISTORY: usize = 32;
+
+/// Condition of a session without a turn since a time.
+const IDLE: &str = "created_at < ?1 AND NOT EXISTS
+    (SELECT 1 FROM turns WHERE session = sessions.id AND (ended_at IS NULL OR ended_at >= ?1))";
+
+pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(), SqlProblem> {
+    match change {
+        SessionChange::Create { session, messages } => create(connection, session, messages),
+        // Foreign keys delete its messages, turns and idempotency records.
+        SessionChange::Delete(id) => {
+            execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
+        }
+        SessionChange::BeginTurn { session, number, mode, protocol, at, settings } => {
+            check_next_turn(connection, session, *number)?;
+            execute(
+                connection,
+                "INSERT INTO turns (session, number, mode, protocol, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![session.as_str(), to_integer(*number)?, mode.as_str(), protocol.as_str(), at.as_millis()],
+            )
+            .map_err(SqlProblem::of_no_session)?;
+            let Some(settings) = settings else { return Ok(()) };
+            let sql = "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2";
+            run(connection, sql, params![session.as_str(), to_json(settings)?])
+        }
+        SessionChange::AppendMessage { session, turn, number, message } => {
+            append_message(connection, session, *turn, *number, message)
+        }
+        SessionChange::SetPending { session, pending } => {
+            let sql = "UPDATE sessions SET pending = ?2 WHERE id = ?1";
+            execute_or(Conflict::NoSession, connection, sql, params![session.as_str(), to_json(pending)?])
+        }
+        SessionChange::SetSummary { session, summary } => {
+            let sql = "UPDATE sessions SET summary = ?2 WHERE id = ?1";
+            execute_or(Conflict::NoSession, connection, sql, params![session.as_str(), to_json(summary)?])
+        }
+        SessionChange::EndTurn { session, number, at, stop, events } => {
+            let sql = "UPDATE turns SET ended_at = ?3, stop = ?4, events = ?5
+                 WHERE session = ?1 AND number = ?2 AND ended_at IS NULL";
+            let params = params![session.as_str(), to_integer(*number)?, at.as_millis(), to_json(stop)?, events];
+            match execute(connection, sql, params)? {
+                0 => Err(missing_or(connection, session, Conflict::TurnOver)?),
+                _ => Ok(()),
+            }
+        }
+        SessionChange::Remember(record) => execute_or(
+            Conflict::Exists,
+            connection,
+            "INSERT INTO remembered (owner, request, key, body, session, turn) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (owner, request, key) DO NOTHING",
+            params![
+                record.owner.to_string(),
+                record.request,
+                record.key,
+                record.body.to_string(),
+                record.session.as_str(),
+                record.turn.map(to_integer).transpose()?,
+            ],
+        )
+        .map_err(SqlProblem::of_no_session),
+        // Deletes the sessions that are still idle.
+        SessionChange::Prune { ids, before } => {
+            let sql = format!("DELETE FROM sessions WHERE {IDLE} AND id = ?2");
+            ids.iter().try_for_each(|id| run(connection, &sql, params![before.as_millis(), id.as_str()]))
+        }
+    }
+}
+
+fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -26,92 +101,129 @@ pub(super) fn create(connection: &Connection, session: &Session, messages: &[Mes
             session.summary.as_ref().map(to_json).transpose()?,
         ],
     )?;
-    (0..).zip(messages).try_for_each(|(number, message)| messages::append(connection, &session.id, 0, number, message))
+    (0..).zip(messages).try_for_each(|(number, message)| append_message(connection, &session.id, 0, number, message))
 }
 
-/// Deletes a session; foreign keys delete its messages, turns and idempotency records.
-pub(super) fn delete(connection: &Connection, id: &SessionId) -> Result<(), SqlProblem> {
-    execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
-}
-
-/// Condition of a session without a turn since a time.
-const IDLE: &str = "created_at < ?1 AND NOT EXISTS
-    (SELECT 1 FROM turns WHERE session = sessions.id AND (ended_at IS NULL OR ended_at >= ?1))";
-
-pub(super) fn idle(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, SqlProblem> {
-    let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT ?2");
-    let read = |row: &Row<'_>| rows::text_form(row, 0);
-    all(connection, &sql, params![before.as_millis(), to_limit(limit)], read)
-}
-
-/// Deletes the sessions that are still idle.
-pub(super) fn prune(connection: &Connection, ids: &[SessionId], before: Timestamp) -> Result<(), SqlProblem> {
-    let sql = format!("DELETE FROM sessions WHERE {IDLE} AND id = ?2");
-    ids.iter().try_for_each(|id| run(connection, &sql, params![before.as_millis(), id.as_str()]))
-}
-
-pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[PendingCall]) -> Result<(), SqlProblem> {
-    execute_or(
-        Conflict::NoSession,
-        connection,
-        "UPDATE sessions SET pending = ?2 WHERE id = ?1",
-        params![id.as_str(), to_json(pending)?],
-    )
-}
-
-/// Stores the settings of a session, unless they are unchanged.
-pub(super) fn set_settings(
+fn append_message(
     connection: &Connection,
-    id: &SessionId,
-    settings: &SessionSettings,
+    session: &SessionId,
+    turn: u64,
+    number: u64,
+    message: &Message,
 ) -> Result<(), SqlProblem> {
-    run(
+    execute_or(
+        Conflict::Exists,
         connection,
-        "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2",
-        params![id.as_str(), to_json(settings)?],
+        "INSERT INTO messages (session, number, turn, message) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (session, number) DO NOTHING",
+        params![session.as_str(), to_integer(number)?, to_integer(turn)?, to_json(message)?],
     )
+    .map_err(SqlProblem::of_no_session)
 }
 
-pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &HistorySummary) -> Result<(), SqlProblem> {
-    execute_or(
-        Conflict::NoSession,
-        connection,
-        "UPDATE sessions SET summary = ?2 WHERE id = ?1",
-        params![id.as_str(), to_json(summary)?],
-    )
+/// Checks that no turn runs and that this number comes next.
+fn check_next_turn(connection: &Connection, session: &SessionId, number: u64) -> Result<(), SqlProblem> {
+    let sql = "SELECT number, ended_at IS NOT NULL FROM turns WHERE session = ?1 ORDER BY number DESC LIMIT 1";
+    let last = first(connection, sql, [session.as_str()], |row| Ok((rows::number(row, 0)?, row.get(1)?)))?;
+    let (before, idle) = last.unwrap_or((0, true));
+    if !idle || number != before + 1 {
+        return Err(missing_or(connection, session, Conflict::TurnRunning)?);
+    }
+    Ok(())
 }
 
 /// `NoSession` if the session is missing, or else the given conflict.
-pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Conflict) -> Result<SqlProblem, SqlProblem> {
-    let there = first(connection, "SELECT 1 FROM sessions WHERE id = ?1", [id.as_str()], |_| Ok(()))?;
-    Ok(there.map_or(Conflict::NoSession, |()| reason).into())
+fn missing_or(connection: &Connection, id: &SessionId, conflict: Conflict) -> Result<SqlProblem, SqlProblem> {
+    let is_there = exists(connection, "SELECT 1 FROM sessions WHERE id = ?1", [id.as_str()])?;
+    Ok(if is_there { conflict } else { Conflict::NoSession }.into())
 }
 
-const SELECT: &str = "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
+const SESSION: &str = "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
     FROM session_states";
+const MESSAGES: &str = "SELECT number, turn, message FROM messages WHERE session = ?1 AND number >= ?2 ORDER BY number";
+const TURN: &str = "SELECT session, number, mode, protocol, started_at, ended_at, stop FROM turns";
 
-pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Session>, SqlProblem> {
-    first(connection, &format!("{SELECT} WHERE id = ?1"), [id.as_str()], read)
-}
+#[async_trait]
+impl SessionStore for SqliteStore {
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        self.readers.first(&format!("{SESSION} WHERE id = ?1"), [id.as_str()], read_session)
+    }
 
-pub(super) fn of(
-    connection: &Connection,
-    owner: &Principal,
-    after: Option<&SessionCursor>,
-    limit: usize,
-) -> Result<Vec<Session>, SqlProblem> {
-    let (owner, limit) = (owner.to_string(), to_limit(limit));
-    let order = "ORDER BY created_at DESC, id DESC LIMIT ?2";
-    match after {
-        None => all(connection, &format!("{SELECT} WHERE owner = ?1 {order}"), params![owner, limit], read),
-        Some(cursor) => {
-            let sql = format!("{SELECT} WHERE owner = ?1 AND (created_at, id) < (?3, ?4) {order}");
-            all(connection, &sql, params![owner, limit, cursor.created_at.as_millis(), cursor.id.as_str()], read)
+    async fn sessions(
+        &self,
+        owner: &Principal,
+        after: Option<&SessionCursor>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        let (owner, limit) = (owner.to_string(), to_limit(limit));
+        let order = "ORDER BY created_at DESC, id DESC LIMIT ?2";
+        match after {
+            None => self.readers.all(format!("{SESSION} WHERE owner = ?1 {order}"), (owner, limit), read_session).await,
+            Some(cursor) => {
+                let sql = format!("{SESSION} WHERE owner = ?1 AND (created_at, id) < (?3, ?4) {order}");
+                let params = (owner, limit, cursor.created_at.as_millis(), cursor.id.to_string());
+                self.readers.all(sql, params, read_session).await
+            }
         }
+    }
+
+    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError> {
+        let from = to_integer(from)?;
+        let short = self.readers.point(|connection| {
+            let params = params![session.as_str(), from, to_limit(SHORT_HISTORY + 1)];
+            all(connection, &format!("{MESSAGES} LIMIT ?3"), params, read_message)
+        })?;
+        if short.len() <= SHORT_HISTORY {
+            return Ok(short);
+        }
+        self.readers.all(MESSAGES, (session.to_string(), from), read_message).await
+    }
+
+    async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError> {
+        // A client may ask for any number; one too large to be kept is not there.
+        let Ok(number) = i64::try_from(number) else { return Ok(None) };
+        let sql = format!("{TURN} WHERE session = ?1 AND number = ?2");
+        self.readers.first(&sql, params![session.as_str(), number], read_turn)
+    }
+
+    async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let Ok(number) = i64::try_from(number) else { return Ok(None) };
+        let sql = "SELECT events FROM turns WHERE session = ?1 AND number = ?2";
+        let mut events = self.readers.all(sql, (session.to_string(), number), |row| Ok(row.get(0)?)).await?;
+        Ok(events.pop().flatten())
+    }
+
+    async fn idle_sessions(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT ?2");
+        self.readers.all(sql, (before.as_millis(), to_limit(limit)), |row| rows::text_form(row, 0)).await
+    }
+
+    async fn running_turns(&self) -> Result<Vec<Turn>, StoreError> {
+        self.readers.all(format!("{TURN} WHERE ended_at IS NULL ORDER BY session, number"), [], read_turn).await
+    }
+
+    async fn idempotency_record(
+        &self,
+        owner: &Principal,
+        request: &str,
+        key: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError> {
+        let sql = "SELECT owner, request, key, body, session, turn FROM remembered
+             WHERE owner = ?1 AND request = ?2 AND key = ?3";
+        self.readers.first(sql, params![owner.to_string(), request, key], |row| {
+            Ok(IdempotencyRecord {
+                owner: rows::text_form(row, 0)?,
+                request: row.get(1)?,
+                key: row.get(2)?,
+                body: rows::digest(row, 3)?,
+                session: rows::text_form(row, 4)?,
+                turn: rows::optional(row, 5, rows::number)?,
+            })
+        })
     }
 }
 
-fn read(row: &Row<'_>) -> Result<Session, SqlProblem> {
+fn read_session(row: &Row<'_>) -> Result<Session, SqlProblem> {
     Ok(Session {
         id: rows::text_form(row, 0)?,
         owner: rows::text_form(row, 1)?,
@@ -123,5 +235,23 @@ fn read(row: &Row<'_>) -> Result<Session, SqlProblem> {
         pending: rows::json(row, 7)?,
         settings: rows::json(row, 8)?,
         summary: rows::optional(row, 9, rows::json)?,
+    })
+}
+
+fn read_message(row: &Row<'_>) -> Result<StoredMessage, SqlProblem> {
+    Ok(StoredMessage { number: rows::number(row, 0)?, turn: rows::number(row, 1)?, message: rows::json(row, 2)? })
+}
+
+fn read_turn(row: &Row<'_>) -> Result<Turn, SqlProblem> {
+    Ok(Turn {
+        session: rows::text_form(row, 0)?,
+        number: rows::number(row, 1)?,
+        mode: rows::text_form(row, 2)?,
+        protocol: rows::text_form(row, 3)?,
+        started_at: rows::moment(row, 4)?,
+        state: match rows::optional(row, 5, rows::moment)? {
+            None => TurnState::Running,
+            Some(at) => TurnState::Stopped { at, stop: rows::json(row, 6)? },
+        },
     })
 }

@@ -1,13 +1,16 @@
 //! Webhooks, waiting deliveries and the delivery log.
 
+use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
 use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Webhook};
+use nuncio_engine::ports::store::{StoreError, WebhookStore};
 use rusqlite::{Connection, Row, params};
 
+use super::SqliteStore;
 use super::problem::SqlProblem;
-use super::rows::{self, all, clamped, execute, first, run, to_json, to_limit};
+use super::rows::{self, clamped, execute, run, to_json, to_limit};
 
 pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), SqlProblem> {
     run(
@@ -105,13 +108,43 @@ pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usiz
 }
 
 const WEBHOOK: &str = "SELECT recipient, state, failing_since, probe_at, secret FROM webhooks";
+const DELIVERY: &str = "SELECT deliveries.recipient, deliveries.seq, attempts, due, at, happening
+    FROM deliveries JOIN mail ON mail.recipient = deliveries.recipient AND mail.seq = deliveries.seq";
 
-pub(super) fn one(connection: &Connection, agent: &AgentId) -> Result<Option<Webhook>, SqlProblem> {
-    first(connection, &format!("{WEBHOOK} WHERE recipient = ?1"), [recipient(agent)], read)
-}
+#[async_trait]
+impl WebhookStore for SqliteStore {
+    async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError> {
+        self.readers.first(&format!("{WEBHOOK} WHERE recipient = ?1"), [recipient(agent)], read)
+    }
 
-pub(super) fn every(connection: &Connection) -> Result<Vec<Webhook>, SqlProblem> {
-    all(connection, &format!("{WEBHOOK} ORDER BY recipient"), [], read)
+    async fn webhooks(&self) -> Result<Vec<Webhook>, StoreError> {
+        self.readers.all(format!("{WEBHOOK} ORDER BY recipient"), [], read).await
+    }
+
+    async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        let sql = format!(
+            "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
+             WHERE is_first = 1 AND due <= ?1 AND state = 'reachable'
+             AND deliveries.recipient NOT IN (SELECT value FROM json_each(?2))
+             ORDER BY due, deliveries.recipient, deliveries.seq LIMIT ?3"
+        );
+        let except = to_json(&except.iter().map(recipient).collect::<Vec<_>>())?;
+        self.readers.all(sql, (by.as_millis(), except, to_limit(limit)), read_delivery).await
+    }
+
+    async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError> {
+        let sql = format!("{DELIVERY} WHERE deliveries.recipient = ?1 ORDER BY deliveries.seq LIMIT 1");
+        self.readers.first(&sql, [recipient(agent)], read_delivery)
+    }
+
+    async fn delivery_log(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<DeliveryLog>, StoreError> {
+        let sql = "SELECT content FROM delivery_log WHERE recipient = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+        self.readers.all(sql, (recipient(agent), clamped(before), to_limit(limit)), rows::json_row).await
+    }
+
+    async fn is_any_delivery_logged_before(&self, time: Timestamp) -> Result<bool, StoreError> {
+        self.readers.exists("SELECT 1 FROM delivery_log WHERE at < ?1 LIMIT 1", [time.as_millis()])
+    }
 }
 
 fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
@@ -122,30 +155,6 @@ fn read(row: &Row<'_>) -> Result<Webhook, SqlProblem> {
         probe_at: rows::optional(row, 3, rows::moment)?,
         secret: row.get(4)?,
     })
-}
-
-const DELIVERY: &str = "SELECT deliveries.recipient, deliveries.seq, attempts, due, at, happening
-    FROM deliveries JOIN mail ON mail.recipient = deliveries.recipient AND mail.seq = deliveries.seq";
-
-pub(super) fn due(
-    connection: &Connection,
-    by: Timestamp,
-    except: &[AgentId],
-    limit: usize,
-) -> Result<Vec<Delivery>, SqlProblem> {
-    let sql = format!(
-        "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
-         WHERE is_first = 1 AND due <= ?1 AND state = 'reachable'
-         AND deliveries.recipient NOT IN (SELECT value FROM json_each(?2))
-         ORDER BY due, deliveries.recipient, deliveries.seq LIMIT ?3"
-    );
-    let except = to_json(&except.iter().map(recipient).collect::<Vec<_>>())?;
-    all(connection, &sql, params![by.as_millis(), except, to_limit(limit)], read_delivery)
-}
-
-pub(super) fn first_of(connection: &Connection, agent: &AgentId) -> Result<Option<Delivery>, SqlProblem> {
-    let sql = format!("{DELIVERY} WHERE deliveries.recipient = ?1 ORDER BY deliveries.seq LIMIT 1");
-    first(connection, &sql, [recipient(agent)], read_delivery)
 }
 
 fn read_delivery(row: &Row<'_>) -> Result<Delivery, SqlProblem> {
@@ -159,21 +168,6 @@ fn read_delivery(row: &Row<'_>) -> Result<Delivery, SqlProblem> {
         attempts: row.get(2)?,
         due: rows::moment(row, 3)?,
     })
-}
-
-pub(super) fn log(
-    connection: &Connection,
-    agent: &AgentId,
-    before: u64,
-    limit: usize,
-) -> Result<Vec<DeliveryLog>, SqlProblem> {
-    let sql = "SELECT content FROM delivery_log WHERE recipient = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
-    all(connection, sql, params![recipient(agent), clamped(before), to_limit(limit)], |row| rows::json(row, 0))
-}
-
-pub(super) fn is_any_logged_before(connection: &Connection, time: Timestamp) -> Result<bool, SqlProblem> {
-    let sql = "SELECT 1 FROM delivery_log WHERE at < ?1 LIMIT 1";
-    Ok(first(connection, sql, [time.as_millis()], |_| Ok(()))?.is_some())
 }
 
 fn recipient(agent: &AgentId) -> String {

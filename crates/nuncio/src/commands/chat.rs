@@ -21,14 +21,13 @@ pub(crate) mod wrap;
 
 use super::consumer::guarded_fetch;
 use crate::cli::Chat;
-use crate::output::{WrongUsage, shell_quote};
+use crate::output::{WrongUsage, shell_quote, wrong_usage};
 use input::{ChatInput, InputEvent};
 use screen::ChatScreen;
 use texts::ChatTexts;
 use tool::LocalTool;
 use turn::CallAnswerer;
 
-/// Runs the chat until the user leaves.
 pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
     let texts = ChatTexts::of_environment();
     let tools = flags.tools.iter().map(|file| LocalTool::read(file)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -70,7 +69,7 @@ impl ChatSession {
         let Self { conversation, screen, input, .. } = self;
         if let Some(running) = conversation.join().await? {
             screen.history(running.conversation().messages());
-            screen.note(screen.texts().still_running);
+            screen.note(screen.texts.still_running);
             if turn::watch(running, screen, input).await {
                 self.answer_pending(false).await?;
             }
@@ -83,7 +82,7 @@ impl ChatSession {
     async fn talk(&mut self) -> anyhow::Result<()> {
         let mut leaving = false;
         loop {
-            let prompt = self.screen.texts().you;
+            let prompt = self.screen.texts.you;
             match self.input.ask(&mut self.screen, prompt).await {
                 InputEvent::Line(line) => {
                     leaving = false;
@@ -94,7 +93,7 @@ impl ChatSession {
                 InputEvent::Interrupted if leaving => break,
                 InputEvent::Interrupted => {
                     leaving = true;
-                    self.screen.note(self.screen.texts().again_to_leave);
+                    self.screen.note(self.screen.texts.again_to_leave);
                 }
                 InputEvent::End => break,
             }
@@ -114,11 +113,11 @@ impl ChatSession {
             "/session" => self.screen.session(self.conversation.session()),
             "/new" => {
                 let (client, agent) = (self.conversation.client().clone(), self.conversation.agent().clone());
-                let started = begin(client, agent, self.answerer.tools(), self.answerer.trusts_all()).await;
+                let started = begin(client, agent, &self.answerer.tools, self.answerer.trust).await;
                 match started {
                     Ok(conversation) => {
                         self.conversation = conversation;
-                        self.answerer.forget();
+                        self.answerer.allowed.clear();
                         self.screen.session(self.conversation.session());
                     }
                     Err(error) => self.screen.failed(&error.to_string()),
@@ -142,7 +141,7 @@ impl ChatSession {
             let answers =
                 self.answerer.answer_pending(&mut self.conversation, &mut self.screen, &mut self.input, show).await;
             let Some(answers) = answers else {
-                self.screen.note(self.screen.texts().left_unanswered);
+                self.screen.note(self.screen.texts.left_unanswered);
                 return Ok(());
             };
             show = false;
@@ -181,7 +180,7 @@ async fn connect(
     let candidates = target::candidates(target).map_err(WrongUsage)?;
     let fetch = guarded_fetch(AllowedAddresses::default(), false, extra_ca)?;
     if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
-        screen.note(screen.texts().key_in_clear);
+        screen.note(screen.texts.key_in_clear);
     }
     let mut first_error = None;
     for base in candidates {
@@ -203,9 +202,7 @@ fn choose(meta: &Meta, wanted: Option<&str>) -> anyhow::Result<AgentInfo> {
             None => bail!("the server has no agent {name:?}; it has: {}", names()),
         },
         (None, [only]) => Ok(only.clone()),
-        (None, _) => {
-            Err(WrongUsage(format!("the server has several agents; name one with --agent: {}", names())).into())
-        }
+        (None, _) => Err(wrong_usage(format!("the server has several agents; name one with --agent: {}", names()))),
     }
 }
 

@@ -60,7 +60,8 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
         }
         DeviceSubcommand::Agents => agents::list(&home, json).await,
         DeviceSubcommand::Allow { agent, scopes, all_low, once, time } => {
-            agents::allow(&home, &agent, agents::AllowRequest { scopes, all_low, once, time }, json).await
+            let term = agents::grant_term(time.as_deref(), once)?;
+            agents::allow(&home, &agent, &scopes, all_low, term, json).await
         }
         DeviceSubcommand::Revoke { agent } => agents::revoke(&home, &agent, json).await,
         DeviceSubcommand::Audit { export } => log::audit(&home, export.as_deref(), json).await,
@@ -70,15 +71,9 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
         DeviceSubcommand::Invite => own::invite(&home, json).await,
         DeviceSubcommand::Trust { device, yes } => own::trust(&home, &device, yes, json).await,
         DeviceSubcommand::Remove { device } => own::remove(&home, &device, json).await,
-        DeviceSubcommand::Backup { file, passphrase } => {
-            own::backup(&home, file.as_deref(), passphrase.passphrase_file.as_deref(), json).await
-        }
-        DeviceSubcommand::Restore { file, passphrase } => {
-            own::restore(&home, &file, passphrase.passphrase_file.as_deref(), json).await
-        }
-        DeviceSubcommand::Recover { passphrase } => {
-            own::recover(&home, passphrase.passphrase_file.as_deref(), json).await
-        }
+        DeviceSubcommand::Backup { file, passphrase } => own::backup(&home, file.as_deref(), &passphrase, json).await,
+        DeviceSubcommand::Restore { file, passphrase } => own::restore(&home, &file, &passphrase, json).await,
+        DeviceSubcommand::Recover { passphrase } => own::recover(&home, &passphrase, json).await,
         DeviceSubcommand::Open => {
             run_command(&home, DeviceCommand::Open, json, |reply| println!("{}", cell(&reply["url"]))).await
         }
@@ -138,16 +133,12 @@ fn print_enrolled(home: &DeviceHome, device: &Device, number: Option<String>, js
 
 fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&Pages>) -> anyhow::Result<Arc<dyn Prompt>> {
     let Some(file) = policy else {
-        return Ok(
-            match (
-                tty.then(|| Arc::new(TerminalPrompt::new(pages.is_none())) as Arc<dyn Prompt>),
-                pages.map(Pages::prompt),
-            ) {
-                (Some(terminal), Some(pages)) => Arc::new(FirstAnswerPrompt(terminal, pages)),
-                (Some(one), None) | (None, Some(one)) => one,
-                (None, None) => Arc::new(DenyAllPrompts),
-            },
-        );
+        let terminal = tty.then(|| Arc::new(TerminalPrompt::new(pages.is_none())) as Arc<dyn Prompt>);
+        return Ok(match (terminal, pages.map(Pages::prompt)) {
+            (Some(terminal), Some(pages)) => Arc::new(FirstAnswerPrompt(terminal, pages)),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => Arc::new(DenyAllPrompts),
+        });
     };
     let unusable = |why: &dyn std::fmt::Display| WrongUsage(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;

@@ -34,7 +34,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Did>, j
             run_command(&data, AdminCommand::DidLinks, json, |list: DidLinkList| {
                 let rows =
                     list.links.iter().map(|link| vec![text(&link.principal), text(&link.person), text(link.since)]);
-                table(&["DID", "PERSON", "SINCE"], &rows.collect::<Vec<_>>());
+                table(&["DID", "PERSON", "SINCE"], rows);
             })
             .await
         }

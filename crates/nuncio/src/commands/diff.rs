@@ -1,6 +1,6 @@
 //! `nuncio diff`: what a change from one manifest, or one schema, to another breaks.
 
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use anstream::println;
@@ -10,7 +10,7 @@ use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
 use serde_json::Value;
 
 use crate::cli::Diff;
-use crate::output::{AlreadyReported, WrongUsage};
+use crate::output::{AlreadyReported, WrongUsage, wrong_usage};
 
 mod pairs;
 mod people;
@@ -27,11 +27,11 @@ pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
         return pairs::run(file, judge);
     }
     let (Some(old), Some(new)) = (&options.old, &options.new) else {
-        return Err(WrongUsage("give two files, or --pairs FILE".to_owned()).into());
+        return Err(wrong_usage("give two files, or --pairs FILE"));
     };
     let files: Vec<&Path> = [old, new].into_iter().chain(&options.history).map(AsRef::as_ref).collect();
     if files.iter().filter(|file| **file == Path::new("-")).count() > 1 {
-        return Err(WrongUsage("only one of the files can be standard input".to_owned()).into());
+        return Err(wrong_usage("only one of the files can be standard input"));
     }
     let mut documents = files.iter().map(|file| document(file)).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
     let (before, after) = (documents.next().unwrap_or_default(), documents.next().unwrap_or_default());
@@ -101,13 +101,15 @@ impl DiffMode {
 
 fn document(file: &Path) -> anyhow::Result<Value> {
     let wrong = |why: &dyn std::fmt::Display| WrongUsage(format!("{} cannot be read: {why}", file.display()));
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) + 1;
-    let read = if file == Path::new("-") {
-        std::io::stdin().take(limit).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-    };
-    read.map_err(|why| wrong(&why))?;
+    let bytes = read_up_to(file, MAX_BYTES).map_err(|why| wrong(&why))?;
     json::read(&bytes, MAX_BYTES).map_err(|why| wrong(&why).into())
+}
+
+/// Reads a file, or standard input for `-`, up to one byte more than the limit, so that a larger one is recognised.
+pub(super) fn read_up_to(file: &Path, limit: usize) -> std::io::Result<Vec<u8>> {
+    let source: Box<dyn Read> =
+        if file == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(std::fs::File::open(file)?) };
+    let mut bytes = Vec::new();
+    source.take(u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -12,9 +12,8 @@ use super::chat::clean::clean;
 use super::consumer::{consumer, print_note, print_notes, read_credential, wrapped};
 use super::peer::{agent_overview, client, is_agent};
 use crate::cli::{Discover, OutboundOptions};
-use crate::output::{AlreadyReported, readable_error, shell_quote};
+use crate::output::{AlreadyReported, counted, readable_error, shell_quote};
 
-/// Lists a host's skills and agents.
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
     let peers = client(&options.outbound, options.credentials.bearer(), &options.signer)?;
     if is_agent(&options.target) {
@@ -132,7 +131,7 @@ impl HostOffers {
 fn print_skills(target: &SkillTarget, found: &DiscoveredIndex, outbound: &OutboundOptions) {
     found.notes.iter().for_each(|text| print_note(text));
     let skills = &found.index.skills;
-    println!("{}: {}", clean(&found.index.provider.name).bold(), count(skills.len(), "skill"));
+    println!("{}: {}", clean(&found.index.provider.name).bold(), counted(skills.len() as u64, "skill"));
     for skill in skills {
         let facts = format!("{}, {}, version {}", skill.capability_type.as_str(), skill.access.as_str(), skill.version);
         println!("\n{}  {}", clean(&skill.id).bold(), facts.dimmed());
@@ -153,7 +152,7 @@ fn print_skills(target: &SkillTarget, found: &DiscoveredIndex, outbound: &Outbou
 fn print_agents(found: &HostListing, outbound: &OutboundOptions) {
     found.notes.iter().for_each(|text| print_note(text));
     let host = clean(found.url.host_str().unwrap_or_default()).into_owned();
-    println!("{}: {}", host.bold(), count(found.agents.len(), "agent"));
+    println!("{}: {}", host.bold(), counted(found.agents.len() as u64, "agent"));
     for agent in &found.agents {
         println!("\n{}", clean(agent.name.as_deref().unwrap_or("?")).bold());
         println!("  {}", clean(agent.url.as_str()).cyan());
@@ -165,8 +164,4 @@ fn print_agents(found: &HostListing, outbound: &OutboundOptions) {
 
 fn print_next(target: &str, outbound: &OutboundOptions) {
     println!("\n{} nuncio show {}{}", "next:".dimmed(), shell_quote(&clean(target)), outbound.as_flags());
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

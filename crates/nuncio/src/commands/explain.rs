@@ -28,7 +28,12 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
             [] => "`nuncio explain` lists them all".to_owned(),
             near => format!("perhaps: {}. `nuncio explain` lists them all", near.join(", ")),
         };
-        return unknown(&format!("there is no code {name:?}; {hint}"), json);
+        let message = format!("there is no code {name:?}; {hint}");
+        match json {
+            true => println!("{}", json!({"error": message, "code": Code::NotFound})),
+            false => eprintln!("{} {message}", "error:".red().bold()),
+        }
+        return Err(AlreadyReported.into());
     };
     if json {
         println!("{}", json!({"code": code, "page": code.page()}));
@@ -41,15 +46,6 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Reports an unknown code, with similar ones as suggestions.
-fn unknown(message: &str, json: bool) -> anyhow::Result<()> {
-    match json {
-        true => println!("{}", json!({"error": message, "code": Code::NotFound})),
-        false => eprintln!("{} {message}", "error:".red().bold()),
-    }
-    Err(AlreadyReported.into())
 }
 
 /// The first sentence of a code's page, cut to `room` characters.

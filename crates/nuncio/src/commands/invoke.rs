@@ -16,17 +16,15 @@ use super::chat::clean::clean;
 use super::confirm::confirm;
 use super::consumer::{consumer, read_credential};
 use crate::cli::{CallerCredentials, Invoke};
-use crate::output::WrongUsage;
+use crate::output::wrong_usage;
 
 mod agent;
-mod browser;
 mod inputs;
 mod message;
 mod progress;
 
 use progress::ProgressLine;
 
-/// Invokes a skill or an agent and prints the result.
 pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
     if let Some(text) = &options.say {
         return message::run(&options, text, json).await;
@@ -104,7 +102,7 @@ fn check_method(described: &ResolvedSkill, given: Option<&str>) -> anyhow::Resul
     match given {
         Some(given) if !given.eq_ignore_ascii_case(own) => {
             let id = clean(&described.descriptor.id).into_owned();
-            Err(WrongUsage(format!("{id} has one method, {own}; leave {given:?} out")).into())
+            Err(wrong_usage(format!("{id} has one method, {own}; leave {given:?} out")))
         }
         _ => Ok(()),
     }

@@ -12,7 +12,6 @@ use super::peer::client;
 use crate::cli::Negotiate;
 use crate::output::{WrongUsage, cell};
 
-/// Negotiates and prints the choice.
 pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     let target = AgentTarget::parse(&options.target)?;
     let client = client(&options.outbound, options.token.as_ref(), &options.signer)?;

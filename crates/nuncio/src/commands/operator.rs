@@ -18,7 +18,7 @@ use nuncio_server::admin::replies::{
     ApprovalList, AuditRecordList, AuditVerification, CreatedGrant, DecidedApproval, GrantList, KeyInfo, KeyList,
     KeyWithSecret, NumberedAuditRecord, PrunedRecords, RevokedGrant, RevokedKey,
 };
-use nuncio_server::admin::{self, AdminCommand};
+use nuncio_server::admin::{self, AdminCommand, KeyCreation, KeyRotation};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
 use serde::Deserialize as _;
@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::cli::{Approve, Audit, Data, DataDirCommand, Grant, Key};
-use crate::output::{WrongUsage, cell, fault, print_list, text, text_of_all, text_or_dash};
+use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Runs a command: in the running server, or in this process.
 pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Result<Value> {
@@ -35,7 +35,7 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
     }
     let may_create = matches!(
         command,
-        AdminCommand::KeyCreate { .. }
+        AdminCommand::KeyCreate(_)
             | AdminCommand::UserInvite { .. }
             | AdminCommand::GrantCreate { .. }
             | AdminCommand::RegistryFollow { .. }
@@ -50,7 +50,7 @@ pub(super) async fn carry_out(data: &Path, command: AdminCommand) -> anyhow::Res
 
 /// A value read from the command line; a wrong one is wrong usage.
 pub(super) fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> anyhow::Result<T> {
-    result.map_err(|error| WrongUsage(error.to_string()).into())
+    result.map_err(|error| wrong_usage(error.to_string()))
 }
 
 /// A span of time in seconds: a whole number of minutes, hours or days, such as `30m`, `12h` or `3d`.
@@ -111,7 +111,7 @@ pub(crate) async fn key(DataDirCommand { command, data }: DataDirCommand<Key>, j
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let scopes = parse_scopes(&scopes)?;
-            let command = AdminCommand::KeyCreate { name, person, scopes, signing, operator, term };
+            let command = AdminCommand::KeyCreate(KeyCreation { name, person, scopes, signing, operator, term });
             run_command(&data, command, json, |created: KeyWithSecret| {
                 let note = "Keep it: it is not shown again. From now on every request needs a key, unless nuncio.toml says otherwise.";
                 print_secret(&created, note);
@@ -135,7 +135,7 @@ pub(crate) async fn key(DataDirCommand { command, data }: DataDirCommand<Key>, j
         Key::Rotate { key, expires, overlap } => {
             let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
             let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
-            let command = AdminCommand::KeyRotate { which: key, term, overlap_seconds };
+            let command = AdminCommand::KeyRotate(KeyRotation { which: key, term, overlap_seconds });
             run_command(&data, command, json, |rotated: KeyWithSecret| {
                 let old = match &rotated.info.previous {
                     Some(previous) => format!("The old secret is valid until {}.", previous.until),

@@ -7,7 +7,7 @@ use nuncio_anp::client::{
     AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDids, Operation, RequestSigner,
     VerifiedDescription,
 };
-use nuncio_anp::wire::{Interface, Security};
+use nuncio_anp::wire::Security;
 use nuncio_core::ids::AgentName;
 use nuncio_server::dids::signer_of;
 use nuncio_server::{SystemClock, SystemEntropy};
@@ -113,9 +113,7 @@ impl AgentOverview {
 
     fn print_capabilities(&self) {
         let all = self.agent.description.capabilities.as_deref().unwrap_or_default();
-        if !all.is_empty() {
-            println!("\n{}", "What it can do".bold());
-        }
+        print_heading("What it can do", all);
         for capability in all {
             let tags = capability.intent_tags.as_deref().unwrap_or_default().join(", ");
             println!("  {}  {}", clean(&capability.id), clean(&tags).dimmed());
@@ -126,9 +124,7 @@ impl AgentOverview {
 
     fn print_interfaces(&self) {
         let all = self.agent.description.interfaces.as_deref().unwrap_or_default();
-        if !all.is_empty() {
-            println!("\n{}", "Interfaces".bold());
-        }
+        print_heading("Interfaces", all);
         for interface in all {
             let id = interface.id.as_deref().unwrap_or(&interface.r#type);
             let mut facts = vec![interface.r#type.as_str()];
@@ -140,16 +136,14 @@ impl AgentOverview {
             println!("  {}  {}", clean(id), clean(&facts.join(", ")).dimmed());
             println!(
                 "    {}, {}",
-                clean(location(interface)),
+                clean(interface.url.as_deref().unwrap_or("given inline")),
                 clean(&self.describe_security(interface.security.as_ref())).dimmed()
             );
         }
     }
 
     fn print_methods(&self) {
-        if !self.methods.is_empty() {
-            println!("\n{}", "Methods".bold());
-        }
+        print_heading("Methods", &self.methods);
         for method in &self.methods {
             let needed: Vec<_> = method.input["required"].as_array().into_iter().flatten().collect();
             let names =
@@ -165,9 +159,7 @@ impl AgentOverview {
 
     fn print_information(&self) {
         let all = self.agent.description.information.as_deref().unwrap_or_default();
-        if !all.is_empty() {
-            println!("\n{}", "To read".bold());
-        }
+        print_heading("To read", all);
         for item in all {
             println!("  {}  {}", clean(&item.r#type), clean(item.url.as_deref().unwrap_or("given inline")).cyan());
             item.description.iter().for_each(|text| println!("{}", wrapped(text, "    ").dimmed()));
@@ -192,15 +184,15 @@ impl AgentOverview {
 
     /// The result of a command that showed the agent: a failed verification is an error.
     pub(crate) fn verdict(&self) -> anyhow::Result<()> {
-        match self.agent.checks.ensure_trusted() {
-            Ok(()) => Ok(()),
-            Err(_) => Err(AlreadyReported.into()),
-        }
+        self.agent.checks.ensure_trusted().map_err(|_| AlreadyReported.into())
     }
 }
 
-fn location(interface: &Interface) -> &str {
-    interface.url.as_deref().unwrap_or("given inline")
+/// Prints the heading of a list that is not empty.
+fn print_heading<T>(heading: &str, items: &[T]) {
+    if !items.is_empty() {
+        println!("\n{}", heading.bold());
+    }
 }
 
 fn print_fact(name: &str, value: &str) {

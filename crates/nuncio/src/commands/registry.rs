@@ -11,7 +11,7 @@ use owo_colors::OwoColorize as _;
 use super::operator::{parsed, run_command};
 use crate::cli::{DataDirCommand, Registry};
 use crate::commands::chat::clean::clean;
-use crate::output::{print_list, table, text, text_or_dash};
+use crate::output::{counted, print_list, table, text, text_or_dash};
 
 pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Registry>, json: bool) -> anyhow::Result<()> {
     match command {
@@ -40,7 +40,7 @@ fn print_followed(FollowResult { followed, visited }: FollowResult) {
     let domain = followed.state;
     let name = domain.domain.bold();
     match (visited, domain.failures) {
-        (true, 0) => println!("Following {name}: {} listed.", skills(domain.listed)),
+        (true, 0) => println!("Following {name}: {} listed.", counted(domain.listed, "skill")),
         (true, _) => println!("Following {name}, but it could not be read yet."),
         (false, _) => println!("Following {name}. It is read while a server runs."),
     }
@@ -66,10 +66,6 @@ fn print_domains(FollowedDomainList { followed }: FollowedDomainList) {
             text_or_dash(domain.problem.as_ref()),
         ]
     });
-}
-
-fn skills(count: u64) -> String {
-    if count == 1 { "1 skill".to_owned() } else { format!("{count} skills") }
 }
 
 fn print_added(AddedAgent { agent, new }: AddedAgent) {
@@ -103,7 +99,6 @@ fn print_agents(AgentDirectory { agents, elsewhere }: AgentDirectory) {
     };
     if !elsewhere.is_empty() {
         println!("\nOur agents in other directories:");
-        let rows: Vec<_> = elsewhere.iter().map(row).collect();
-        table(&["AGENT", "DIRECTORY", "REGISTERED", "NEXT", "PROBLEM"], &rows);
+        table(&["AGENT", "DIRECTORY", "REGISTERED", "NEXT", "PROBLEM"], elsewhere.iter().map(row));
     }
 }

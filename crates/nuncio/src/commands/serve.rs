@@ -20,7 +20,6 @@ use crate::output::fault;
 
 const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 
-/// Serves until a stop signal.
 pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let config = flags.config.clone().unwrap_or_else(|| flags.data.path.join("nuncio.toml"));
     let settings = Settings::load(&config, flags.config.is_some(), |name| std::env::var(name).ok())?;

@@ -12,7 +12,6 @@ use serde_json::json;
 use crate::cli::Cli;
 use crate::output::fault;
 
-/// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "nuncio", &mut script);

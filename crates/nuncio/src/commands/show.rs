@@ -16,7 +16,6 @@ use crate::output::table;
 /// Number of agents of a host that are shown at once.
 const MAX_SHOWN_AGENTS: usize = 10;
 
-/// Shows a skill or an agent.
 pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
     let peers = client(&options.outbound, options.credentials.bearer(), &options.signer)?;
     if is_agent(&options.target) {
@@ -118,8 +117,7 @@ fn print_skill(described: &ResolvedSkill) {
     if skill.inputs.is_empty() {
         println!("It takes no inputs.");
     } else {
-        let rows: Vec<_> = skill.inputs.iter().map(row).collect();
-        table(&["INPUT", "TYPE", "REQUIRED", "DEFAULT"], &rows);
+        table(&["INPUT", "TYPE", "REQUIRED", "DEFAULT"], skill.inputs.iter().map(row));
         for input in &skill.inputs {
             println!("{}", wrapped(&format!("{}: {}", input.name, input.description), "  ").dimmed());
         }

@@ -1,7 +1,5 @@
 //! `nuncio task`: tasks that agents give to people, done in a terminal.
 
-use std::io::Read as _;
-
 use anstream::println;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::{self, TaskState};
@@ -13,7 +11,7 @@ use serde_json::Value;
 
 use super::operator::{carry_out, parsed, print_reply, run_command};
 use crate::cli::{Data, DataDirCommand, Task, TaskActor};
-use crate::output::{WrongUsage, fault, text};
+use crate::output::{fault, text, wrong_usage};
 
 mod display;
 mod result;
@@ -88,14 +86,8 @@ fn parse_id(text: &str) -> anyhow::Result<TaskId> {
 
 /// Reads the result as JSON from the argument or from standard input.
 fn from_json(text: &str) -> anyhow::Result<Value> {
-    let mut input = String::new();
-    let text = if text == "-" {
-        std::io::stdin().read_to_string(&mut input)?;
-        &input
-    } else {
-        text
-    };
-    parsed(serde_json::from_str(text).map_err(|error| format!("--output is not JSON: {error}")))
+    let text = if text == "-" { std::io::read_to_string(std::io::stdin())? } else { text.to_owned() };
+    parsed(serde_json::from_str(&text).map_err(|error| format!("--output is not JSON: {error}")))
 }
 
 /// The name shown to others: `--as`, else the login name, else `operator`.
@@ -103,7 +95,7 @@ fn name(actor: &TaskActor) -> anyhow::Result<String> {
     let login = || ["USER", "LOGNAME"].iter().find_map(|variable| std::env::var(variable).ok());
     let name = actor.name.clone().or_else(login).unwrap_or_else(|| "operator".to_owned()).trim().to_owned();
     if name.is_empty() || name.chars().count() > 128 || name.chars().any(char::is_control) {
-        return Err(WrongUsage("give your name with --as NAME (1 to 128 characters)".to_owned()).into());
+        return Err(wrong_usage("give your name with --as NAME (1 to 128 characters)"));
     }
     Ok(name)
 }

@@ -1,21 +1,25 @@
 //! `nuncio validate`: validates a protocol document.
 
-use std::io::Read as _;
+use std::path::Path;
 
 use anstream::println;
 use anyhow::Context as _;
+use nuncio_anp::validate::{AnpDocumentType, AnpReport};
 use nuncio_core::address;
 use nuncio_core::report::DocumentFault;
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::SystemClock;
 use nuncio_skill::validate::{SkillDocumentType, ValidationReport, validate_as};
 use owo_colors::OwoColorize as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::chat::clean::clean;
 use super::consumer::{consumer, print_notes, wrapped};
+use super::diff::read_up_to;
 use crate::cli::{DocumentKind, Validate};
 use crate::output::WrongUsage;
 
-mod anp;
+mod did_document;
 
 /// Size limit of a validated document, in bytes.
 const MAX_BYTES: usize = 8 << 20;
@@ -23,12 +27,18 @@ const MAX_BYTES: usize = 8 << 20;
 /// Prints every fault of a document. The exit status is 1 if there is one.
 pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
-    let (kind, errors, warnings) = match options.kind.map_or_else(|| anp::detect(&bytes), anp::kind) {
-        Some(kind) => anp::check(kind, &bytes),
-        None => {
-            let kind = options.kind.and_then(skill_kind).unwrap_or_else(|| detect_skill_kind(&bytes));
+    let (kind, errors, warnings) = match options.kind.map_or_else(|| detect(&bytes), CheckedDocument::from) {
+        CheckedDocument::Skill(kind) => {
             let ValidationReport { errors, warnings, .. } = validate_as(kind, &bytes);
             (kind.as_str(), errors, warnings)
+        }
+        CheckedDocument::Anp(kind) => {
+            let AnpReport { errors, warnings, .. } = nuncio_anp::validate::validate(kind, &bytes);
+            (kind.as_str(), errors, warnings)
+        }
+        CheckedDocument::Did => {
+            let (errors, warnings) = did_document::check(&bytes, SystemClock.now());
+            ("DID document", errors, warnings)
         }
     };
     let passes = errors.is_empty() && (warnings.is_empty() || !options.strict);
@@ -49,42 +59,54 @@ async fn read(options: &Validate, json: bool) -> anyhow::Result<Vec<u8>> {
         let url = address::read(document).map_err(|why| WrongUsage(format!("{document:?} is no address: {why}")))?;
         return Ok(consumer(&options.outbound, print_notes(json))?.download(&url, MAX_BYTES).await?.to_vec());
     }
-    let mut bytes = Vec::new();
-    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) + 1;
-    if document == "-" {
-        std::io::stdin().take(limit).read_to_end(&mut bytes).context("standard input cannot be read")?;
-    } else {
-        let file = std::fs::File::open(document).with_context(|| format!("{document} cannot be read"))?;
-        file.take(limit).read_to_end(&mut bytes).with_context(|| format!("{document} cannot be read"))?;
-    }
-    Ok(bytes)
+    let name = if document == "-" { "standard input" } else { document };
+    read_up_to(Path::new(document), MAX_BYTES).with_context(|| format!("{name} cannot be read"))
 }
 
-fn skill_kind(kind: DocumentKind) -> Option<SkillDocumentType> {
-    match kind {
-        DocumentKind::Descriptor => Some(SkillDocumentType::SkillDescriptor),
-        DocumentKind::Index => Some(SkillDocumentType::SkillIndex),
-        DocumentKind::Request => Some(SkillDocumentType::InvocationRequest),
-        DocumentKind::Response => Some(SkillDocumentType::InvocationResponse),
-        DocumentKind::Error => Some(SkillDocumentType::ErrorResponse),
-        _ => None,
+/// A document by the validator that checks it.
+enum CheckedDocument {
+    Skill(SkillDocumentType),
+    Anp(AnpDocumentType),
+    Did,
+}
+
+impl From<DocumentKind> for CheckedDocument {
+    fn from(kind: DocumentKind) -> Self {
+        match kind {
+            DocumentKind::Descriptor => Self::Skill(SkillDocumentType::SkillDescriptor),
+            DocumentKind::Index => Self::Skill(SkillDocumentType::SkillIndex),
+            DocumentKind::Request => Self::Skill(SkillDocumentType::InvocationRequest),
+            DocumentKind::Response => Self::Skill(SkillDocumentType::InvocationResponse),
+            DocumentKind::Error => Self::Skill(SkillDocumentType::ErrorResponse),
+            DocumentKind::AgentDescription => Self::Anp(AnpDocumentType::AgentDescription),
+            DocumentKind::Openrpc => Self::Anp(AnpDocumentType::OpenRpc),
+            DocumentKind::Product => Self::Anp(AnpDocumentType::Product),
+            DocumentKind::AgentList => Self::Anp(AnpDocumentType::CollectionPage),
+            DocumentKind::DidDocument => Self::Did,
+        }
     }
 }
 
-/// Detects the kind of a document by its fields; a descriptor by default.
-fn detect_skill_kind(bytes: &[u8]) -> SkillDocumentType {
-    let Ok(Value::Object(document)) = nuncio_core::json::read(bytes, MAX_BYTES) else {
-        return SkillDocumentType::SkillDescriptor;
-    };
-    let has = |name: &str| document.contains_key(name);
-    match () {
+/// Detects the kind of a document by its fields; a skill descriptor by default.
+fn detect(bytes: &[u8]) -> CheckedDocument {
+    let document = nuncio_core::json::read(bytes, MAX_BYTES).unwrap_or_default();
+    let has = |name: &str| document.get(name).is_some();
+    if has("verificationMethod") || document["id"].as_str().is_some_and(|id| id.starts_with("did:")) {
+        return CheckedDocument::Did;
+    }
+    if let Some(kind) = AnpDocumentType::of(&document) {
+        return CheckedDocument::Anp(kind);
+    }
+    CheckedDocument::Skill(match () {
         () if has("endpoint") => SkillDocumentType::SkillDescriptor,
         () if has("skills") => SkillDocumentType::SkillIndex,
         () if has("execution_id") => SkillDocumentType::InvocationResponse,
         () if has("caller") || has("skill_id") => SkillDocumentType::InvocationRequest,
-        () if has("error") && document.len() == 1 => SkillDocumentType::ErrorResponse,
+        () if document.as_object().is_some_and(|fields| fields.len() == 1) && has("error") => {
+            SkillDocumentType::ErrorResponse
+        }
         () => SkillDocumentType::SkillDescriptor,
-    }
+    })
 }
 
 fn print_fault(label: &str, fault: &DocumentFault) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nuncio_core::ids::AgentId;
 use nuncio_core::notification::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -13,7 +14,6 @@ use super::{A2h, SocketEndpoint};
 use crate::server::{TokenIdentity, identify};
 use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 
-/// How long the server waits for the first frame of a connection.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -28,7 +28,6 @@ pub(super) struct AuthenticatedConnection {
     pub(super) after: Option<u64>,
 }
 
-/// Waits for the first frame and authenticates the connection.
 pub(super) async fn admit(
     a2h: &A2h,
     endpoint: &SocketEndpoint,
@@ -40,37 +39,22 @@ pub(super) async fn admit(
         () = late => return Err(CloseReason::closed(close::TIMEOUT, "no auth frame within 5 seconds")),
         () = a2h.engine.until_closing() => return Err(CloseReason::STOPPING),
     };
-    let admitted = match frame {
+    let refusal = match frame {
         Ok(ClientFrame::Auth { token, agent_id, after }) => {
-            let named = match endpoint {
-                SocketEndpoint::Human => Ok(None),
-                SocketEndpoint::Agent(None) => Ok(agent_id),
-                SocketEndpoint::Agent(Some(id)) if agent_id.as_ref().is_none_or(|said| said == id) => {
-                    Ok(Some(id.clone()))
+            match look_up(a2h, endpoint, token, agent_id.as_ref(), after).await {
+                Ok(Ok(admitted)) => return Ok(admitted),
+                Ok(Err(refusal)) => refusal,
+                Err(error) => {
+                    tracing::error!(%error, "cannot authenticate a connection");
+                    return Err(CloseReason::FAULT);
                 }
-                SocketEndpoint::Agent(Some(_)) => {
-                    Err(AuthRefusal::new("wrong_agent", "the address and the frame name different agents"))
-                }
-            };
-            match named {
-                Ok(named) => look_up(a2h, endpoint, token, named.as_ref(), after).await,
-                Err(refusal) => Ok(Err(refusal)),
             }
         }
-        Ok(_) => Ok(Err(AuthRefusal::new("malformed", "the first frame must be {\"type\":\"auth\",\"token\":…}"))),
-        Err(why) => Ok(Err(AuthRefusal::new("malformed", why))),
+        Ok(_) => AuthRefusal::new("malformed", "the first frame must be {\"type\":\"auth\",\"token\":…}"),
+        Err(why) => AuthRefusal::new("malformed", why),
     };
-    match admitted {
-        Ok(Ok(admitted)) => Ok(admitted),
-        Ok(Err(refusal)) => {
-            connection.send_json(&ServerFrame::AuthError(refusal)).await?;
-            Err(CloseReason::UNKNOWN)
-        }
-        Err(error) => {
-            tracing::error!(%error, "cannot authenticate a connection");
-            Err(CloseReason::FAULT)
-        }
-    }
+    connection.send_json(&ServerFrame::AuthError(refusal)).await?;
+    Err(CloseReason::UNKNOWN)
 }
 
 async fn first(connection: &mut SocketConnection) -> Result<Result<ClientFrame, String>, CloseReason> {
@@ -85,9 +69,16 @@ async fn look_up(
     a2h: &A2h,
     endpoint: &SocketEndpoint,
     token: String,
-    named: Option<&nuncio_core::ids::AgentId>,
+    said: Option<&AgentId>,
     after: Option<u64>,
 ) -> Result<Result<AuthenticatedConnection, AuthRefusal>, EngineError> {
+    let named = match endpoint {
+        SocketEndpoint::Agent(Some(id)) if said.is_none_or(|said| said == id) => Some(id),
+        SocketEndpoint::Agent(Some(_)) => {
+            return Ok(Err(AuthRefusal::new("wrong_agent", "the address and the frame name different agents")));
+        }
+        SocketEndpoint::Human | SocketEndpoint::Agent(None) => said,
+    };
     let Some(shown) = identify(&a2h.engine, &*a2h.tokens, &token).await? else {
         return Ok(Err(invalid()));
     };

@@ -42,7 +42,6 @@ impl CloseReason {
 
     pub(super) const UNKNOWN: Self = Self::closed(close::AUTH, "not authenticated");
     pub(super) const STOPPING: Self = Self::closed(close::GOING_AWAY, "the server stops");
-    /// Close reason: the store failed.
     pub(super) const FAULT: Self = Self::closed(close::INTERNAL, "a fault of the server");
 }
 
@@ -88,7 +87,6 @@ impl SocketConnection {
         }
     }
 
-    /// Sends a ping.
     pub(super) async fn ping(&mut self) -> Result<(), CloseReason> {
         self.send(Message::Ping(Bytes::new())).await
     }

@@ -42,7 +42,6 @@ impl SocketSlots {
 }
 
 impl SocketSlot {
-    /// Waits until a newer connection takes the slot.
     pub(super) async fn taken_over(&self) {
         self.taken.notified().await;
     }

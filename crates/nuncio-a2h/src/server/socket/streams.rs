@@ -15,7 +15,6 @@ use crate::wire::stream::{StreamFrame, StreamNotice};
 /// Limit of stream events that are sent before stored events.
 const MAX_WAITING_EVENTS: usize = 64;
 
-/// Role of a connection in streams.
 #[derive(Debug)]
 pub(super) enum StreamRole {
     /// A person's device receives streams.
@@ -68,7 +67,6 @@ impl StreamRole {
         Ok(())
     }
 
-    /// Handles a stream frame of an agent.
     pub(super) async fn take(
         &mut self,
         engine: &Engine,
@@ -89,7 +87,6 @@ fn agent_caller(recipient: &Recipient) -> Caller {
     Caller { credential: Credential::AgentToken, ..Caller::new(Principal::from(recipient.clone())) }
 }
 
-/// A stream event in wire form.
 pub(super) fn stream_notice(
     StreamUpdate { conversation: conversation_id, stream: stream_id, what }: StreamUpdate,
 ) -> StreamNotice {

@@ -13,8 +13,7 @@ use crate::client::capabilities::MessageService;
 use crate::client::describe::VerifiedDescription;
 use crate::client::resolve::digest;
 
-/// Maximum number of cached agreements.
-const MAX_CACHED: usize = 512;
+const MAX_CACHED_AGREEMENTS: usize = 512;
 /// Validity of an agreement that names none, and the maximum of any.
 const DEFAULT_VALIDITY: Duration = Duration::from_secs(300);
 const MAX_VALIDITY: Duration = Duration::from_secs(3600);
@@ -24,7 +23,7 @@ pub(in crate::client) struct Agreements(BoundedCache<AgreementCacheKey, CachedAg
 
 impl Default for Agreements {
     fn default() -> Self {
-        Self(BoundedCache::new(MAX_CACHED))
+        Self(BoundedCache::new(MAX_CACHED_AGREEMENTS))
     }
 }
 

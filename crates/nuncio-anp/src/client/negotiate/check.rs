@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{NegotiationRequest, draft};
 use crate::client::error::{ClientError, Reason, plain};
-use crate::negotiation::{ExecutionMode, SecurityProfile};
+use crate::negotiation::{ExecutionMode, SecurityProfile, is_below};
 use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 
 /// Verifies a negotiation result and returns notes about deviations.
@@ -18,13 +18,12 @@ pub(super) fn check(
     now: Timestamp,
 ) -> Result<Vec<String>, ClientError> {
     let mut notes = Vec::new();
-    let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
     if result.negotiation_id != id {
         let found = plain(&result.negotiation_id);
         return Err(bad(format!("the result is of the negotiation {found:?}, and {id:?} was asked for")));
     }
     if !result.is_intact() {
-        return Err(bad("the digest of the result is not its own: it was changed on its way".to_owned()));
+        return Err(bad("the digest of the result is not its own: it was changed on its way"));
     }
     if result.negotiation_digest.is_none() {
         notes.push("the result carries no digest".to_owned());
@@ -50,25 +49,27 @@ pub(super) fn check(
         Some((_, Some(_))) => {}
         None => notes.push("the result does not say until when it holds".to_owned()),
     }
-    let selected = result.selected.as_ref().ok_or_else(|| bad("it accepted and chose nothing".to_owned()))?;
+    let selected = result.selected.as_ref().ok_or_else(|| bad("it accepted and chose nothing"))?;
     check_security_profile(selected, needs)?;
     check_offer(selected, needs)?;
     check_artifact(selected, result, needs, agent, &mut notes)?;
     Ok(notes)
 }
 
+fn bad(message: impl Into<String>) -> ClientError {
+    ClientError::new(Reason::BadAgreement, message).advice("nothing was called")
+}
+
 /// The security profile must be the requested one; a weaker one is refused (ANP-06 §12.4).
 fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
-    let found = match selected.security_profile.as_deref() {
-        Some(text) => SecurityProfile::parse(text)
+    let found = match (selected.security_profile.as_deref(), needs.security) {
+        (Some(text), _) => SecurityProfile::parse(text)
             .ok_or_else(|| weaker(format!("{:?} is no security profile that is known", plain(text))))?,
-        None => match needs.security {
-            Some(wanted) => {
-                return Err(weaker(format!("{} was asked for, and the result does not say any", wanted.as_str())));
-            }
-            None => SecurityProfile::TransportProtected,
-        },
+        (None, Some(wanted)) => {
+            return Err(weaker(format!("{} was asked for, and the result does not say any", wanted.as_str())));
+        }
+        (None, None) => SecurityProfile::TransportProtected,
     };
     if let Some(wanted) = needs.security.filter(|wanted| *wanted != found) {
         return Err(weaker(format!("{} was asked for, and {} was chosen", wanted.as_str(), found.as_str())));
@@ -81,7 +82,6 @@ fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Re
 
 /// The result may only contain profiles and content types that we offered, and must have a required capability.
 fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
-    let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
     if let Some(profile) = selected.profile.as_deref().filter(|it| !needs.profiles().contains(it)) {
         return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));
     }
@@ -90,10 +90,7 @@ fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), Cl
         return Err(bad(format!("the content type {:?} was chosen, which we do not write", plain(kind))));
     }
     let Some(capability) = selected.capability.as_deref() else { return Ok(()) };
-    let is_of = |wanted: &String| {
-        capability == wanted || capability.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('.'))
-    };
-    if !needs.required.is_empty() && !needs.required.iter().any(is_of) {
+    if !needs.required.is_empty() && !needs.required.iter().any(|wanted| is_below(capability, wanted)) {
         let wanted = needs.required.join(", ");
         return Err(bad(format!("{:?} was chosen, and {wanted:?} was required", plain(capability))));
     }
@@ -113,24 +110,17 @@ fn check_artifact(
         return draft::check(result, needs, agent);
     }
     match &selected.protocol_artifact {
-        None if !drafts => Ok(()),
         Some(Value::Object(_)) | None if drafts => {
-            let message = "a protocol was drafted, and nobody asked for one";
-            Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"))
+            return Err(bad("a protocol was drafted, and nobody asked for one"));
         }
+        None => {}
         Some(raw @ Value::Object(_)) => {
-            let read: Option<ProtocolArtifact> = serde_json::from_value(raw.clone()).ok();
-            match read.filter(ProtocolArtifact::is_intact) {
-                Some(_) => Ok(()),
-                None => {
-                    let message = "the protocol artifact is not what its digest says";
-                    Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"))
-                }
+            let artifact: Option<ProtocolArtifact> = serde_json::from_value(raw.clone()).ok();
+            if !artifact.is_some_and(|artifact| artifact.is_intact()) {
+                return Err(bad("the protocol artifact is not what its digest says"));
             }
         }
-        _ => {
-            notes.push("it names a protocol artifact, which was not read".to_owned());
-            Ok(())
-        }
+        Some(_) => notes.push("it names a protocol artifact, which was not read".to_owned()),
     }
+    Ok(())
 }

@@ -9,7 +9,6 @@ use super::NegotiationRequest;
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{CandidateProtocol, NegotiationResult, ProtocolArtifact};
 
-/// The caller's decision on a protocol draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftDecision {
     pub protocol: String,
@@ -40,15 +39,15 @@ pub(super) fn check(
     let Some(raw @ Value::Object(_)) = raw else {
         return Err(bad("a protocol was drafted and is not shown".to_owned()));
     };
-    let artifact: ProtocolArtifact = serde_json::from_value(raw.clone())
+    let artifact: ProtocolArtifact = serde_json::from_value(raw)
         .map_err(|why| bad(format!("the protocol artifact is none: {}", plain(&why.to_string()))))?;
     if !artifact.is_intact() {
         return Err(bad("the protocol artifact is not what its digest says".to_owned()));
     }
-    if let Some(decision_made) = &needs.draft_decision
-        && (artifact.digest.as_ref() != Some(&decision_made.digest)
-            || artifact.protocol_id.as_ref() != Some(&decision_made.protocol))
-    {
+    let is_named = |decision: &DraftDecision| {
+        artifact.digest.as_ref() == Some(&decision.digest) && artifact.protocol_id.as_ref() == Some(&decision.protocol)
+    };
+    if !needs.draft_decision.as_ref().is_none_or(is_named) {
         return Err(bad("another protocol came back than the one that was named".to_owned()));
     }
     if let (Some(publisher), Some(agent)) = (&artifact.publisher, agent)

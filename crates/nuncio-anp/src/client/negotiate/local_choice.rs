@@ -15,10 +15,9 @@ use crate::negotiate as translate;
 use crate::negotiation::{
     Ability, ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
 };
-use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
+use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile, texts};
 
-/// Validity of an interface choice that the client made itself.
-const CHOICE_VALIDITY: Duration = Duration::from_secs(600);
+const OWN_CHOICE_VALIDITY: Duration = Duration::from_secs(600);
 /// Maximum number of interfaces, and of capabilities, that are considered.
 const MAX_CONSIDERED: usize = 256;
 
@@ -34,7 +33,7 @@ pub(super) fn choose(
     let offers = InterfaceOffers::new(offers(agent));
     let request = translate::request(&needs.body(id.clone()), &meta);
     let result = match offers.choose(&request, now) {
-        Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(CHOICE_VALIDITY)),
+        Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(OWN_CHOICE_VALIDITY)),
         Ok(InterfaceSelection::Draft(_)) => {
             return Err(ClientError::new(Reason::NotAgreed, "nothing that is described does what is wanted"));
         }
@@ -67,16 +66,13 @@ fn offers(agent: &VerifiedDescription) -> Vec<InterfaceOffer> {
 
 fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType, id: String) -> InterfaceOffer {
     let description = &agent.description;
-    let protections = interface.security_profiles.iter().flatten().filter_map(|text| SecurityProfile::parse(text));
-    let mut security_profiles: Vec<_> = protections.collect();
-    if interface.security_profiles.is_none() {
-        security_profiles.push(SecurityProfile::TransportProtected);
-    }
-    let (content_types, execution_modes) = match kind {
-        InterfaceType::Structured => (vec!["application/json"], vec![ExecutionMode::DirectStructuredCall]),
-        InterfaceType::NaturalLanguage => {
-            (vec!["text/plain", "application/json"], vec![ExecutionMode::NaturalLanguage])
-        }
+    let security_profiles = match &interface.security_profiles {
+        Some(names) => names.iter().filter_map(|name| SecurityProfile::parse(name)).collect(),
+        None => vec![SecurityProfile::TransportProtected],
+    };
+    let (content_types, mode): (&[_], _) = match kind {
+        InterfaceType::Structured => (&["application/json"], ExecutionMode::DirectStructuredCall),
+        InterfaceType::NaturalLanguage => (&["text/plain", "application/json"], ExecutionMode::NaturalLanguage),
     };
     let url = interface.url.as_deref().and_then(|text| agent.url.join(text).ok());
     let abilities = capabilities(description, interface).filter_map(declared_capability);
@@ -86,8 +82,8 @@ fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType
         protocol: interface.protocol.clone().unwrap_or_default(),
         profile: interface.profile.clone(),
         security_profiles,
-        content_types: content_types.into_iter().map(str::to_owned).collect(),
-        execution_modes,
+        content_types: texts(content_types),
+        execution_modes: vec![mode],
         abilities: abilities.map(|it| Ability::from(Arc::new(it))).collect(),
         human_authorization: interface.asks_a_person(),
         latency_ms: None,

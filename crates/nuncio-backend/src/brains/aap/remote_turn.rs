@@ -36,20 +36,25 @@ impl RemoteTurn {
     }
 
     /// Answers that the session waits for, from the local history and the client's permissions; `None` if the history
-    /// does not continue this turn.
-    fn answers(&self, history: &[Message], permissions: &[CallAnswer]) -> Option<Vec<CallAnswer>> {
+    /// does not continue this turn. Records the local ids of the answered calls, so that their results can be matched.
+    fn answers(&mut self, history: &[Message], permissions: &[CallAnswer]) -> Option<Vec<CallAnswer>> {
         let at = history.iter().rposition(|message| matches!(message, Message::Assistant { .. }))?;
         let (said, since) = (&history[at], &history[at + 1..]);
         let here: Vec<&ToolCall> = said.tool_calls().collect();
         if here.len() != self.calls.len() || since.iter().any(|message| matches!(message, Message::User { .. })) {
             return None;
         }
+        let mut asked = HashMap::new();
         let answer = |(here, there): (&&ToolCall, &ToolCall)| {
             if here.name != there.name || here.input != there.input {
                 return None;
             }
             let call = there.id.clone();
-            match permissions.iter().find(|permission| *permission.call() == here.id) {
+            let permission = permissions.iter().find(|permission| *permission.call() == here.id);
+            if permission.is_some() {
+                asked.insert(call.clone(), here.id.clone());
+            }
+            match permission {
                 Some(CallAnswer::Permission { granted, reason, .. }) => {
                     Some(CallAnswer::Permission { call, granted: *granted, reason: reason.clone() })
                 }
@@ -59,17 +64,9 @@ impl RemoteTurn {
                 }
             }
         };
-        here.iter().zip(&self.calls).map(answer).collect()
-    }
-
-    /// Records the local ids of the answered calls, so that their results can be matched.
-    fn expect(&mut self, history: &[Message], permissions: &[CallAnswer]) {
-        let said = history.iter().rfind(|message| matches!(message, Message::Assistant { .. }));
-        let here = said.into_iter().flat_map(Message::tool_calls);
-        let asked = here
-            .zip(&self.calls)
-            .filter(|(here, _)| permissions.iter().any(|permission| *permission.call() == here.id));
-        self.asked = asked.map(|(here, there)| (there.id.clone(), here.id.clone())).collect();
+        let answers = here.iter().zip(&self.calls).map(answer).collect::<Option<_>>()?;
+        self.asked = asked;
+        Some(answers)
     }
 
     /// Returns the session with its answers, see [`Self::answers`]. A session that waits for other answers is deleted.
@@ -82,7 +79,6 @@ impl RemoteTurn {
             self.close();
             return None;
         };
-        self.expect(history, permissions);
         Some((self, answers))
     }
 

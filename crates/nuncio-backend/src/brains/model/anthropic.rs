@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{CallAssembler, CallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn};
-use super::names::{ToolNames, parameters};
+use super::names::parameters;
 use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
 
 /// Value of the header `anthropic-version`.
@@ -19,12 +19,7 @@ pub(super) const VERSION: &str = "2023-06-01";
 const MAX_TOKENS: u64 = 8192;
 
 /// Builds the body of a Messages API request.
-pub(super) fn request(
-    ask: &RequestParameters<'_>,
-    conversation: &ModelConversation,
-    tools: &[OfferedTool],
-    names: &ToolNames,
-) -> Value {
+pub(super) fn request(ask: &RequestParameters<'_>, conversation: &ModelConversation) -> Value {
     let mut body = json!({
         "model": ask.model,
         "max_tokens": ask.max_tokens.unwrap_or(MAX_TOKENS),
@@ -37,15 +32,15 @@ pub(super) fn request(
     if let Some(temperature) = ask.temperature {
         body["temperature"] = json!(temperature);
     }
-    if !tools.is_empty() {
+    if !ask.tools.is_empty() {
         let tool = |tool: &OfferedTool| {
             json!({
-                "name": names.wire_name(&tool.name),
+                "name": ask.names.wire_name(&tool.name),
                 "description": tool.description,
                 "input_schema": parameters(tool),
             })
         };
-        body["tools"] = tools.iter().map(tool).collect();
+        body["tools"] = ask.tools.iter().map(tool).collect();
     }
     body
 }

@@ -1,6 +1,6 @@
 //! Assembles tool calls from interleaved fragments.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use nuncio_core::ids::CallId;
 use nuncio_core::message::Extra;
@@ -107,9 +107,8 @@ impl CallAssembler {
         for id in self.calls.iter().filter_map(|call| call.id.clone()) {
             *counts.entry(id).or_default() += 1;
         }
-        let repeated: HashSet<String> = counts.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect();
         let finish = |call: OpenCall| CompleteCall {
-            id: call.id.filter(|id| !repeated.contains(id)).and_then(|id| CallId::parse(&id).ok()),
+            id: call.id.filter(|id| counts[id] == 1).and_then(|id| CallId::parse(&id).ok()),
             name: call.name,
             input: input(call.arguments, call.whole),
             extra: call.extra,

@@ -65,21 +65,16 @@ impl CallIds {
 
     /// Id of the next call in the request: the call's own id if it is valid and unused.
     pub(super) fn next(&mut self, own: &str) -> String {
-        let wire = match self.provider {
+        let number = self.used.len() + 1;
+        let wire = if self.provider == Provider::Mistral {
             // Mistral requires exactly nine letters or digits.
-            Provider::Mistral if own.len() == 9 && own.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-                own.to_owned()
-            }
-            Provider::Mistral => format!("{:09}", self.used.len() + 1),
-            _ if plain(own, MAX_ID) => own.to_owned(),
-            _ => format!("call_{}", self.used.len() + 1),
-        };
-        let wire = match self.provider {
-            Provider::Mistral => {
-                let later = || (self.used.len()..).map(|number| format!("{:09}", number + 1));
-                std::iter::once(wire).chain(later()).find(|id| !self.used.contains(id)).unwrap_or_default()
-            }
-            _ => unused(&wire, MAX_ID, |id| self.used.contains(id)),
+            let is_valid = own.len() == 9 && own.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let own = is_valid.then(|| own.to_owned());
+            let numbered = (number..).map(|number| format!("{number:09}"));
+            own.into_iter().chain(numbered).find(|id| !self.used.contains(id)).unwrap_or_default()
+        } else {
+            let wanted = if plain(own, MAX_ID) { own.to_owned() } else { format!("call_{number}") };
+            unused(&wanted, MAX_ID, |id| self.used.contains(id))
         };
         self.used.insert(wire.clone());
         wire

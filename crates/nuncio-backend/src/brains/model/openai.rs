@@ -12,19 +12,14 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{CallAssembler, CallFragment};
 use super::conversation::{AssistantMessage, MessagePart, ModelConversation, ModelTurn, ToolResult};
-use super::names::{ToolNames, parameters};
+use super::names::parameters;
 use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, RequestParameters, StreamError, error_message};
 
 /// Gemini's field with the thought signature, to be sent back with the call.
 const EXTRA_CONTENT: &str = "extra_content";
 
 /// Builds the body of a chat completions request.
-pub(super) fn request(
-    ask: &RequestParameters<'_>,
-    conversation: &ModelConversation,
-    tools: &[OfferedTool],
-    names: &ToolNames,
-) -> Value {
+pub(super) fn request(ask: &RequestParameters<'_>, conversation: &ModelConversation) -> Value {
     let mut body = json!({
         "model": ask.model,
         "messages": messages(ask.provider, conversation),
@@ -42,15 +37,15 @@ pub(super) fn request(
         let key = if ask.provider == Provider::OpenAi && ask.at_home { "max_completion_tokens" } else { "max_tokens" };
         body[key] = json!(max_tokens);
     }
-    if !tools.is_empty() {
+    if !ask.tools.is_empty() {
         let tool = |tool: &OfferedTool| {
             json!({"type": "function", "function": {
-                "name": names.wire_name(&tool.name),
+                "name": ask.names.wire_name(&tool.name),
                 "description": tool.description,
                 "parameters": parameters(tool),
             }})
         };
-        body["tools"] = tools.iter().map(tool).collect();
+        body["tools"] = ask.tools.iter().map(tool).collect();
     }
     body
 }

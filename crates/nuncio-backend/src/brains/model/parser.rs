@@ -2,9 +2,11 @@
 
 use nuncio_core::agent::Provider;
 use nuncio_core::turn::{StopReason, Usage};
+use nuncio_engine::ports::brain::OfferedTool;
 use serde_json::Value;
 
 use super::calls::CompleteCall;
+use super::names::ToolNames;
 use crate::runners::process::printable;
 
 /// Length limit of a server's error message.
@@ -19,6 +21,8 @@ pub(super) struct RequestParameters<'a> {
     pub(super) model: &'a str,
     pub(super) temperature: Option<f64>,
     pub(super) max_tokens: Option<u64>,
+    pub(super) tools: &'a [OfferedTool],
+    pub(super) names: &'a ToolNames,
 }
 
 /// Streamed part of a model's answer.

@@ -16,6 +16,7 @@ use url::Url;
 use super::parser::{error_message, short};
 use crate::fetch::cause;
 use crate::runners::secrets::SecretValues;
+use crate::within;
 
 /// Number of attempts of a model request.
 const MAX_ATTEMPTS: u32 = 3;
@@ -59,11 +60,7 @@ impl ModelServer<'_> {
         loop {
             tried += 1;
             let (why, asked_to_wait) = match self.send(request).await {
-                Ok(response) => match self.refusal(response).await {
-                    Ok(response) => return Ok(AnswerStream::new(self, who, response)),
-                    Err(FailedAttempt { why, again: Some(wait) }) => (why, wait),
-                    Err(FailedAttempt { why, again: None }) => return Err(self.about(&who, &why)),
-                },
+                Ok(response) => return Ok(AnswerStream::new(self, who, response)),
                 Err(FailedAttempt { why, again: Some(wait) }) => (why, wait),
                 Err(FailedAttempt { why, again: None }) => return Err(self.about(&who, &why)),
             };
@@ -82,21 +79,19 @@ impl ModelServer<'_> {
 
     async fn send(&self, request: &ModelRequest) -> Result<Response, FailedAttempt> {
         let post = self.http.post(request.url.clone()).headers(request.headers.clone()).body(request.body.clone());
-        let sent = tokio::select! {
-            sent = post.send() => sent,
-            () = self.clock.sleep_until(self.clock.now().after(FIRST_CHUNK_TIMEOUT)) => {
-                let why = format!("did not answer within {} seconds", FIRST_CHUNK_TIMEOUT.as_secs());
-                return Err(FailedAttempt { why, again: None });
-            }
+        let Some(sent) = within(self.clock, FIRST_CHUNK_TIMEOUT, post.send()).await else {
+            let why = format!("did not answer within {} seconds", FIRST_CHUNK_TIMEOUT.as_secs());
+            return Err(FailedAttempt { why, again: None });
         };
-        sent.map_err(|error| FailedAttempt {
+        let response = sent.map_err(|error| FailedAttempt {
             why: format!("cannot be reached: {}", cause(&error)),
             again: error.is_connect().then_some(None),
-        })
+        })?;
+        self.check_response(response).await
     }
 
     /// Returns the response if it is an event stream.
-    async fn refusal(&self, response: Response) -> Result<Response, FailedAttempt> {
+    async fn check_response(&self, response: Response) -> Result<Response, FailedAttempt> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if status.is_success() && !kind.starts_with("application/json") {
@@ -128,10 +123,7 @@ impl ModelServer<'_> {
                 }
             }
         };
-        tokio::select! {
-            () = read => {}
-            () = self.clock.sleep_until(self.clock.now().after(NEXT_CHUNK_TIMEOUT)) => {}
-        }
+        within(self.clock, NEXT_CHUNK_TIMEOUT, read).await;
         match serde_json::from_slice::<Value>(&body) {
             Ok(body) => error_message(&body),
             Err(_) => short(&String::from_utf8_lossy(&body)),
@@ -186,12 +178,8 @@ impl<'a> AnswerStream<'a> {
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
-        let clock = self.upstream.clock;
-        let chunk = tokio::select! {
-            chunk = self.response.chunk() => chunk,
-            () = clock.sleep_until(clock.now().after(NEXT_CHUNK_TIMEOUT)) => {
-                return Err(self.broke_off(&format!("nothing came for {} seconds", NEXT_CHUNK_TIMEOUT.as_secs())));
-            }
+        let Some(chunk) = within(self.upstream.clock, NEXT_CHUNK_TIMEOUT, self.response.chunk()).await else {
+            return Err(self.broke_off(&format!("nothing came for {} seconds", NEXT_CHUNK_TIMEOUT.as_secs())));
         };
         chunk.map_err(|error| self.broke_off(&cause(&error)))
     }

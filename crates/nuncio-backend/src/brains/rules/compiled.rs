@@ -52,14 +52,10 @@ impl CompiledIntent {
         let within = |fault: String| format!("intent {}: {fault}", intent.name);
         let patterns = intent.patterns.iter().map(|source| pattern(source)).collect::<Result<_, _>>();
         let slots = intent.slots.iter().map(CompiledSlot::compile).collect::<Result<_, _>>();
+        let keywords = intent.keywords.iter().map(|word| word.trim().to_lowercase());
         Ok(Self {
             spec: intent.clone(),
-            keywords: intent
-                .keywords
-                .iter()
-                .map(|word| word.trim().to_lowercase())
-                .filter(|word| !word.is_empty())
-                .collect(),
+            keywords: keywords.filter(|word| !word.is_empty()).collect(),
             patterns: patterns.map_err(within)?,
             slots: slots.map_err(within)?,
         })

@@ -25,20 +25,8 @@ pub(super) struct StayLength {
     pub(super) days: i64,
 }
 
-const MONTH_NAMES: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+/// First letters of the English month names.
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Patterns for one date, or two dates of one month, with groups `y` (optional), `m`, `d` and `e` (the second day).
 /// [`stands_alone`] excludes parts of longer numbers.
@@ -123,14 +111,7 @@ pub(super) fn later(date: Date, days: i64) -> Option<Date> {
 pub(super) fn format_date(date: Date, language: Language) -> String {
     match language {
         Language::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
-        Language::English => {
-            let month = usize::from(date.month().unsigned_abs())
-                .checked_sub(1)
-                .and_then(|at| MONTH_NAMES.get(at))
-                .unwrap_or(&"");
-            let (initial, rest) = month.split_at(month.len().min(1));
-            format!("{} {}{rest} {}", date.day(), initial.to_uppercase(), date.year())
-        }
+        Language::English => date.strftime("%-d %B %-Y").to_string(),
     }
 }
 
@@ -178,7 +159,7 @@ fn month_number(text: &str) -> Option<i8> {
         return Some(number);
     }
     let text = text.to_lowercase();
-    let at = MONTH_NAMES.iter().position(|month| text.get(..3).is_some_and(|start| month.starts_with(start)))?;
+    let at = MONTHS.iter().position(|month| text.starts_with(month))?;
     i8::try_from(at + 1).ok()
 }
 

@@ -82,8 +82,8 @@ impl<'a> Dialogue<'a> {
 
     fn match_intent(&mut self, reading: &NormalizedMessage) -> DialogueStage<'a> {
         self.language = self.language.after_message(&reading.text);
-        if let Some((number, _)) = best(self.rules, reading) {
-            return self.begin(&self.rules.intents[number], reading);
+        if let Some((intent, _)) = best(self.rules, reading) {
+            return self.begin(intent, reading);
         }
         // The message matches no intent, but it may answer the suspended question.
         let Some((intent, slot)) = self.aside.take() else { return DialogueStage::Lost };
@@ -113,8 +113,7 @@ impl<'a> Dialogue<'a> {
             self.aside = None;
             return DialogueStage::Dropped;
         }
-        let meant = best(self.rules, reading);
-        let other = meant.map(|(number, strength)| (&self.rules.intents[number], strength));
+        let other = best(self.rules, reading);
         if let (SlotMatcher::Text, Some((other, strength))) = (&slot.matcher, other) {
             // Any text is a valid answer, so only a clear match of another intent counts as a change of subject.
             let is_question = reading.text.ends_with(['?', '\u{FF1F}']);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use jiff::civil::Date;
-use regex::Regex;
+use regex::Captures;
 
 use super::compiled::{CompiledIntent, CompiledRules, CompiledSlot, SlotMatcher};
 use super::normalize::{NormalizedMessage, overlap, stands_alone};
@@ -33,8 +33,8 @@ pub(super) fn fill(search: &SlotSearch<'_>, reading: &NormalizedMessage, values:
         Some(slot) if matches!(slot.matcher, SlotMatcher::Text) => message.take_reply(slot),
         _ => {
             message.take_dates();
-            message.take_patterns();
-            message.take_choices();
+            message.take_matches(|form| matches!(form, SlotMatcher::Pattern(_)));
+            message.take_matches(|form| matches!(form, SlotMatcher::Choice(_)));
             message.take_numbers();
         }
     }
@@ -52,13 +52,8 @@ struct SlotExtraction<'a> {
 impl<'a> SlotExtraction<'a> {
     /// Unfilled slots of one kind, the requested one first.
     fn open(&self, form: fn(&SlotMatcher) -> bool) -> Vec<&'a CompiledSlot> {
-        let mut open: Vec<&CompiledSlot> = self
-            .search
-            .intent
-            .slots
-            .iter()
-            .filter(|slot| form(&slot.matcher) && !self.values.contains_key(slot.name()))
-            .collect();
+        let slots = self.search.intent.slots.iter().filter(|slot| form(&slot.matcher));
+        let mut open: Vec<&CompiledSlot> = slots.filter(|slot| !self.values.contains_key(slot.name())).collect();
         open.sort_by_key(|slot| self.search.asked.is_none_or(|asked| asked.name() != slot.name()));
         open
     }
@@ -89,11 +84,8 @@ impl<'a> SlotExtraction<'a> {
     fn take_dates(&mut self) {
         let mentions = dates::find(self.text, self.search.today);
         let length = dates::length(self.text, &mentions);
-        let said: Vec<Date> = mentions
-            .iter()
-            .filter(|mention| !self.is_taken(&mention.part))
-            .filter_map(|mention| mention.date)
-            .collect();
+        let free = mentions.iter().filter(|mention| !self.is_taken(&mention.part));
+        let said: Vec<Date> = free.filter_map(|mention| mention.date).collect();
         self.taken.extend(mentions.iter().map(|mention| mention.part.clone()));
         self.taken.extend(length.iter().map(|length| length.part.clone()));
 
@@ -123,32 +115,16 @@ impl<'a> SlotExtraction<'a> {
         }
     }
 
-    fn take_patterns(&mut self) {
-        for slot in self.open(|form| matches!(form, SlotMatcher::Pattern(_))) {
-            let SlotMatcher::Pattern(pattern) = &slot.matcher else { continue };
-            let found: Vec<(Range<usize>, String)> =
-                finds(pattern, self.text).into_iter().filter(|(part, _)| !self.is_taken(part)).collect();
+    /// Assigns matches of patterns or choices. A slot with several different values stays unfilled.
+    fn take_matches(&mut self, form: fn(&SlotMatcher) -> bool) {
+        for slot in self.open(form) {
+            let mut found = matches_of(slot, self.text);
+            found.retain(|(part, _)| !self.is_taken(part));
             let values: BTreeSet<&String> = found.iter().map(|(_, value)| value).collect();
-            if values.len() == 1 {
-                let value = found[0].1.clone();
-                self.set(slot, value);
-            }
-            self.taken.extend(found.into_iter().map(|(part, _)| part));
-        }
-    }
-
-    fn take_choices(&mut self) {
-        for slot in self.open(|form| matches!(form, SlotMatcher::Choice(_))) {
-            let SlotMatcher::Choice(choices) = &slot.matcher else { continue };
-            let mut found: Vec<(&String, Range<usize>)> = Vec::new();
-            for (value, words) in choices {
-                found.extend(standing(words, self.text).filter(|part| !self.is_taken(part)).map(|part| (value, part)));
-            }
-            let values: BTreeSet<&String> = found.iter().map(|(value, _)| *value).collect();
             if let (1, Some(value)) = (values.len(), values.first()) {
                 self.set(slot, (*value).clone());
             }
-            self.taken.extend(found.into_iter().map(|(_, part)| part));
+            self.taken.extend(found.into_iter().map(|(part, _)| part));
         }
     }
 
@@ -207,12 +183,8 @@ impl<'a> SlotExtraction<'a> {
 
     /// Fills remembering slots from earlier intents and returns their names.
     fn recall(&mut self, form: fn(&SlotMatcher) -> bool) -> BTreeSet<String> {
-        let dated = self
-            .search
-            .intent
-            .slots
-            .iter()
-            .any(|slot| matches!(slot.matcher, SlotMatcher::Date) && self.values.contains_key(slot.name()));
+        let mut dates = self.search.intent.slots.iter().filter(|slot| matches!(slot.matcher, SlotMatcher::Date));
+        let dated = dates.any(|slot| self.values.contains_key(slot.name()));
         let mut recalled = BTreeSet::new();
         for slot in self.open(form) {
             let is_late_date = dated && matches!(slot.matcher, SlotMatcher::Date);
@@ -230,11 +202,9 @@ pub(super) fn read(slot: &CompiledSlot, text: &str, today: Date) -> Option<Strin
         SlotMatcher::Text => prose(text),
         SlotMatcher::Date => dates::find(text, today).first()?.date.map(|date| date.to_string()),
         SlotMatcher::Integer => Some(numbers::find(text).first()?.value.to_string()),
-        SlotMatcher::Choice(choices) => {
-            let found = choices.iter().find(|(_, words)| standing(words, text).next().is_some());
-            found.map(|(value, _)| value.clone())
+        SlotMatcher::Choice(_) | SlotMatcher::Pattern(_) => {
+            matches_of(slot, text).into_iter().next().map(|(_, value)| value)
         }
-        SlotMatcher::Pattern(pattern) => finds(pattern, text).into_iter().next().map(|(_, value)| value),
     }
 }
 
@@ -265,33 +235,33 @@ fn prose(text: &str) -> Option<String> {
     (!answer.is_empty()).then(|| answer.to_owned())
 }
 
-/// Matches of a slot's pattern: the first group if there is one.
-fn finds(pattern: &Regex, text: &str) -> Vec<(Range<usize>, String)> {
-    pattern
-        .captures_iter(text)
-        .filter_map(|groups| {
-            let whole = groups.get(0)?;
-            let value = groups.get(1).unwrap_or(whole).as_str().trim();
-            (!value.is_empty()).then(|| (whole.range(), value.to_owned()))
-        })
-        .collect()
-}
-
-fn standing<'t>(words: &'t Regex, text: &'t str) -> impl Iterator<Item = Range<usize>> + use<'t> {
-    words.find_iter(text).map(|found| found.range()).filter(move |part| stands_alone(text, part))
+/// Parts of the text that match the pattern or a choice of a slot, with their values.
+fn matches_of(slot: &CompiledSlot, text: &str) -> Vec<(Range<usize>, String)> {
+    match &slot.matcher {
+        SlotMatcher::Pattern(pattern) => {
+            let value = |groups: Captures<'_>| {
+                let whole = groups.get(0)?;
+                let value = groups.get(1).unwrap_or(whole).as_str().trim();
+                (!value.is_empty()).then(|| (whole.range(), value.to_owned()))
+            };
+            pattern.captures_iter(text).filter_map(value).collect()
+        }
+        SlotMatcher::Choice(choices) => {
+            let mut found = Vec::new();
+            for (value, words) in choices {
+                let parts = words.find_iter(text).map(|word| word.range());
+                found.extend(parts.filter(|part| stands_alone(text, part)).map(|part| (part, value.clone())));
+            }
+            found
+        }
+        SlotMatcher::Text | SlotMatcher::Date | SlotMatcher::Integer => Vec::new(),
+    }
 }
 
 /// Parts of the text that match slots of other intents, such as a room number.
 fn names_elsewhere(rules: &CompiledRules, intent: &CompiledIntent, text: &str) -> Vec<Range<usize>> {
     let others = rules.intents.iter().filter(|other| other.spec.name != intent.spec.name);
-    others
-        .flat_map(|other| &other.slots)
-        .flat_map(|slot| match &slot.matcher {
-            SlotMatcher::Pattern(pattern) => finds(pattern, text).into_iter().map(|(part, _)| part).collect(),
-            SlotMatcher::Choice(choices) => choices.iter().flat_map(|(_, words)| standing(words, text)).collect(),
-            SlotMatcher::Text | SlotMatcher::Date | SlotMatcher::Integer => Vec::new(),
-        })
-        .collect()
+    others.flat_map(|other| &other.slots).flat_map(|slot| matches_of(slot, text)).map(|(part, _)| part).collect()
 }
 
 /// Whether the number is followed by the slot's name: `2 guests` for `guests`.

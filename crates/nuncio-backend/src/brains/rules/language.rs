@@ -9,12 +9,17 @@ pub(super) enum Language {
 }
 
 impl Language {
+    /// The form in this language.
+    pub(super) fn choose<T>(self, english: T, chinese: T) -> T {
+        match self {
+            Self::English => english,
+            Self::Chinese => chinese,
+        }
+    }
+
     /// Language tag for templates.
     pub(super) fn tag(self) -> &'static str {
-        match self {
-            Self::English => "en",
-            Self::Chinese => "zh-CN",
-        }
+        self.choose("en", "zh-CN")
     }
 
     /// Language after a message, given the current one. A number, an id or a single foreign word does not change the

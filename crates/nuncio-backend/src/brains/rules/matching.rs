@@ -18,16 +18,15 @@ impl MatchStrength {
     }
 }
 
-/// Index of the best match; the first declared wins a tie.
-pub(super) fn best(rules: &CompiledRules, reading: &NormalizedMessage) -> Option<(usize, MatchStrength)> {
-    let mut best: Option<(usize, MatchStrength)> = None;
-    for (number, intent) in rules.intents.iter().enumerate() {
-        let strength = strength(intent, reading);
-        if strength > best.map_or(MatchStrength::NONE, |(_, best)| best) {
-            best = Some((number, strength));
-        }
-    }
-    best
+/// Best matching intent; the first declared wins a tie.
+pub(super) fn best<'a>(
+    rules: &'a CompiledRules,
+    reading: &NormalizedMessage,
+) -> Option<(&'a CompiledIntent, MatchStrength)> {
+    let matched = rules.intents.iter().map(|intent| (intent, strength(intent, reading)));
+    let matched = matched.filter(|(_, strength)| *strength > MatchStrength::NONE);
+    // Of equal values `max_by_key` returns the last.
+    matched.rev().max_by_key(|(_, strength)| *strength)
 }
 
 fn strength(intent: &CompiledIntent, reading: &NormalizedMessage) -> MatchStrength {

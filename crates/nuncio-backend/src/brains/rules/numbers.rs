@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Match, Regex};
 
 use super::super::chunks::is_han;
 use super::normalize::stands_alone;
@@ -34,15 +34,14 @@ static NUMBER_PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Numbers of a text in order.
 pub(super) fn find(text: &str) -> Vec<NumberMention> {
-    let whole = |part: &Range<usize>| stands_alone(text, part) && !is_fraction(text, part);
-    NUMBER_PATTERN
-        .find_iter(text)
-        .filter(|found| whole(&found.range()))
-        .filter_map(|found| {
-            let value = value(found.as_str())?;
-            Some(NumberMention { part: found.range(), value, is_free: is_free(text, &found.range()) })
-        })
-        .collect()
+    let mention = |found: Match<'_>| {
+        let part = found.range();
+        if !stands_alone(text, &part) || is_fraction(text, &part) {
+            return None;
+        }
+        Some(NumberMention { value: value(found.as_str())?, is_free: is_free(text, &part), part })
+    };
+    NUMBER_PATTERN.find_iter(text).filter_map(mention).collect()
 }
 
 fn value(text: &str) -> Option<i64> {

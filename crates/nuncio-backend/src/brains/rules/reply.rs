@@ -113,19 +113,13 @@ impl ReplyContext<'_> {
         let mut spoken = Map::new();
         for slot in &intent.slots {
             let Some(value) = known.get(slot.name()) else { continue };
-            let (plain, words) = match slot.matcher {
-                SlotMatcher::Integer => {
-                    (value.parse::<i64>().map_or_else(|_| Value::from(value.as_str()), Value::from), value.clone())
-                }
-                SlotMatcher::Date => {
-                    let words =
-                        value.parse().map_or_else(|_| value.clone(), |date| dates::format_date(date, self.language));
-                    (Value::from(value.as_str()), words)
-                }
-                SlotMatcher::Text | SlotMatcher::Choice(_) | SlotMatcher::Pattern(_) => {
-                    (Value::from(value.as_str()), value.clone())
-                }
-            };
+            let (mut plain, mut words) = (Value::from(value.as_str()), value.clone());
+            if let (SlotMatcher::Integer, Ok(number)) = (&slot.matcher, value.parse::<i64>()) {
+                plain = Value::from(number);
+            }
+            if let (SlotMatcher::Date, Ok(date)) = (&slot.matcher, value.parse()) {
+                words = dates::format_date(date, self.language);
+            }
             slots.insert(slot.name().to_owned(), plain);
             spoken.insert(slot.name().to_owned(), Value::from(words));
         }
@@ -146,13 +140,13 @@ struct FailedResult<'a> {
 impl<'a> FailedResult<'a> {
     /// Recognises the engine's texts for failed calls. A denial without a reason has no error text.
     fn in_result(text: &'a str) -> Option<Self> {
-        const YES_NO_WORDS: [(&str, bool); 4] = [
+        const FAILURE_TEXTS: [(&str, bool); 4] = [
             ("Tool call denied", true),
             ("Tool execution failed", false),
             ("Tool not found", false),
             ("Invalid arguments", false),
         ];
-        let (words, is_denial) = YES_NO_WORDS.into_iter().find(|(words, _)| text.starts_with(words))?;
+        let (words, is_denial) = FAILURE_TEXTS.into_iter().find(|(words, _)| text.starts_with(words))?;
         let detail = text[words.len()..].trim_start_matches(':').trim();
         let error = if detail.is_empty() && !is_denial { words } else { detail };
         Some(Self { is_denial, error })

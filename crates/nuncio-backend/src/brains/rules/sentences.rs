@@ -12,10 +12,7 @@ pub(super) fn not_understood(language: Language, abilities: &[String]) -> String
 }
 
 pub(super) fn dropped(language: Language) -> String {
-    match language {
-        English => "All right, never mind. What else can I do for you?".into(),
-        Chinese => "好的，那就算了。还有什么可以帮您？".into(),
-    }
+    language.choose("All right, never mind. What else can I do for you?", "好的，那就算了。还有什么可以帮您？").into()
 }
 
 pub(super) fn switched_off(language: Language, tool: &str) -> String {
@@ -35,29 +32,18 @@ pub(super) fn denied(language: Language, reason: Option<&str>) -> String {
 }
 
 pub(super) fn failed(language: Language, error: &str) -> String {
-    match language {
-        English => format!("That did not work: {error}"),
-        Chinese => format!("没有成功：{error}"),
-    }
+    language.choose("That did not work: ", "没有成功：").to_owned() + error
 }
 
 pub(super) fn no_result(language: Language) -> &'static str {
-    match language {
-        English => "no answer came",
-        Chinese => "没有收到结果",
-    }
+    language.choose("no answer came", "没有收到结果")
 }
 
 pub(super) fn done(language: Language) -> String {
-    match language {
-        English => "Done.".into(),
-        Chinese => "已完成。".into(),
-    }
+    language.choose("Done.", "已完成。").into()
 }
 
 pub(super) fn ask(language: Language, slot: &str) -> String {
-    match language {
-        English => format!("Please tell me: {}.", slot.replace('_', " ")),
-        Chinese => format!("请告诉我：{}。", slot.replace('_', " ")),
-    }
+    let slot = slot.replace('_', " ");
+    language.choose(format!("Please tell me: {slot}."), format!("请告诉我：{slot}。"))
 }

@@ -15,25 +15,24 @@ pub(super) struct FixedOrigin<'a> {
 impl<'a> FixedOrigin<'a> {
     /// Parses the fixed part of a template.
     pub(super) fn new(template: &'a str) -> Result<Self, String> {
-        let shown = || template.chars().take(120).collect::<String>();
+        let wrong = |what: &str| {
+            let shown: String = template.chars().take(120).collect();
+            format!("the address {shown:?} {what}")
+        };
+        let no_host = || wrong("must begin with https:// or http:// and a host");
         let places = ["{{", "{%", "{#"].into_iter().filter_map(|mark| template.find(mark)).min();
         let prefix = &template[..places.unwrap_or(template.len())];
-        let (_, rest) = prefix
-            .split_once("://")
-            .ok_or_else(|| format!("the address {:?} must begin with https:// or http:// and a host", shown()))?;
+        let (_, rest) = prefix.split_once("://").ok_or_else(no_host)?;
         if prefix.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-            return Err(format!("the address {:?} holds a space, a backslash or a control character", shown()));
+            return Err(wrong("holds a space, a backslash or a control character"));
         }
         // Before the slash, a value would be part of the host or port.
         if places.is_some() && !rest.contains(['/', '?', '#']) {
-            return Err(format!(
-                "the address {:?} must name its host and port itself and go on with a slash before the first {{{{ … }}}}",
-                shown()
-            ));
+            return Err(wrong("must name its host and port itself and go on with a slash before the first {{ … }}"));
         }
-        let origin = Url::parse(prefix).map_err(|error| format!("the address {:?} is wrong: {error}", shown()))?;
+        let origin = Url::parse(prefix).map_err(|error| wrong(&format!("is wrong: {error}")))?;
         if !matches!(origin.scheme(), "http" | "https") || origin.host().is_none() {
-            return Err(format!("the address {:?} must begin with https:// or http:// and a host", shown()));
+            return Err(no_host());
         }
         if !origin.username().is_empty() || origin.password().is_some() {
             return Err(format!(
@@ -42,7 +41,7 @@ impl<'a> FixedOrigin<'a> {
             ));
         }
         if has_dot_segment(rest) {
-            return Err(format!("the address {:?} holds `.` or `..` as a step of its path", shown()));
+            return Err(wrong("holds `.` or `..` as a step of its path"));
         }
         Ok(Self { prefix, origin })
     }

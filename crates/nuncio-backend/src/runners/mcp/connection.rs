@@ -27,10 +27,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::errors::{self, ConnectError, refused};
 use super::slot::ConnectionSlot;
-use super::{INSTALL_TIMEOUT, INSTALLERS, McpContext, SERVER_TIMEOUT};
+use super::{INSTALL_TIMEOUT, INSTALLERS, SERVER_TIMEOUT};
+use crate::runners::SharedServices;
 use crate::runners::process::{Program, StderrTail, printable};
 use crate::runners::profile::{ProgramProfile, explain};
 use crate::runners::secrets::SecretValues;
+use crate::within;
 
 /// Time for a server to exit by itself before it is killed.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
@@ -86,7 +88,7 @@ impl ServerOutput {
 
 /// Opens a connection and performs the handshake. The error is the end of a sentence about the server.
 pub(super) async fn open(
-    context: &Arc<McpContext>,
+    services: &SharedServices,
     agent: &Agent,
     server: &McpServer,
     base_dir: &Path,
@@ -97,9 +99,9 @@ pub(super) async fn open(
     let handshake_timeout = handshake_timeout(server);
     let mut refusal = None;
     for lifecycle in [ClientLifecycleMode::Initialize, newer] {
-        let attempt = PendingConnection::start(context, agent, server, base_dir, lifecycle);
-        match context.within(handshake_timeout, attempt).await {
-            Some(Ok(attempt)) => return Ok(attempt.with_monitor(slot)),
+        let attempt = connect(services, agent, server, base_dir, lifecycle, slot.clone());
+        match within(&*services.clock, handshake_timeout, attempt).await {
+            Some(Ok(connection)) => return Ok(connection),
             Some(Err(ConnectError::Hello(why))) => {
                 refusal.get_or_insert(why);
             }
@@ -117,88 +119,75 @@ fn handshake_timeout(server: &McpServer) -> Duration {
     if program.is_some_and(|program| INSTALLERS.contains(&program)) { INSTALL_TIMEOUT } else { SERVER_TIMEOUT }
 }
 
-/// Connection after the handshake, before its monitor is started.
-struct PendingConnection {
-    client: Client,
-    stop: CancellationToken,
-    child: Option<Program>,
-    output: Arc<ServerOutput>,
-    listening: Option<AbortOnDropHandle<()>>,
-}
+/// Performs one kind of handshake, and starts a task that detects the end of the connection and cleans up.
+async fn connect(
+    services: &SharedServices,
+    agent: &Agent,
+    server: &McpServer,
+    base_dir: &Path,
+    lifecycle: ClientLifecycleMode,
+    slot: Weak<ConnectionSlot>,
+) -> Result<Arc<McpConnection>, ConnectError> {
+    let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
+    let secrets = SecretValues::read(agent, base_dir, lines.iter().map(|(_, template)| template))
+        .await
+        .map_err(ConnectError::Other)?;
+    let lines = secrets.lines(lines).map_err(ConnectError::Other)?;
+    let output = Arc::new(ServerOutput { tail: Mutex::default(), secrets, profile: OnceLock::new() });
+    let stop = CancellationToken::new();
+    let hello =
+        ClientConfig::new(ClientCapabilities::default(), Implementation::new("nuncio", env!("CARGO_PKG_VERSION")));
 
-impl PendingConnection {
-    async fn start(
-        context: &McpContext,
-        agent: &Agent,
-        server: &McpServer,
-        base_dir: &Path,
-        lifecycle: ClientLifecycleMode,
-    ) -> Result<Self, ConnectError> {
-        let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) = &server.transport;
-        let secrets = SecretValues::read(agent, base_dir, lines.iter().map(|(_, template)| template))
-            .await
-            .map_err(ConnectError::Other)?;
-        let lines = secrets.lines(lines).map_err(ConnectError::Other)?;
-        let output = Arc::new(ServerOutput { tail: Mutex::default(), secrets, profile: OnceLock::new() });
-        let stop = CancellationToken::new();
-        let hello =
-            ClientConfig::new(ClientCapabilities::default(), Implementation::new("nuncio", env!("CARGO_PKG_VERSION")));
-
-        match &server.transport {
-            McpTransport::Http { url, .. } => {
-                let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-                    .max_concurrent_requests(MAX_HTTP_CALLS)
-                    .custom_headers(headers(lines).map_err(ConnectError::Other)?);
-                let transport = StreamableHttpClientTransport::with_client(context.http.clone(), config);
-                let client = serve_client_with_lifecycle_and_ct(hello, transport, lifecycle, stop.clone()).await;
-                let client = client.map_err(|error| output.on(refused(&error)))?;
-                Ok(Self { client, stop, child: None, output, listening: None })
-            }
-            McpTransport::Stdio { argv, .. } => {
-                let mut started =
-                    context.programs.start(agent, base_dir, argv, lines).await.map_err(ConnectError::Other)?;
-                if let Some(profile) = &started.profile {
-                    let _ = output.profile.set(Arc::clone(profile));
-                }
-                let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
-                    return Err(ConnectError::Other("it was started without its pipes".into()));
-                };
-                let name = format!("{}/{}", agent.name, server.name);
-                let listening = AbortOnDropHandle::new(tokio::spawn(log_stderr(name, stderr, Arc::clone(&output))));
-                let client = serve_client_with_lifecycle_and_ct(hello, (stdout, stdin), lifecycle, stop.clone()).await;
-                let client = match client {
-                    Ok(client) => client,
-                    Err(error) => {
-                        // Remaining standard error may still arrive.
-                        let _ = tokio::time::timeout(EXIT_GRACE, started.running.child.wait()).await;
-                        let _ = tokio::time::timeout(EXIT_GRACE, listening).await;
-                        return Err(output.on(refused(&error)));
-                    }
-                };
-                Ok(Self { client, stop, child: Some(started), output, listening: Some(listening) })
-            }
+    let (client, child, stderr_log) = match &server.transport {
+        McpTransport::Http { url, .. } => {
+            let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                .max_concurrent_requests(MAX_HTTP_CALLS)
+                .custom_headers(headers(lines).map_err(ConnectError::Other)?);
+            let transport = StreamableHttpClientTransport::with_client(services.http.clone(), config);
+            let client = serve_client_with_lifecycle_and_ct(hello, transport, lifecycle, stop.clone()).await;
+            let client = client.map_err(|error| output.on(refused(&error)))?;
+            (client, None, None)
         }
-    }
-
-    /// Starts a task that detects the end of the connection and cleans up.
-    fn with_monitor(self, slot: Weak<ConnectionSlot>) -> Arc<McpConnection> {
-        let Self { client, stop, child, output, listening } = self;
-        let ended = CancellationToken::new();
-        let connection =
-            Arc::new(McpConnection { peer: client.peer().clone(), stop: stop.clone(), ended: ended.clone(), output });
-        let known = Arc::downgrade(&connection);
-        tokio::spawn(async move {
-            let lost = move || {
-                if let (Some(slot), Some(connection)) = (slot.upgrade(), known.upgrade()) {
-                    slot.lost(&connection, &connection.end(None));
+        McpTransport::Stdio { argv, .. } => {
+            let mut started =
+                services.programs.start(agent, base_dir, argv, lines).await.map_err(ConnectError::Other)?;
+            if let Some(profile) = &started.profile {
+                let _ = output.profile.set(Arc::clone(profile));
+            }
+            let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
+                return Err(ConnectError::Other("it was started without its pipes".into()));
+            };
+            let name = format!("{}/{}", agent.name, server.name);
+            let stderr_log = AbortOnDropHandle::new(tokio::spawn(log_stderr(name, stderr, Arc::clone(&output))));
+            let client = serve_client_with_lifecycle_and_ct(hello, (stdout, stdin), lifecycle, stop.clone()).await;
+            let client = match client {
+                Ok(client) => client,
+                Err(error) => {
+                    // Remaining standard error may still arrive.
+                    let _ = tokio::time::timeout(EXIT_GRACE, started.running.child.wait()).await;
+                    let _ = tokio::time::timeout(EXIT_GRACE, stderr_log).await;
+                    return Err(output.on(refused(&error)));
                 }
             };
-            monitor(client, stop, child, lost).await;
-            drop(listening);
-            ended.cancel();
-        });
-        connection
-    }
+            (client, Some(started), Some(stderr_log))
+        }
+    };
+
+    let ended = CancellationToken::new();
+    let connection =
+        Arc::new(McpConnection { peer: client.peer().clone(), stop: stop.clone(), ended: ended.clone(), output });
+    let known = Arc::downgrade(&connection);
+    tokio::spawn(async move {
+        let lost = move || {
+            if let (Some(slot), Some(connection)) = (slot.upgrade(), known.upgrade()) {
+                slot.lost(&connection, &connection.end(None));
+            }
+        };
+        monitor(client, stop, child, lost).await;
+        drop(stderr_log);
+        ended.cancel();
+    });
+    Ok(connection)
 }
 
 /// Waits until either side ends the connection, and ends the child process.

@@ -8,6 +8,7 @@ use rmcp::service::ClientInitializeError;
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 
+use crate::fetch::causes;
 use crate::runners::process::printable;
 
 /// Failure to open an MCP connection.
@@ -47,18 +48,10 @@ fn transport(error: &DynamicTransportError, ended: &str) -> String {
     }
     match error.downcast_ref() {
         // On top it names the address, whose query may hold a token.
-        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => text(bottom(error)),
+        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => text(causes(error).last().unwrap_or(error)),
         Some(StreamableHttpError::AuthRequired(_)) => "it asks for other credentials".into(),
         _ => text(error),
     }
-}
-
-fn bottom<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    let mut bottom = error;
-    while let Some(source) = bottom.source() {
-        bottom = source;
-    }
-    bottom
 }
 
 fn text(error: &dyn Error) -> String {

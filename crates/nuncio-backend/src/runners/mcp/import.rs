@@ -81,13 +81,10 @@ fn import_tool(server: &BackendName, import: &McpImport, tool: &rmcp::model::Too
         .map_err(|error| format!("{}: {error}; name those you need with `only`", place()))?;
     let input = Schema::compile_arguments(Value::Object((*tool.input_schema).clone()))
         .map_err(|error| format!("{}, since its input schema does not compile: {error}", place()))?;
-    let output = match &tool.output_schema {
-        Some(schema) => Some(
-            Schema::compile(Value::Object((**schema).clone()))
-                .map_err(|error| format!("{}, since its output schema does not compile: {error}", place()))?,
-        ),
-        None => None,
-    };
+    let output = tool.output_schema.as_deref().map(|schema| Schema::compile(Value::Object(schema.clone())));
+    let output = output
+        .transpose()
+        .map_err(|error| format!("{}, since its output schema does not compile: {error}", place()))?;
     let hinted = tool.annotations.as_ref().and_then(|hints| hints.title.clone());
     Ok(Tool {
         title: tool.title.clone().or(hinted),

@@ -9,8 +9,8 @@ use nuncio_core::backoff::Backoff;
 use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::McpContext;
 use super::connection::{self, McpConnection};
+use crate::runners::SharedServices;
 
 /// Delays after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(30));
@@ -18,7 +18,7 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration:
 /// Connection of one server, which may be closed.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    context: Arc<McpContext>,
+    services: Arc<SharedServices>,
     /// Agent without its tools; a connection needs its name and secrets.
     agent: Agent,
     server: McpServer,
@@ -39,10 +39,15 @@ struct ConnectionState {
 }
 
 impl ConnectionSlot {
-    pub(super) fn new(context: Arc<McpContext>, agent: &Agent, server: &McpServer, base_dir: PathBuf) -> Arc<Self> {
+    pub(super) fn new(
+        services: Arc<SharedServices>,
+        agent: &Agent,
+        server: &McpServer,
+        base_dir: PathBuf,
+    ) -> Arc<Self> {
         let agent = Agent { tools: Vec::new(), mcp: Vec::new(), ..agent.clone() };
         Arc::new(Self {
-            context,
+            services,
             agent,
             server: server.clone(),
             base_dir,
@@ -84,7 +89,7 @@ impl ConnectionSlot {
         }
         let gone = self.sentence("is no longer served");
         let opened = tokio::select! {
-            opened = connection::open(&self.context, &self.agent, &self.server, &self.base_dir, Arc::downgrade(self)) => opened,
+            opened = connection::open(&self.services, &self.agent, &self.server, &self.base_dir, Arc::downgrade(self)) => opened,
             () = self.closed.cancelled() => return Err(gone),
         };
         let mut state = self.state();
@@ -113,7 +118,7 @@ impl ConnectionSlot {
             }
             self.delay(&mut state, self.sentence(&format!("was lost: {}", connection.end(None))));
         }
-        let now = self.context.clock.now();
+        let now = self.services.clock.now();
         let (until, why) = state.delay.as_ref().filter(|(until, _)| now < *until)?;
         Some(Err(format!("{why}; it will be tried again in {:?}, at {until}", now.until(*until))))
     }
@@ -151,7 +156,7 @@ impl ConnectionSlot {
         state.failures = state.failures.saturating_add(1);
         let span = BACKOFF.after(state.failures);
         tracing::warn!(agent = %self.agent.name, server = %self.server.name, ?span, "{why}");
-        state.delay = Some((self.context.clock.now().after(span), why));
+        state.delay = Some((self.services.clock.now().after(span), why));
     }
 
     fn sentence(&self, predicate: &str) -> String {

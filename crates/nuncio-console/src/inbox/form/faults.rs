@@ -11,6 +11,7 @@ pub(super) fn describe(schema: &Value, value: Option<&Value>, fault: &SchemaViol
 }
 
 fn translate(schema: &Value, value: &Value, texts: &FormTexts) -> Option<String> {
+    let count = |words: &str, count: u64| words.replace("{count}", &count.to_string());
     match value {
         Value::Number(number) => {
             let number = number.as_f64()?;
@@ -26,7 +27,6 @@ fn translate(schema: &Value, value: &Value, texts: &FormTexts) -> Option<String>
         }
         Value::String(text) => {
             let length = text.chars().count() as u64;
-            let count = |words: &str, count: u64| words.replace("{count}", &count.to_string());
             match (schema["minLength"].as_u64(), schema["maxLength"].as_u64(), schema["pattern"].as_str()) {
                 (Some(least), ..) if length < least => Some(count(&texts.too_short, least)),
                 (_, Some(most), _) if length > most => Some(count(&texts.too_long, most)),
@@ -36,7 +36,6 @@ fn translate(schema: &Value, value: &Value, texts: &FormTexts) -> Option<String>
         }
         Value::Array(items) => {
             let length = items.len() as u64;
-            let count = |words: &str, count: u64| words.replace("{count}", &count.to_string());
             match (schema["minItems"].as_u64(), schema["maxItems"].as_u64()) {
                 (Some(least), _) if length < least => Some(count(&texts.too_few, least)),
                 (_, Some(most)) if length > most => Some(count(&texts.too_many, most)),

@@ -71,12 +71,10 @@ pub(in crate::inbox) struct FieldChoice {
 }
 
 pub(super) fn items(schema: Option<&Value>, texts: &FormTexts) -> Vec<FormItem> {
-    let mut builder = FieldBuilder { root: schema.unwrap_or(&Value::Null), count: 0 };
-    let Some(schema) = schema else {
-        let text = serde_json::json!({"type": "string"});
-        return vec![FormItem::Field(builder.field(&text, "", "", true).labelled(&texts.result))];
-    };
-    let schema = builder.resolve(schema);
+    let text = serde_json::json!({"type": "string"});
+    let root = schema.unwrap_or(&text);
+    let mut builder = FieldBuilder { root, count: 0 };
+    let schema = builder.resolve(root);
     if !allows(schema, "object") || !has_properties(schema) {
         return vec![FormItem::Field(builder.field(schema, "", "", true).labelled(&texts.result))];
     }

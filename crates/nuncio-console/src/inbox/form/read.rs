@@ -24,11 +24,8 @@ impl FormField {
                 return Some(Value::Null);
             }
             if self.required {
-                self.faults.push(if matches!(self.control, FieldControl::Choice(_)) {
-                    texts.choose_one.clone()
-                } else {
-                    texts.missing.clone()
-                });
+                let is_choice = matches!(self.control, FieldControl::Choice(_));
+                self.faults.push(if is_choice { &texts.choose_one } else { &texts.missing }.clone());
             }
             return None;
         }
@@ -98,9 +95,7 @@ impl FieldGroup {
         }
         let mut object = Map::new();
         for field in &mut self.fields {
-            if let Some(value) = field.read(texts) {
-                object.insert(field.key.clone(), value);
-            }
+            object.extend(field.read(texts).map(|value| (field.key.clone(), value)));
         }
         Some(Value::Object(object))
     }

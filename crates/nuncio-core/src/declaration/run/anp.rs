@@ -11,38 +11,32 @@ const MAX_METHOD: usize = 128;
 /// A did:wba, or the URL of a description.
 pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
-    match checked(text) {
-        Ok(()) => Some(text.to_owned()),
-        Err(problem) => {
-            // A URL with user info may contain a password, which is not repeated in the message.
-            let shown = if text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
-            item.position.fault(
-                format!("{shown} is not an agent target: {problem}"),
-                r#"allowed: a DID such as "did:wba:example.com:agents:hotel:e1_…", or the "https://" address of its description"#,
-            );
-            None
-        }
-    }
+    let Err(problem) = check_target(text) else { return Some(text.to_owned()) };
+    // A URL with user info may contain a password, which is not repeated in the message.
+    let shown = if text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
+    item.position.reject(
+        format!("{shown} is not an agent target: {problem}"),
+        r#"allowed: a DID such as "did:wba:example.com:agents:hotel:e1_…", or the "https://" address of its description"#,
+    )
 }
 
 pub(super) fn method(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        item.position.fault(
+        return item.position.reject(
             format!("{:?} is not the name of a method", cut(text)),
             format!("allowed: up to {MAX_METHOD} bytes without spaces"),
         );
-        return None;
     }
     Some(text.to_owned())
 }
 
-fn checked(text: &str) -> Result<(), String> {
+fn check_target(text: &str) -> Result<(), String> {
     if text.contains("{{") {
         return Err("it is not a template".to_owned());
     }
     if let Some(rest) = text.strip_prefix("did:") {
-        return did(rest);
+        return check_did(rest);
     }
     if !text.contains("://") {
         return Err("it is neither a DID nor an address".to_owned());
@@ -57,7 +51,7 @@ fn checked(text: &str) -> Result<(), String> {
 }
 
 /// Checks the part after `did:wba:` without resolving it.
-fn did(rest: &str) -> Result<(), String> {
+fn check_did(rest: &str) -> Result<(), String> {
     let Some(name) = rest.strip_prefix("wba:") else {
         return Err("only did:wba is spoken".to_owned());
     };

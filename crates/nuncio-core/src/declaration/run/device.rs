@@ -17,9 +17,6 @@ pub(super) fn read(item: &TomlItem<'_>) -> Option<DeviceRun> {
             table.finish();
             Some(DeviceRun { required, description_key, description })
         }
-        _ => {
-            item.wrong_kind(r#"true, or a table such as { required = true, description = { zh-CN = "…" } }"#);
-            None
-        }
+        _ => item.wrong_kind(r#"true, or a table such as { required = true, description = { zh-CN = "…" } }"#),
     }
 }

@@ -18,9 +18,6 @@ pub(super) fn read(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &Decla
             table.finish();
             Some(HumanRun { instructions })
         }
-        _ => {
-            item.wrong_kind(r#"true, or a table such as { instructions = "Fetch {{ args.parcel }}." }"#);
-            None
-        }
+        _ => item.wrong_kind(r#"true, or a table such as { instructions = "Fetch {{ args.parcel }}." }"#),
     }
 }

@@ -28,32 +28,24 @@ pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Ski
             }
             Some(SkillRun { target: target?, credential })
         }
-        _ => {
-            item.wrong_kind(r#"a text such as "hotel/find@example.com", or a table with a target"#);
-            None
-        }
+        _ => item.wrong_kind(r#"a text such as "hotel/find@example.com", or a table with a target"#),
     }
 }
 
 /// The URL of a descriptor, or `SKILL-ID@HOST[:PORT]`.
 fn target(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
-    match checked(text) {
-        Ok(()) => Some(text.to_owned()),
-        Err(problem) => {
-            // A URL with user info may contain a password, which is not repeated in the message.
-            let shown =
-                if text.contains("://") && text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
-            item.position.fault(
-                format!("{shown} is not a skill target: {problem}"),
-                r#"allowed: the "https://" address of its descriptor, or SKILL-ID@HOST such as "hotel/find@example.com""#,
-            );
-            None
-        }
-    }
+    let Err(problem) = check_target(text) else { return Some(text.to_owned()) };
+    // A URL with user info may contain a password, which is not repeated in the message.
+    let hidden = text.contains("://") && text.contains('@');
+    let shown = if hidden { "it".to_owned() } else { format!("{:?}", cut(text)) };
+    item.position.reject(
+        format!("{shown} is not a skill target: {problem}"),
+        r#"allowed: the "https://" address of its descriptor, or SKILL-ID@HOST such as "hotel/find@example.com""#,
+    )
 }
 
-fn checked(text: &str) -> Result<(), String> {
+fn check_target(text: &str) -> Result<(), String> {
     if text.contains("{{") {
         return Err("it is not a template".to_owned());
     }
@@ -104,8 +96,7 @@ fn client(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCrede
 fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     // The value is not repeated in the message: it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
-        item.position.fault("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
-        return None;
+        return item.position.reject("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
     }
     let template = templates::read(item, TemplateUse::Credential, names)?;
     if templates::secrets_in(&template).next().is_none() {

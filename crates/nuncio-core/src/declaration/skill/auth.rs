@@ -49,16 +49,15 @@ pub(super) fn read(skill: &TomlTable<'_>, access: Option<SkillAccess>, needs_sco
         },
         DeValue::Table(_) => with_parameters(&item.table()?)?,
         _ => {
-            item.wrong_kind(r#""none", "api_key", "oauth2", "custom", or a table such as { api_key = "X-API-Key" }"#);
-            return None;
+            return item
+                .wrong_kind(r#""none", "api_key", "oauth2", "custom", or a table such as { api_key = "X-API-Key" }"#);
         }
     };
     if let (SkillAuth::None, Some(access @ (SkillAccess::Restricted | SkillAccess::Private))) = (&auth, access) {
-        item.position.fault(
+        return item.position.reject(
             format!("a {} skill needs authenticated callers, which this does not authenticate", access.as_str()),
             r#"allowed: "api_key", "oauth2" or "custom"; or access = "public""#,
         );
-        return None;
     }
     Some(auth)
 }
@@ -82,18 +81,17 @@ fn with_parameters(table: &TomlTable<'_>) -> Option<SkillAuth> {
 fn header(item: &TomlItem<'_>) -> Option<String> {
     let name = item.text()?;
     if !is_header_name(name) {
-        item.position
-            .fault(format!("{:?} is not the name of a header", cut(name)), r#"allowed: one such as "X-API-Key""#);
-        return None;
+        return item
+            .position
+            .reject(format!("{:?} is not the name of a header", cut(name)), r#"allowed: one such as "X-API-Key""#);
     }
     let lower = name.to_ascii_lowercase();
     let means = |taken: &&str| if taken.ends_with('-') { lower.starts_with(*taken) } else { lower == **taken };
     if RESERVED_HEADERS.iter().any(means) {
-        item.position.fault(
+        return item.position.reject(
             format!("{:?} already has another meaning", cut(name)),
             r#"allowed: a header of your own, such as "X-API-Key""#,
         );
-        return None;
     }
     Some(name.to_owned())
 }
@@ -102,11 +100,10 @@ fn header(item: &TomlItem<'_>) -> Option<String> {
 fn issuer(item: &TomlItem<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
-        item.position.fault(
+        return item.position.reject(
             format!("{:?} is not a plain issuer URL", cut(url.as_str())),
             r#"allowed: an address without user, query and fragment, such as "https://login.example.com""#,
         );
-        return None;
     }
     Some(url)
 }

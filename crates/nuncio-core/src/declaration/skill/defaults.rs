@@ -66,8 +66,7 @@ impl SkillPublisher {
         let id = match SkillId::parse(&text) {
             Ok(id) => id,
             Err(InvalidName { what, found, rule }) => {
-                position.fault(format!("{missing}{found:?} is not {what}"), format!("allowed: {rule}"));
-                return None;
+                return position.reject(format!("{missing}{found:?} is not {what}"), format!("allowed: {rule}"));
             }
         };
         let mut taken = self.taken.borrow_mut();
@@ -86,23 +85,19 @@ impl SkillPublisher {
     pub(super) fn version(&self, table: &TomlTable<'_>) -> Option<SkillVersion> {
         if let Some(item) = table.item("version") {
             let text = item.any_text()?;
-            let version = SkillVersion::parse(text);
-            if version.is_none() {
-                item.position.fault(
+            return SkillVersion::parse(text).or_else(|| {
+                item.position.reject(
                     format!("{:?} is not a version of a skill", cut(text)),
                     r#"allowed: MAJOR.MINOR.PATCH and nothing more, such as "1.0.0""#,
-                );
-            }
-            return version;
+                )
+            });
         }
         let agents = self.version.as_ref()?.to_string();
-        let version = SkillVersion::parse(&agents);
-        if version.is_none() {
-            table.position.here("version").fault(
+        SkillVersion::parse(&agents).or_else(|| {
+            table.position.here("version").reject(
                 format!("missing, and the agent's version {:?} is not three numbers", cut(&agents)),
                 r#"needed: MAJOR.MINOR.PATCH, such as "1.0.0""#,
-            );
-        }
-        version
+            )
+        })
     }
 }

@@ -7,8 +7,8 @@ use crate::change::ManifestChanges;
 use crate::consent::AccessRequest;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::wording;
+use crate::prompt::readable;
 
-/// Limit of a displayed value, in characters.
 const MAX_VALUE_CHARS: usize = 600;
 
 pub(super) struct ChangeView {
@@ -44,11 +44,13 @@ impl ChangeView {
             let parts = [tool.map(plain), scope.map(|id| plain(&label(id)))];
             parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
         };
+        let explanation = |rule: &str| visit.text.rule.get(rule).cloned().unwrap_or_else(|| rule.to_owned());
+        let shortened = |value: &Value| wording::shortened(&readable(value), MAX_VALUE_CHARS);
         // Findings and notices are different types with the same fields.
         macro_rules! row {
             ($change:expr) => {
                 ChangeRow {
-                    words: wording::rule(visit.text, $change.rule.as_str()),
+                    words: explanation($change.rule.as_str()),
                     about: about($change.tool.as_deref(), $change.scope.as_deref()),
                     pointer: plain(&$change.pointer),
                     was: $change.old.as_ref().map(shortened),
@@ -67,9 +69,4 @@ impl ChangeView {
             comparable: verdict.is_some(),
         }
     }
-}
-
-/// A value as sanitised text, shortened to `MAX_VALUE_CHARS`.
-fn shortened(value: &Value) -> String {
-    wording::shortened(&crate::prompt::readable(value), MAX_VALUE_CHARS)
 }

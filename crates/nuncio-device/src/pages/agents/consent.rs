@@ -38,8 +38,7 @@ pub(super) struct ScopeView {
     pub(super) icon: &'static str,
     pub(super) tools: Vec<String>,
     pub(super) required: bool,
-    /// Whether the switch is on when the page opens: already granted, or a read-only scope of low sensitivity on the
-    /// first visit.
+    /// Whether the switch is on at first: granted, or on the first visit a read-only scope of low sensitivity.
     pub(super) on: bool,
     pub(super) granted: bool,
     pub(super) suspended: bool,
@@ -57,8 +56,8 @@ impl ConsentView {
             let scopes: Vec<_> = scopes.map(|scope| view(visit, scope, again)).collect();
             (!scopes.is_empty()).then(|| ScopeGroup {
                 level: level.as_str(),
-                heading: text.stake.name(level),
-                hint: text.stake.hint(level),
+                heading: text.stake.level(level).name,
+                hint: text.stake.level(level).hint,
                 scopes,
             })
         };
@@ -127,13 +126,13 @@ fn stricter(text: &Texts, scope: &RequestedScope) -> Vec<SelectOption> {
     let own = (scope.sensitivity > scope.at_least).then_some(scope.sensitivity);
     let usual = SelectOption {
         value: "usual".to_owned(),
-        label: text.stake.asks(scope.at_least).to_owned(),
+        label: text.stake.level(scope.at_least).asks.to_owned(),
         chosen: own.is_none(),
     };
     let more = [Sensitivity::Medium, Sensitivity::High].into_iter().filter(|level| *level > scope.at_least);
     let more = more.map(|level| SelectOption {
         value: level.as_str().to_owned(),
-        label: text.stake.asks(level).to_owned(),
+        label: text.stake.level(level).asks.to_owned(),
         chosen: own == Some(level),
     });
     std::iter::once(usual).chain(more).collect()

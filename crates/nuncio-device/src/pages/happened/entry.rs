@@ -15,7 +15,6 @@ use crate::pages::frame::SignedInRequest;
 use crate::pages::texts::Texts;
 use crate::pages::{Pages, wording};
 
-/// Limit of a displayed name, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
 pub(super) struct AuditEntryView {
@@ -67,7 +66,7 @@ impl<'a> EntryNames<'a> {
     /// Display name of the agent, or its id.
     fn agent(&self, agent: &AgentId) -> String {
         let name = self.known.get(agent).map(|known| plain(&known.name)).unwrap_or_default();
-        if name.trim().is_empty() { agent.to_string() } else { short(&name) }
+        if name.trim().is_empty() { agent.to_string() } else { wording::shortened(&name, MAX_NAME_CHARS) }
     }
 
     /// Display name with id, so that agents with equal names can be told apart.
@@ -97,7 +96,7 @@ impl<'a> EntryNames<'a> {
         let declared = checked.as_ref().and_then(|checked| checked.manifest.scope(scope.as_str()));
         let words = declared.map(|declared| ScopeTexts::of(presets, declared));
         let label = words.as_ref().and_then(|words| words.label.in_language(self.visit.language.tag()));
-        label.map_or_else(|| (scope.to_string(), false), |label| (short(label), true))
+        label.map_or_else(|| (scope.to_string(), false), |label| (wording::shortened(label, MAX_NAME_CHARS), true))
     }
 }
 
@@ -113,6 +112,7 @@ impl AuditEntryView {
             (Some(AuditStatus::Ran | AuditStatus::Failed), true) => &text.asked_yes,
             (_, true) => &text.asked,
         };
+        let (class, outcome) = status.map(|status| outcome(visit.text, status)).unzip();
         let (label, agents_words) = names.scope(&entry.agent_id, &entry.scope);
         let agent = names.agent(&entry.agent_id);
         Self {
@@ -121,8 +121,8 @@ impl AuditEntryView {
             agent_href: visit.to(&format!("/agents/{}", entry.agent_id)),
             agent: entry.agent_id.to_string(),
             at: entry.timestamp,
-            class: status.map_or("became-failed", class),
-            outcome: status.map_or_else(|| plain(&entry.status), |status| outcome(visit.text, status).to_owned()),
+            class: class.unwrap_or("became-failed"),
+            outcome: outcome.map_or_else(|| plain(&entry.status), str::to_owned),
             why: why(visit.text, status, entry.reason.as_deref(), entry.asked),
             asked,
             icon: wording::icon(&entry.scope),
@@ -137,22 +137,14 @@ impl AuditEntryView {
     }
 }
 
-pub(super) fn outcome(text: &Texts, status: AuditStatus) -> &str {
+/// CSS class and text of an outcome.
+pub(super) fn outcome(text: &Texts, status: AuditStatus) -> (&'static str, &str) {
     let text = &text.happened;
     match status {
-        AuditStatus::Ran => &text.became_ran,
-        AuditStatus::Refused => &text.became_refused,
-        AuditStatus::Failed => &text.became_failed,
-        AuditStatus::Elsewhere => &text.became_elsewhere,
-    }
-}
-
-const fn class(status: AuditStatus) -> &'static str {
-    match status {
-        AuditStatus::Ran => "became-ran",
-        AuditStatus::Refused => "became-refused",
-        AuditStatus::Failed => "became-failed",
-        AuditStatus::Elsewhere => "became-elsewhere",
+        AuditStatus::Ran => ("became-ran", &text.became_ran),
+        AuditStatus::Refused => ("became-refused", &text.became_refused),
+        AuditStatus::Failed => ("became-failed", &text.became_failed),
+        AuditStatus::Elsewhere => ("became-elsewhere", &text.became_elsewhere),
     }
 }
 
@@ -179,10 +171,6 @@ fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<SentencePart> {
         }
     }
     parts
-}
-
-fn short(text: &str) -> String {
-    wording::shortened(text, MAX_NAME_CHARS)
 }
 
 #[cfg(test)]
@@ -224,7 +212,7 @@ mod tests {
             let text = Texts::of(language);
             assert_eq!(text.reason.keys().cloned().collect::<Vec<_>>(), all);
             for status in AuditStatus::ALL {
-                assert!(!outcome(text, status).is_empty());
+                assert!(!outcome(text, status).1.is_empty());
             }
             assert_eq!(why(text, Some(AuditStatus::Failed), Some("NEW\u{202E}"), false), Some("NEW ".to_owned()));
         }
@@ -242,6 +230,6 @@ mod tests {
             })
             .collect();
         assert_eq!(words, ["w:", "n:{tool}", "w: ran ", "t:read_file", "w: here"]);
-        assert_eq!(short(&"名".repeat(1000)).chars().count(), MAX_NAME_CHARS + 1);
+        assert_eq!(wording::shortened(&"名".repeat(1000), MAX_NAME_CHARS).chars().count(), MAX_NAME_CHARS + 1);
     }
 }

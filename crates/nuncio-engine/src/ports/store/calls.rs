@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease};
 use nuncio_core::ids::{CallId, ExecutionId, SessionId};
+use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::Turn;
 
-use super::StoreError;
+use super::{StoreError, StoredMessage};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallChange {
@@ -31,6 +32,13 @@ pub struct HistorySlot {
     pub turn: u64,
     pub number: u64,
     pub call: CallId,
+}
+
+impl HistorySlot {
+    /// The message that fills the position.
+    pub(crate) fn result(&self, content: Content) -> StoredMessage {
+        StoredMessage { number: self.number, turn: self.turn, message: Message::tool(self.call.clone(), content) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -10,7 +10,7 @@ use nuncio_core::session::{HistorySummary, PendingCall, Session, SessionSettings
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{StreamMode, Turn, TurnOutcome};
 
-use super::StoreError;
+use super::{Change, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionChange {
@@ -81,6 +81,14 @@ pub struct StoredMessage {
     /// Number of the turn; zero for messages that the session began with.
     pub turn: u64,
     pub message: Message,
+}
+
+impl StoredMessage {
+    /// The change that adds the message to the history of a session.
+    pub(crate) fn append_to(self, session: &SessionId) -> Change {
+        let Self { number, turn, message } = self;
+        SessionChange::AppendMessage { session: session.clone(), turn, number, message }.into()
+    }
 }
 
 /// Cursor in a principal's list of sessions, newest first.

@@ -14,7 +14,8 @@ use crate::ports::store::relay::Webhook;
 pub(crate) struct WebhookIndex {
     /// Time of the next probe; `None` while reachable.
     agents: Mutex<HashMap<AgentId, Option<Timestamp>>>,
-    owed: Notify,
+    /// Notified when a delivery may be due.
+    pub(super) owed: Notify,
 }
 
 impl WebhookIndex {
@@ -48,11 +49,6 @@ impl WebhookIndex {
 
     pub(super) fn probes(&self) -> Vec<(AgentId, Timestamp)> {
         self.lock().iter().filter_map(|(agent, probe)| Some((agent.clone(), (*probe)?))).collect()
-    }
-
-    /// Waits until a delivery may be due.
-    pub(super) async fn owed(&self) {
-        self.owed.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AgentId, Option<Timestamp>>> {

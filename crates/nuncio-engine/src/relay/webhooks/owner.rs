@@ -1,21 +1,19 @@
 //! Webhook management by an agent's owner.
 
-use crate::consent::AgentAccounts;
 use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
-use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::AgentId;
 use nuncio_core::notification::{Notification, Recipient, WebhookState};
 use nuncio_core::time::Timestamp;
 
 use super::WebhookSecret;
 use crate::access::Caller;
-use crate::consent::ConsentError;
+use crate::consent::{AgentAccounts, ConsentError};
 use crate::ports::store::relay::{DeliveryLog, Webhook};
-use crate::ports::store::{Change, RecordChange, RelayChange, StoreError};
+use crate::ports::store::{Change, RelayChange, StoreError};
 use crate::relay::Webhooks;
 
-/// Maximum page size of a list.
 const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,8 +108,8 @@ impl Webhooks {
     }
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
-        let secret = WebhookSecret::random(self.runtime.entropy());
-        let sealed = self.runtime.vault().seal(self.runtime.entropy(), &place(id), &secret.text());
+        let secret = WebhookSecret::random(&*self.runtime.entropy);
+        let sealed = self.runtime.seal(&place(id), &secret.text());
         let webhook = Webhook {
             agent: id.clone(),
             secret: sealed,
@@ -144,7 +142,7 @@ impl Webhooks {
 
     /// Decrypted signing secret; `None` if another server encrypted it.
     pub(super) fn open_secret(&self, webhook: &Webhook) -> Option<WebhookSecret> {
-        WebhookSecret::read(&self.runtime.vault().open(&place(&webhook.agent), &webhook.secret)?)
+        WebhookSecret::read(&self.runtime.vault.open(&place(&webhook.agent), &webhook.secret)?)
     }
 }
 
@@ -170,12 +168,8 @@ impl AgentAccounts {
         let (fresh, secret) = self.webhooks.fresh_webhook(id);
         let stored = self.webhooks.store.webhook(id).await?;
         let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
-        let record = AuditEventRecord {
-            agent: Some(id.clone()),
-            ..self.runtime.event_record(AuditEvent::WebhookSecretRotated, by)
-        };
-        let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), RecordChange::AppendEvent(record).into()];
-        self.runtime.commit(changes).await?;
+        let record = self.runtime.agent_event(AuditEvent::WebhookSecretRotated, by, id);
+        self.runtime.commit(vec![RelayChange::PutWebhook(webhook.clone()).into(), record]).await?;
         self.webhooks.index.put(&webhook);
         Ok(secret)
     }

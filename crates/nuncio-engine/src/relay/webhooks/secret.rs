@@ -20,7 +20,6 @@ impl WebhookSecret {
         Self(bytes)
     }
 
-    /// Parses the text form of a webhook secret.
     pub(super) fn read(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         bytes.try_into().ok().map(Self)

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
-use nuncio_server::admin::AdminCommand;
+use nuncio_server::admin::{AdminCommand, KeyCreation};
 use nuncio_testkit::Method;
 use nuncio_testkit::a2h::{DeviceKey, Handset};
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -179,14 +179,14 @@ async fn only_own_devices_invite_further_devices_of_a_person() {
     assert_eq!(invite(None, json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     assert_eq!(invite(Some(&agent), json!({})).await.refusal(), (401, "UNAUTHORIZED"));
     assert_eq!(invite(Some(&ada.token), json!({"name": "ben"})).await.refusal(), (400, "BAD_REQUEST"));
-    let key = AdminCommand::KeyCreate {
+    let key = AdminCommand::KeyCreate(KeyCreation {
         name: None,
         person: Some(PersonName::parse("ada").unwrap()),
         scopes: Vec::new(),
         signing: false,
         operator: false,
         term: None,
-    };
+    });
     let key = world.gateway.order(key).await.unwrap()["key"].as_str().unwrap().to_owned();
     let refused = invite(Some(&key), json!({})).await;
     assert!(refused.status == 401 || refused.status == 403, "{refused:?}");

@@ -7,7 +7,7 @@ use nuncio_core::ids::{PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::store::KeyTerm;
-use nuncio_server::admin::AdminCommand;
+use nuncio_server::admin::{AdminCommand, KeyRotation};
 use nuncio_testkit::ManualClock;
 
 use super::{InboxBrowser, start};
@@ -180,7 +180,8 @@ async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
     let gateway = start(&clock).await;
     let key = gateway.key(&[]).await;
     let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
-    let rotate = |overlap_seconds, term| AdminCommand::KeyRotate { which: id.to_string(), term, overlap_seconds };
+    let rotate =
+        |overlap_seconds, term| AdminCommand::KeyRotate(KeyRotation { which: id.to_string(), term, overlap_seconds });
     let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
     let rotated = gateway.order(rotate(0, None)).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303, "whoever had the old secret has to sign in again");

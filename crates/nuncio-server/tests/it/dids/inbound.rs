@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use nuncio_anp::client::RequestSigner as _;
 use nuncio_auth::did::HostDids as _;
 use nuncio_auth::{DidCheckResult, RequestHead};
 use nuncio_core::grant::GrantTerm;
@@ -427,13 +428,17 @@ async fn two_gateways_identify_each_other_by_did() {
     );
 
     // The request can be signed again, with a nonce from the server.
-    dids(&a).signer(&DidSubject::Agent(desk_name())).unwrap().sign(&mut request, Some("the-servers-nonce")).unwrap();
+    dids(&a)
+        .signer(&DidSubject::Agent(desk_name()))
+        .unwrap()
+        .sign(&mut request, Some("the-servers-nonce"), &[])
+        .unwrap();
     let sent = SignedTestRequest::of(&request);
     assert!(sent.headers["signature-input"].to_str().unwrap().contains("nonce=\"the-servers-nonce\""));
     assert!(matches!(sent.check(&b).await, DidCheckResult::Known(..)));
     // The service signs requests with its own DID, also without a body.
     let mut request = outgoing(&format!("{}/anp", b.server().url()), None);
-    dids(&a).signer(&DidSubject::Service).unwrap().sign(&mut request, None).unwrap();
+    dids(&a).signer(&DidSubject::Service).unwrap().sign(&mut request, None, &[]).unwrap();
     let service = dids(&a).service().unwrap().did().to_string();
     match SignedTestRequest::of(&request).check(&b).await {
         DidCheckResult::Known(caller, _) => assert_eq!(caller.principal, Principal::Did(service)),
@@ -445,7 +450,7 @@ async fn two_gateways_identify_each_other_by_did() {
     a.order(AdminCommand::DidRotate { subject: DidSubject::Agent(desk_name()) }).await.unwrap();
     clock.advance(Duration::from_secs(300));
     let mut request = outgoing(&format!("{}/anp", b.server().url()), Some("{}"));
-    old.sign(&mut request, None).unwrap();
+    old.sign(&mut request, None, &[]).unwrap();
     let fault = refused(SignedTestRequest::of(&request).check(&b).await);
     assert_eq!(fault, AuthError::Superseded { requested: did, current: desk_did(&a) });
     dids(&a).sign(&desk_name(), &mut request).unwrap();

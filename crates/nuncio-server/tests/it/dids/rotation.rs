@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nuncio_anp::client::RequestSigner as _;
 use nuncio_auth::DidCheckResult;
 use nuncio_auth::did::HostDids as _;
 use nuncio_core::Code;
@@ -62,7 +63,7 @@ async fn rotated_agent_key_makes_a_new_did_named_by_the_old_document() {
 
     // A request signed by the first DID is refused with the name of the current DID.
     let mut request: FetchRequest = outgoing("https://agents.example.com/probe", Some("{}"));
-    signer.sign(&mut request, None).unwrap();
+    signer.sign(&mut request, None, &[]).unwrap();
     match SignedTestRequest::of(&request).check(&gateway).await {
         DidCheckResult::Refused(fault @ AuthError::Superseded { .. }) => {
             let response = gateway.server().did_auth().challenge(&fault);

@@ -8,18 +8,23 @@ use super::*;
 
 /// Strategy for values of the shape, with occasional values of another type.
 fn value_of(shape: &Shape) -> BoxedStrategy<Value> {
-    let right = match resolve(shape) {
-        ResolvedShape::Scalar("string") => "[a-z]{0,3}".prop_map(Value::from).boxed(),
-        ResolvedShape::Scalar("number") => prop_oneof![any::<i32>().prop_map(Value::from), Just(json!(0.5))].boxed(),
-        ResolvedShape::Scalar(_) => any::<bool>().prop_map(Value::from).boxed(),
-        ResolvedShape::Enum(allowed) => proptest::sample::select(allowed.to_vec()).prop_map(Value::from).boxed(),
-        ResolvedShape::List(item) => vec(value_of(item), 0..3).prop_map(Value::from).boxed(),
-        ResolvedShape::Record(item) => {
+    let one_of = |allowed: &[&'static str]| proptest::sample::select(allowed.to_vec()).prop_map(Value::from).boxed();
+    let right = match shape {
+        Shape::Text => "[a-z]{0,3}".prop_map(Value::from).boxed(),
+        Shape::Number => prop_oneof![any::<i32>().prop_map(Value::from), Just(json!(0.5))].boxed(),
+        Shape::Boolean => any::<bool>().prop_map(Value::from).boxed(),
+        Shape::Enum(allowed) => one_of(allowed),
+        Shape::List(item) => vec(value_of(item), 0..3).prop_map(Value::from).boxed(),
+        Shape::Record(item) => {
             let members = btree_map("[a-z/~]{0,3}", value_of(item), 0..3);
             members.prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()).boxed()
         }
-        ResolvedShape::Object(definition, _) => object(definition),
-        ResolvedShape::Unknown => wrong().boxed(),
+        Shape::Nested(definition) => object(definition),
+        Shape::Reference(name) => match published(name).unwrap() {
+            PublishedDefinition::Object(definition, _) => object(definition),
+            PublishedDefinition::Enum(definition) => one_of(&definition.values),
+        },
+        Shape::Unknown => wrong().boxed(),
     };
     prop_oneof![60 => right, 1 => wrong()].boxed()
 }

@@ -12,7 +12,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{AccessChange, ApiKey, Conflict, KeyKind};
 use tempfile::TempDir;
 
-use super::super::{connection, keys, migrations};
+use super::super::{access, connection, migrations};
 use super::*;
 
 fn store() -> (TempDir, PathBuf, Connection) {
@@ -42,7 +42,7 @@ fn create(id: &str, name_bytes: usize) -> Vec<Change> {
 }
 
 fn ids(connection: &Connection) -> Vec<String> {
-    keys::all(connection).unwrap().into_iter().map(|key| key.id.to_string()).collect()
+    access::keys(connection).unwrap().into_iter().map(|key| key.id.to_string()).collect()
 }
 
 #[test]

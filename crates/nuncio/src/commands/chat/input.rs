@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _};
 
+use anstream::println;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -29,8 +30,7 @@ impl ChatInput {
         let (send, lines) = mpsc::channel(16);
         // A read from a terminal cannot be cancelled; on its own thread it does not delay the end of the program.
         std::thread::spawn(move || {
-            for line in std::io::stdin().lock().lines() {
-                let Ok(line) = line else { break };
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
                 if send.blocking_send(line).is_err() {
                     break;
                 }
@@ -45,7 +45,7 @@ impl ChatInput {
         if self.prompts {
             screen.prompt(prompt);
         }
-        self.next(screen).await
+        self.next().await
     }
 
     /// Waits for the answer to a question, which is printed also without a terminal.
@@ -55,21 +55,20 @@ impl ChatInput {
         } else {
             screen.note(question);
         }
-        self.next(screen).await
+        self.next().await
     }
 
-    async fn next(&mut self, screen: &mut ChatScreen) -> InputEvent {
+    async fn next(&mut self) -> InputEvent {
         let event = tokio::select! {
             line = self.lines.recv() => line.map_or(InputEvent::End, InputEvent::Line),
             _ = self.interrupt.recv() => InputEvent::Interrupted,
         };
         if self.prompts && !matches!(event, InputEvent::Line(_)) {
-            screen.line_break();
+            println!();
         }
         event
     }
 
-    /// Waits for Ctrl-C.
     pub(super) async fn interrupted(&mut self) {
         if self.interrupt.recv().await.is_none() {
             std::future::pending::<()>().await;

@@ -20,7 +20,7 @@ const MAX_RESULT: usize = 1000;
 
 #[derive(Debug)]
 pub(super) struct ChatScreen {
-    texts: ChatTexts,
+    pub(super) texts: ChatTexts,
     json: bool,
     wrap: WordWrapper,
     /// The kind of the text block that is being printed.
@@ -30,10 +30,6 @@ pub(super) struct ChatScreen {
 impl ChatScreen {
     pub(super) fn new(texts: ChatTexts, json: bool) -> Self {
         Self { texts, json, wrap: WordWrapper::new(width()), open_block: None }
-    }
-
-    pub(super) fn texts(&self) -> ChatTexts {
-        self.texts
     }
 
     pub(super) fn update(&mut self, update: &TurnUpdate) {
@@ -205,15 +201,10 @@ impl ChatScreen {
         }
     }
 
-    /// Prints a prompt for a line.
     pub(super) fn prompt(&mut self, prompt: &str) {
         self.end_block();
         print!("{}", prompt.bold());
         flush();
-    }
-
-    pub(super) fn line_break(&mut self) {
-        println!();
     }
 
     fn print_piece(&mut self, kind: OutputKind, piece: &str) {
@@ -225,7 +216,6 @@ impl ChatScreen {
         self.put(kind, &out);
     }
 
-    /// Ends the current text block.
     fn end_block(&mut self) {
         if let Some(kind) = self.open_block.take() {
             let out = self.wrap.end();

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use crate::output::WrongUsage;
+use crate::output::wrong_usage;
 
 /// Maximum number of bytes of a program's output that are passed on.
 const MAX_OUTPUT: u64 = 256 * 1024;
@@ -23,7 +23,7 @@ const DEFAULT_TIMEOUT: u64 = 60;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LocalTool {
-    name: ToolName,
+    pub(super) name: ToolName,
     #[serde(default)]
     title: Option<String>,
     description: String,
@@ -46,7 +46,7 @@ impl LocalTool {
     /// Reads a tool's file.
     pub(super) fn read(file: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        Self::parse(&text).map_err(|why| WrongUsage(format!("{} is no tool: {why}", file.display())).into())
+        Self::parse(&text).map_err(|why| wrong_usage(format!("{} is no tool: {why}", file.display())))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -58,10 +58,6 @@ impl LocalTool {
             Some(program) if !program.is_empty() => Ok(tool),
             _ => Err("`command` names no program".to_owned()),
         }
-    }
-
-    pub(super) fn name(&self) -> &ToolName {
-        &self.name
     }
 
     /// The declaration of the tool that the agent gets.

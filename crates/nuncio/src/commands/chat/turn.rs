@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
-use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::future::{BoxFuture, Fuse, FutureExt as _};
 use nuncio_aap::client::{AapConversation, ClientError, TurnExchange, TurnUpdate, UnansweredCall};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra};
@@ -18,7 +18,7 @@ use super::tool::LocalTool;
 pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScreen, user: &mut ChatInput) -> bool {
     let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
-    let mut stopping: Option<BoxFuture<'static, Result<(), ClientError>>> = None;
+    let mut stopping: Fuse<BoxFuture<'static, Result<(), ClientError>>> = Fuse::terminated();
     let mut stopped = false;
     loop {
         tokio::select! {
@@ -37,18 +37,17 @@ pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScree
             },
             () = user.interrupted() => {
                 if stopped {
-                    screen.note(screen.texts().stopped);
+                    screen.note(screen.texts.stopped);
                     return false;
                 }
                 stopped = true;
-                screen.note(screen.texts().stopping);
+                screen.note(screen.texts.stopping);
                 let (client, session) = (client.clone(), session.clone());
-                stopping = Some(async move { client.cancel(&session).await }.boxed());
+                stopping = async move { client.cancel(&session).await }.boxed().fuse();
             }
-            outcome = wait(&mut stopping) => {
-                stopping = None;
+            outcome = &mut stopping => {
                 if outcome.is_err() {
-                    screen.note(screen.texts().cannot_stop);
+                    screen.note(screen.texts.cannot_stop);
                     return false;
                 }
             }
@@ -56,23 +55,16 @@ pub(super) async fn watch(mut exchange: TurnExchange<'_>, screen: &mut ChatScree
     }
 }
 
-async fn wait(stopping: &mut Option<BoxFuture<'static, Result<(), ClientError>>>) -> Result<(), ClientError> {
-    match stopping {
-        Some(stopping) => stopping.await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Answers pending tool calls: allows or denies them, and runs local tools.
 #[derive(Debug)]
 pub(super) struct CallAnswerer {
-    tools: Vec<LocalTool>,
+    pub(super) tools: Vec<LocalTool>,
     /// Whether every call is allowed without asking (`--trust`).
-    trust: bool,
+    pub(super) trust: bool,
     /// Whether there is no terminal on which to ask.
     alone: bool,
     /// The tools that the user has allowed for this session.
-    allowed: HashSet<ToolName>,
+    pub(super) allowed: HashSet<ToolName>,
 }
 
 enum CallDecision {
@@ -83,19 +75,6 @@ enum CallDecision {
 impl CallAnswerer {
     pub(super) fn new(tools: Vec<LocalTool>, trust: bool, alone: bool) -> Self {
         Self { tools, trust, alone, allowed: HashSet::new() }
-    }
-
-    pub(super) fn tools(&self) -> &[LocalTool] {
-        &self.tools
-    }
-
-    pub(super) fn trusts_all(&self) -> bool {
-        self.trust
-    }
-
-    /// Forgets the allowed tools, because another conversation begins.
-    pub(super) fn forget(&mut self) {
-        self.allowed.clear();
     }
 
     /// Answers to all pending calls; `None` when the user leaves them unanswered.
@@ -131,7 +110,7 @@ impl CallAnswerer {
                     let content = match decision {
                         CallDecision::No(None) => "Tool call denied".to_owned(),
                         CallDecision::No(Some(reason)) => format!("Tool call denied: {reason}"),
-                        CallDecision::Yes => match self.tools.iter().find(|tool| *tool.name() == call.name) {
+                        CallDecision::Yes => match self.tools.iter().find(|tool| tool.name == call.name) {
                             Some(tool) => tokio::select! {
                                 output = tool.run(&call.input) => output,
                                 () = user.interrupted() => "Tool execution failed: the user stopped it".to_owned(),
@@ -157,7 +136,7 @@ impl CallAnswerer {
         screen: &mut ChatScreen,
         user: &mut ChatInput,
     ) -> Option<CallDecision> {
-        let texts = screen.texts();
+        let texts = screen.texts;
         let question = format!("{} {}: ", texts.allow.replace("{tool}", tool.as_str()), texts.choices);
         loop {
             let InputEvent::Line(line) = user.answer(screen, &question).await else { return None };

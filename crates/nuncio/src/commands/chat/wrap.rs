@@ -52,16 +52,10 @@ impl WordWrapper {
         out
     }
 
-    /// Returns the held-back word without ending the line.
-    pub(crate) fn flush(&mut self) -> String {
-        let mut out = String::new();
-        self.put_word(&mut out);
-        out
-    }
-
     /// Returns the held-back word and ends the line if one has begun.
     pub(crate) fn end(&mut self) -> String {
-        let mut out = self.flush();
+        let mut out = String::new();
+        self.put_word(&mut out);
         if self.column > 0 {
             out.push('\n');
         }

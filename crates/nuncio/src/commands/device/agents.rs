@@ -14,7 +14,7 @@ use crate::cli::DeviceHome;
 use crate::commands::chat::clean::clean;
 use crate::commands::confirm::confirm;
 use crate::commands::operator::{parsed, span_seconds};
-use crate::output::{WrongUsage, cell, items, print_list, show, table};
+use crate::output::{cell, items, print_list, show, table, wrong_usage};
 
 /// `nuncio device agents`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
@@ -27,24 +27,17 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
     .await
 }
 
-/// The options of `nuncio device allow`, as typed.
-pub(super) struct AllowRequest {
-    pub(super) scopes: Vec<String>,
-    pub(super) all_low: bool,
-    pub(super) once: bool,
-    pub(super) time: Option<String>,
-}
-
 /// `nuncio device allow`
-pub(super) async fn allow(home: &DeviceHome, agent: &str, request: AllowRequest, json: bool) -> anyhow::Result<()> {
-    let term = match request.time {
-        Some(text) => GrantTerm::Until(SystemClock.now().after(parsed(parse_duration(&text))?)),
-        None if request.once => GrantTerm::Once,
-        None => GrantTerm::UntilRevoked,
-    };
-    let scopes = request.scopes.iter().map(|text| parsed(ScopeId::parse(text))).collect::<anyhow::Result<Vec<_>>>()?;
-    let command =
-        DeviceCommand::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low: request.all_low, term };
+pub(super) async fn allow(
+    home: &DeviceHome,
+    agent: &str,
+    scopes: &[String],
+    all_low: bool,
+    term: GrantTerm,
+    json: bool,
+) -> anyhow::Result<()> {
+    let scopes = scopes.iter().map(|text| parsed(ScopeId::parse(text))).collect::<anyhow::Result<Vec<_>>>()?;
+    let command = DeviceCommand::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low, term };
     let mut answer = carry_out(home, command).await?;
     let name = answer.as_object_mut().and_then(|answer| answer.remove("name")).unwrap_or_default();
     show(json, &answer, |answer| match &answer["ask"] {
@@ -52,6 +45,15 @@ pub(super) async fn allow(home: &DeviceHome, agent: &str, request: AllowRequest,
         request => print_request(request),
     });
     Ok(())
+}
+
+/// How long a permission is granted: for the typed duration, for one call, or until it is revoked.
+pub(super) fn grant_term(time: Option<&str>, once: bool) -> anyhow::Result<GrantTerm> {
+    Ok(match time {
+        Some(text) => GrantTerm::Until(SystemClock.now().after(parsed(parse_duration(text))?)),
+        None if once => GrantTerm::Once,
+        None => GrantTerm::UntilRevoked,
+    })
 }
 
 fn print_request(request: &Value) {
@@ -65,8 +67,7 @@ fn print_request(request: &Value) {
         let label = clean(scope["label"]["en"].as_str().unwrap_or_default()).into_owned();
         vec![cell(&scope["id"]), cell(&scope["sensitivity"]), state.to_owned(), label]
     };
-    let rows: Vec<_> = items(&request["scopes"]).iter().map(row).collect();
-    table(&["SCOPE", "STAKE", "STATE", "WHAT IT MEANS"], &rows);
+    table(&["SCOPE", "STAKE", "STATE", "WHAT IT MEANS"], items(&request["scopes"]).iter().map(row));
     eprintln!("{}", "Nothing was allowed. Name the scopes to allow, or use --all-low.".dimmed());
 }
 
@@ -100,8 +101,8 @@ pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool
     }
     match if yes { Some(true) } else { confirm("Do they?", json).await? } {
         Some(true) => {}
-        Some(false) => return Err(WrongUsage("nothing was accepted".to_owned()).into()),
-        None => return Err(WrongUsage("compare the numbers, then use --yes".to_owned()).into()),
+        Some(false) => return Err(wrong_usage("nothing was accepted")),
+        None => return Err(wrong_usage("compare the numbers, then use --yes")),
     }
     let device: DeviceId = parsed(serde_json::from_value(changed["device"].clone()))?;
     let fingerprint: Digest = parsed(serde_json::from_value(changed["fingerprint"].clone()))?;

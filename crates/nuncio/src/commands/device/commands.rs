@@ -25,7 +25,7 @@ use super::home::{config, folder_of, opened};
 use super::pages::PageLinks;
 use super::{device_error, socket};
 use crate::cli::DeviceHome;
-use crate::output::{WrongUsage, fault, show};
+use crate::output::{fault, show, wrong_usage};
 
 /// How long a command waits for another process that has locked the home.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,53 +37,22 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 #[serde(tag = "do", rename_all = "snake_case")]
 pub(super) enum DeviceCommand {
     Ping,
-    /// List the agents that the device knows.
     Agents,
-    /// Show the scopes that an agent requests, and grant the given ones.
-    Allow {
-        agent: AgentId,
-        scopes: Vec<ScopeId>,
-        all_low: bool,
-        term: GrantTerm,
-    },
-    Revoke {
-        agent: AgentId,
-    },
-    /// Verify the activity record, and list its entries.
+    // Shows the scopes that an agent requests, and grants the given ones.
+    Allow { agent: AgentId, scopes: Vec<ScopeId>, all_low: bool, term: GrantTerm },
+    Revoke { agent: AgentId },
     Audit,
-    /// Show the safety number to compare with an agent's owner.
-    Verify {
-        agent: AgentId,
-    },
-    /// Show the changed keys of an agent.
-    Changed {
-        agent: AgentId,
-    },
-    Accept {
-        agent: AgentId,
-        device: DeviceId,
-        fingerprint: Digest,
-    },
-    /// List the person's devices.
+    Verify { agent: AgentId },
+    // The changed keys of an agent.
+    Changed { agent: AgentId },
+    Accept { agent: AgentId, device: DeviceId, fingerprint: Digest },
     Devices,
-    /// Invite another device of the person.
     Invite,
-    /// Trust a device of the person, with the fingerprint that the person compared.
-    Trust {
-        device: DeviceId,
-        fingerprint: Option<Digest>,
-    },
-    Remove {
-        device: DeviceId,
-    },
-    /// Back up the device's keys at the server.
-    Backup {
-        passphrase: Passphrase,
-    },
-    /// Confirm this device with the backup of another one.
-    Recover {
-        passphrase: Passphrase,
-    },
+    // The fingerprint is the one that the person compared.
+    Trust { device: DeviceId, fingerprint: Option<Digest> },
+    Remove { device: DeviceId },
+    Backup { passphrase: Passphrase },
+    Recover { passphrase: Passphrase },
     Status,
     Open,
 }
@@ -257,7 +226,7 @@ async fn allow(
     let mut granted = GrantedScopes::new();
     for scope in scopes {
         if !request.scopes.iter().any(|requested| requested.id == *scope) {
-            return Err(WrongUsage(format!("{agent} does not ask for {scope}")).into());
+            return Err(wrong_usage(format!("{agent} does not ask for {scope}")));
         }
         granted.insert(scope.clone(), term);
     }

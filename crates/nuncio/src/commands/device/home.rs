@@ -19,16 +19,12 @@ use nuncio_server::{SystemClock, SystemEntropy};
 use super::{device_error, mcp, storage};
 use crate::cli::DeviceHome;
 use crate::commands::consumer::guarded_fetch;
-use crate::output::{WrongUsage, fault, shell_quote};
+use crate::output::{WrongUsage, fault, shell_quote, wrong_usage};
 
 pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
-    match &home.path {
-        Some(path) => Ok(path.clone()),
-        None => match std::env::var_os("HOME") {
-            Some(home) => Ok(Path::new(&home).join(".nuncio-device")),
-            None => Err(WrongUsage("name the device's folder with --home".to_owned()).into()),
-        },
-    }
+    let default = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".nuncio-device"));
+    let folder = home.path.clone().or_else(default);
+    folder.ok_or_else(|| wrong_usage("name the device's folder with --home"))
 }
 
 /// Creates the device's folder where there is none; only its owner may read it.
@@ -117,13 +113,11 @@ fn check_folder(folder: &Path, home: &Path) -> anyhow::Result<()> {
     let key_file = storage::key_file(home).and_then(|file| file.canonicalize().ok());
     let (Ok(real), Ok(home)) = (folder.canonicalize(), home.canonicalize()) else { return Ok(()) };
     let holds_key = key_file.is_some_and(|file| file.starts_with(&real));
-    match holds_key || home.starts_with(&real) || real.starts_with(&home) {
-        true => {
-            let message = "holds this device's own keys: open folders beside them, or move the device with --home";
-            Err(WrongUsage(format!("--folder: {} {message}", folder.display())).into())
-        }
-        false => Ok(()),
+    if !holds_key && !home.starts_with(&real) && !real.starts_with(&home) {
+        return Ok(());
     }
+    let message = "holds this device's own keys: open folders beside them, or move the device with --home";
+    Err(wrong_usage(format!("--folder: {} {message}", folder.display())))
 }
 
 /// The files in a folder of settings, with their texts, sorted by name; none if the folder does not exist.

@@ -34,8 +34,7 @@ pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) 
             let why = if entry["reason"].is_null() { &entry["status"] } else { &entry["reason"] };
             vec![cell(&entry["timestamp"]), cell(&entry["tool_name"]), cell(why)]
         };
-        let rows: Vec<_> = entries.iter().map(row).collect();
-        table(&["WHEN", "TOOL", "WHAT BECAME OF IT"], &rows);
+        table(&["WHEN", "TOOL", "WHAT BECAME OF IT"], entries.iter().map(row));
         eprintln!("{}", format!("{count} entries, all verified.").dimmed());
     });
     Ok(())

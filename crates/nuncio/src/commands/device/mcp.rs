@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_anp::client::LocalDids;
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_core::agent::{Agent, McpServer, McpTransport, Tool};
 use nuncio_core::declaration;
@@ -17,8 +16,8 @@ use nuncio_core::principal::Principal;
 use nuncio_device::tools::{LocalTool, ToolFailure, ToolSource, Tools};
 use nuncio_engine::ports::runner::{RunCall, RunError, SentMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
-use nuncio_server::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
-use nuncio_server::{SystemClock, SystemEntropy};
+use nuncio_server::fetch::install_crypto;
+use nuncio_server::{SystemClock, local_runners_config};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -100,18 +99,8 @@ fn transport(file: &McpServerFile) -> Result<McpTransport, String> {
 /// The runners of the device's MCP servers; relative paths are resolved in the folder.
 fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
     install_crypto();
-    let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None).map_err(anyhow::Error::msg)?;
-    let folder = std::path::absolute(folder)?;
-    Ok(Arc::new(Runners::new(RunnersConfig {
-        http: fetch.client_for_configured(),
-        fetch: Arc::new(fetch),
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy),
-        local_dids: LocalDids::default(),
-        executable: std::env::current_exe()?,
-        working_dir: folder,
-        confined: false,
-    })))
+    let config = local_runners_config(std::env::current_exe()?, std::path::absolute(folder)?);
+    Ok(Arc::new(Runners::new(RunnersConfig { confined: false, ..config.map_err(anyhow::Error::msg)? })))
 }
 
 /// An MCP server, and its tools once they were listed.

@@ -14,12 +14,12 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::commands::{DeviceCommand, carry_out, lock_idle_home, run_command};
-use super::passphrase::{self, PassphraseUse};
+use super::passphrase::PassphraseUse;
 use super::{device_error, print_enrolled, write_private_file};
-use crate::cli::DeviceHome;
+use crate::cli::{DeviceHome, PassphraseSource};
 use crate::commands::confirm::confirm;
 use crate::commands::operator::parsed;
-use crate::output::{WrongUsage, cell, fault, items, show, table};
+use crate::output::{WrongUsage, cell, fault, items, show, table, wrong_usage};
 
 /// `nuncio device devices`
 pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
@@ -34,7 +34,7 @@ pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
             };
             vec![cell(&device["id"]), standing.to_owned(), cell(&device["name"])]
         };
-        table(&["DEVICE", "STANDING", "NAME"], &devices.iter().map(row).collect::<Vec<_>>());
+        table(&["DEVICE", "STANDING", "NAME"], devices.iter().map(row));
         if let Some(this) = devices.iter().find(|device| device["this"] == true) {
             eprintln!("\n{}", "Fingerprint of this device, for comparison:".dimmed());
             print_fingerprint(this);
@@ -98,7 +98,7 @@ async fn confirm_fingerprint(home: &DeviceHome, device: &DeviceId, json: bool) -
         print_fingerprint(shown);
     }
     match confirm("Is it the same?", json).await? {
-        Some(false) => Err(WrongUsage("nothing was trusted".to_owned()).into()),
+        Some(false) => Err(wrong_usage("nothing was trusted")),
         Some(true) | None => Ok(shown["fingerprint"].as_str().and_then(Digest::parse)),
     }
 }
@@ -117,10 +117,10 @@ pub(super) async fn remove(home: &DeviceHome, device: &str, json: bool) -> anyho
 pub(super) async fn backup(
     home: &DeviceHome,
     file: Option<&Path>,
-    passphrase_file: Option<&Path>,
+    passphrase: &PassphraseSource,
     json: bool,
 ) -> anyhow::Result<()> {
-    let passphrase = passphrase::read(passphrase_file, PassphraseUse::New).await?;
+    let passphrase = passphrase.read(PassphraseUse::New).await?;
     let backup = carry_out(home, DeviceCommand::Backup { passphrase }).await?;
     if let Some(file) = file {
         let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
@@ -141,22 +141,22 @@ pub(super) async fn backup(
 pub(super) async fn restore(
     home: &DeviceHome,
     file: &Path,
-    passphrase_file: Option<&Path>,
+    passphrase: &PassphraseSource,
     json: bool,
 ) -> anyhow::Result<()> {
     let unusable = |why: &dyn std::fmt::Display| WrongUsage(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;
     let backup: BackupFile =
         serde_json::from_str(&text).map_err(|why| unusable(&format!("it is not a device backup: {why}")))?;
-    let passphrase = passphrase::read(passphrase_file, PassphraseUse::Known).await?;
+    let passphrase = passphrase.read(PassphraseUse::Known).await?;
     let config = lock_idle_home(home, Tools::default(), Arc::new(DenyAllPrompts)).await?;
     let device = Device::restore(config, &backup, &passphrase.0).await.map_err(device_error)?;
     print_enrolled(home, &device, None, json)
 }
 
 /// `nuncio device recover`
-pub(super) async fn recover(home: &DeviceHome, passphrase_file: Option<&Path>, json: bool) -> anyhow::Result<()> {
-    let passphrase = passphrase::read(passphrase_file, PassphraseUse::Known).await?;
+pub(super) async fn recover(home: &DeviceHome, passphrase: &PassphraseSource, json: bool) -> anyhow::Result<()> {
+    let passphrase = passphrase.read(PassphraseUse::Known).await?;
     run_command(home, DeviceCommand::Recover { passphrase }, json, |answer| {
         let before = cell(&answer["recovered"]);
         println!("{} vouches for this device.", before.bold());

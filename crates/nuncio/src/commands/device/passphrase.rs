@@ -8,14 +8,21 @@ use anstream::eprint;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::commands::Passphrase;
+use crate::cli::PassphraseSource;
 use crate::commands::confirm::{MAX_LINE, read_line};
-use crate::output::WrongUsage;
+use crate::output::{WrongUsage, wrong_usage};
 
 /// Whether a passphrase is chosen now, and so typed twice, or was chosen before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PassphraseUse {
     New,
     Known,
+}
+
+impl PassphraseSource {
+    pub(super) async fn read(&self, purpose: PassphraseUse) -> anyhow::Result<Passphrase> {
+        read(self.passphrase_file.as_deref(), purpose).await
+    }
 }
 
 /// Reads a passphrase from the named file, the terminal, or standard input.
@@ -32,7 +39,7 @@ pub(super) async fn read(file: Option<&Path>, purpose: PassphraseUse) -> anyhow:
     }
     let first = prompt_hidden("Passphrase: ").await?;
     if purpose == PassphraseUse::New && prompt_hidden("Once more: ").await? != first {
-        return Err(WrongUsage("the passphrases do not match; nothing was done".to_owned()).into());
+        return Err(wrong_usage("the passphrases do not match; nothing was done"));
     }
     parse(&first)
 }
@@ -40,9 +47,7 @@ pub(super) async fn read(file: Option<&Path>, purpose: PassphraseUse) -> anyhow:
 fn parse(text: &str) -> anyhow::Result<Passphrase> {
     match text.lines().next().filter(|line| !line.is_empty()) {
         Some(line) => Ok(Passphrase(line.to_owned())),
-        None => {
-            Err(WrongUsage("there is no passphrase: type one, or name a file with --passphrase-file".to_owned()).into())
-        }
+        None => Err(wrong_usage("there is no passphrase: type one, or name a file with --passphrase-file")),
     }
 }
 
@@ -51,7 +56,7 @@ async fn prompt_hidden(prompt: &str) -> anyhow::Result<String> {
     eprint!("{prompt}");
     let line = tokio::select! {
         line = read_line() => line,
-        _ = tokio::signal::ctrl_c() => Err(WrongUsage("nothing was done".to_owned()).into()),
+        _ = tokio::signal::ctrl_c() => Err(wrong_usage("nothing was done")),
     };
     anstream::eprintln!();
     line

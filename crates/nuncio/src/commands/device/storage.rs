@@ -133,33 +133,32 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 /// Gets the wrapping key from its source, and unwraps the storage key.
 async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -> anyhow::Result<StorageKey> {
     let file = folder.join(WRAPPED);
-    let (by, what) = match &wrapped.source {
+    let (by, invalid, wrong_key) = match &wrapped.source {
         KeySource::Keyring { id } => {
             let failed = |error: KeyringError| locked(&file, &format!("the key is in the keyring: {error}"));
             let mut keyring = Keyring::open(&Desktop::here()).await.map_err(failed)?;
             let found = keyring.load(id).await.map_err(failed)?;
             let text = found.and_then(|bytes| String::from_utf8(bytes).ok());
-            (text.and_then(|text| WrappingKey::parse(text.trim())), "the keyring has no valid key for it".to_owned())
+            let by = text.and_then(|text| WrappingKey::parse(text.trim()));
+            let invalid = "the keyring has no valid key for it".to_owned();
+            (by, invalid, "the key in the keyring does not open it")
         }
         KeySource::Passphrase { salt, argon2 } => {
             let passphrase = read_passphrase(home, &file).await?;
             let by = WrappingKey::from_passphrase(&passphrase.0, salt, *argon2);
-            (Some(by.map_err(|why| locked(&file, &why.to_string()))?), String::new())
+            let by = by.map_err(|why| locked(&file, &why.to_string()))?;
+            (Some(by), String::new(), "the passphrase does not open it")
         }
         KeySource::File { path } => {
             let path = home.storage_key.as_ref().unwrap_or(path);
             let missing =
                 format!("the key file {} is missing; put it back, or name it with --storage-key", path.display());
             let text = text_of(path)?.ok_or_else(|| locked(&file, &missing))?;
-            (WrappingKey::parse(text.trim()), format!("{} is not a key file", path.display()))
+            let invalid = format!("{} is not a key file", path.display());
+            (WrappingKey::parse(text.trim()), invalid, "the key file does not open it")
         }
     };
-    let by = by.ok_or_else(|| locked(&file, &what))?;
-    let wrong_key = match &wrapped.source {
-        KeySource::Keyring { .. } => "the key in the keyring does not open it",
-        KeySource::Passphrase { .. } => "the passphrase does not open it",
-        KeySource::File { .. } => "the key file does not open it",
-    };
+    let by = by.ok_or_else(|| locked(&file, &invalid))?;
     wrapped.unwrap_with(&by).ok_or_else(|| locked(&file, wrong_key))
 }
 
@@ -230,7 +229,7 @@ async fn change(
             store_in_keyring(&folder).await.map_err(|why| fault(Code::StorageLocked, why.to_string()))?
         }
         StorageSource::Passphrase => {
-            let passphrase = passphrase::read(new_passphrase.passphrase_file.as_deref(), PassphraseUse::New).await?;
+            let passphrase = new_passphrase.read(PassphraseUse::New).await?;
             WrappingKey::from_new_passphrase(&passphrase.0).map_err(|why| WrongUsage(why.to_string()))?
         }
         StorageSource::File => {

@@ -1,7 +1,7 @@
 //! A verdict as text: what broke, where, with which example call, and which permissions need new consent.
 
 use anstream::println;
-use nuncio_judge::{ChangeFinding, ChangeNotice};
+use nuncio_judge::ChangeNotice;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
@@ -27,8 +27,8 @@ pub(super) fn print(judged: &JudgedDiff, old: &str, new: &str) {
         if let Some(reason) = reason {
             println!("{}", wrapped(reason, "  "));
         }
-        body(&finding.pointer, finding.old.as_ref(), finding.new.as_ref());
-        witness(finding);
+        let takes = if finding.rule.as_str() == "input_widened" { "takes" } else { "refuses" };
+        body(&finding.pointer, [("was", &finding.old), ("now", &finding.new), (takes, &finding.witness)]);
     }
     if !verdict.notices.is_empty() {
         println!();
@@ -47,29 +47,19 @@ fn head(rule: &str, tool: Option<&str>, scope: Option<&str>, breaks: bool) {
     }
 }
 
-fn body(pointer: &str, old: Option<&Value>, new: Option<&Value>) {
+/// Prints the place of a change, its old and new value, and an example call.
+fn body(pointer: &str, values: [(&str, &Option<Value>); 3]) {
     line("at", if pointer.is_empty() { "the whole" } else { pointer });
-    if let Some(old) = old {
-        line("was", &old.to_string());
-    }
-    if let Some(new) = new {
-        line("now", &new.to_string());
-    }
-}
-
-fn witness(finding: &ChangeFinding) {
-    if let Some(witness) = &finding.witness {
-        let label = if finding.rule.as_str() == "input_widened" { "takes" } else { "refuses" };
-        line(label, &witness.to_string());
+    for (label, value) in values {
+        if let Some(value) = value {
+            line(label, &value.to_string());
+        }
     }
 }
 
 fn notice(notice: &ChangeNotice) {
     head(notice.rule.as_str(), notice.tool.as_deref(), notice.scope.as_deref(), false);
-    body(&notice.pointer, notice.old.as_ref(), notice.new.as_ref());
-    if let Some(witness) = &notice.witness {
-        line("takes", &witness.to_string());
-    }
+    body(&notice.pointer, [("was", &notice.old), ("now", &notice.new), ("takes", &notice.witness)]);
 }
 
 /// A label and its text, cut to the line width.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{access, toml};
 use crate::cli::Init;
-use crate::output::{WrongUsage, fault};
+use crate::output::{WrongUsage, fault, wrong_usage};
 
 /// The text of a generated agent file.
 pub(super) struct AgentFileDraft {
@@ -59,7 +59,7 @@ impl ModelName {
                 let providers = Provider::ALL.map(Provider::as_str).join(", ");
                 let message =
                     format!("--model {text}: say PROVIDER/MODEL, such as ollama/qwen3; providers: {providers}");
-                Err(WrongUsage(message).into())
+                Err(wrong_usage(message))
             }
         }
     }
@@ -265,19 +265,15 @@ fn schema_sections(key: &str, schema: &Value) -> String {
     if keywords.get("$schema").and_then(Value::as_str) == Some(DIALECT) {
         keywords.remove("$schema");
     }
-    let properties = match keywords.remove("properties") {
-        Some(Value::Object(properties)) if !properties.is_empty() => Some(properties),
-        Some(other) => {
-            keywords.insert("properties".to_owned(), other);
-            None
-        }
-        None => None,
-    };
+    let properties = object.get("properties").and_then(Value::as_object).filter(|properties| !properties.is_empty());
+    if properties.is_some() {
+        keywords.remove("properties");
+    }
     let mut out = format!("\n[tool.{key}]\n");
     toml::entries(&keywords).iter().for_each(|entry| out.extend([entry, "\n"]));
     if let Some(properties) = properties {
         let _ = write!(out, "\n[tool.{key}.properties]\n");
-        toml::entries(&properties).iter().for_each(|entry| out.extend([entry, "\n"]));
+        toml::entries(properties).iter().for_each(|entry| out.extend([entry, "\n"]));
     }
     out
 }

@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 pub(super) fn text(text: &str) -> String {
-    let mut out = String::from("\"");
+    format!("\"{}\"", escaped(text))
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
     for c in text.chars() {
         match c {
             '"' => out.push_str("\\\""),
@@ -19,7 +23,6 @@ pub(super) fn text(text: &str) -> String {
             c => out.push(c),
         }
     }
-    out.push('"');
     out
 }
 
@@ -34,14 +37,8 @@ pub(super) fn prose(prose: &str) -> String {
     if !prose.contains('\n') {
         return text(prose);
     }
-    let escaped: Vec<String> = prose
-        .lines()
-        .map(|line| {
-            let quoted = text(line);
-            quoted[1..quoted.len() - 1].to_owned()
-        })
-        .collect();
-    format!("\"\"\"\n{}\"\"\"", escaped.join("\n"))
+    let lines: Vec<_> = prose.lines().map(escaped).collect();
+    format!("\"\"\"\n{}\"\"\"", lines.join("\n"))
 }
 
 /// A JSON value as TOML on one line. TOML has no null, so null values are left out.

@@ -17,7 +17,7 @@ use crate::cli::Invoke;
 use crate::commands::chat::clean::clean;
 use crate::commands::consumer::print_note;
 use crate::commands::peer::{client, is_agent};
-use crate::output::WrongUsage;
+use crate::output::wrong_usage;
 
 /// Whether the target is an agent and not a skill, by its form or by the flags.
 pub(super) fn is_agent_call(options: &Invoke) -> bool {
@@ -26,7 +26,6 @@ pub(super) fn is_agent_call(options: &Invoke) -> bool {
     is_agent(&options.target) || has_intent || options.signer.agent.is_some() || (options.method.is_some() && is_host())
 }
 
-/// Calls an agent and prints the result.
 pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let choice = method_choice(options)?;
     let target = AgentTarget::parse(&options.target)?;
@@ -60,7 +59,7 @@ fn method_choice(options: &Invoke) -> anyhow::Result<MethodChoice> {
         }
         None => {
             let message = "name the method, or say what you want with --intent; `nuncio show` lists the methods";
-            Err(WrongUsage(message.to_owned()).into())
+            Err(wrong_usage(message))
         }
     }
 }
@@ -75,8 +74,7 @@ async fn call(
 ) -> anyhow::Result<Value> {
     let agent = client.describe(target).await?;
     print_failed_checks(&agent, json);
-    let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names: Vec<_> = inputs.iter().map(|(name, _)| name.as_str()).collect();
     let (operation, agreement) = client.prepare(&agent, choice, &names).await?;
     if let Some(agreement) = agreement {
         let result = &agreement.result;

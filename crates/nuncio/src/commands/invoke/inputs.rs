@@ -7,7 +7,7 @@ use nuncio_skill::client::typed_input;
 use nuncio_skill::wire::SkillDescriptor;
 use serde_json::{Map, Value};
 
-use crate::output::WrongUsage;
+use crate::output::wrong_usage;
 
 /// Size limit of a file of inputs, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -43,8 +43,7 @@ pub(super) fn parse(texts: &[String]) -> anyhow::Result<Vec<(String, InputValue)
             };
             inputs.push((name.to_owned(), InputValue::Text(value)));
         } else {
-            let message = format!("{text:?} is no input; write NAME=VALUE or a JSON object");
-            return Err(WrongUsage(message).into());
+            return Err(wrong_usage(format!("{text:?} is no input; write NAME=VALUE or a JSON object")));
         }
     }
     Ok(inputs)
@@ -67,7 +66,7 @@ pub(super) fn convert(
 }
 
 fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
-    serde_json::from_str(text).map_err(|error| WrongUsage(format!("the inputs are not a JSON object: {error}")).into())
+    serde_json::from_str(text).map_err(|error| wrong_usage(format!("the inputs are not a JSON object: {error}")))
 }
 
 fn from_file(path: &str) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! Progress of a remote execution: one changing line for people, one event per line for programs.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +9,6 @@ use anstream::{eprint, println};
 use nuncio_skill::client::{InvocationProgress, ProgressCallback};
 use owo_colors::OwoColorize as _;
 
-use super::browser;
 use crate::commands::chat::clean::clean;
 use crate::commands::consumer::print_note;
 
@@ -48,7 +48,7 @@ impl ProgressLine {
                     self.clear();
                     anstream::eprintln!("Grant access in your browser:\n  {}", clean(url));
                 }
-                browser::open(url);
+                open_browser(url);
             }
             _ if self.json => {}
             InvocationProgress::Note { message } => {
@@ -73,5 +73,20 @@ impl ProgressLine {
             let _ = std::io::stderr().flush();
             self.used.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+/// Tries to open a URL in a browser; the URL is printed as well.
+fn open_browser(url: &str) {
+    let default = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let program = std::env::var("BROWSER").unwrap_or_else(|_| default.to_owned());
+    if program.is_empty() {
+        return;
+    }
+    let started =
+        Command::new(program).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Ok(mut browser) = started {
+        // Waiting for the browser keeps it from becoming a zombie process.
+        std::thread::spawn(move || browser.wait());
     }
 }

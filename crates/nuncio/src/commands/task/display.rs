@@ -36,7 +36,6 @@ fn beginning(text: &str) -> Option<String> {
     lines(INDENT + 2).next().map(|line| format!("{line} …"))
 }
 
-/// Prints all details of one task.
 pub(super) fn print_task(task: &Task, now: Timestamp) {
     println!("{}", cleaned(&task.title).bold());
     row("task", task.id.as_str());
@@ -149,7 +148,7 @@ fn moment(at: Timestamp) -> String {
     format!("{} UTC", text.get(..16).unwrap_or(&text))
 }
 
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::display::plain;
+
 /// Builds a task's result from the arguments. Without a form the result is one text.
 pub(super) fn parse(form: Option<&Value>, arguments: &[String]) -> Result<Value, String> {
     let Some(form) = form else {
@@ -66,7 +68,6 @@ fn put(
 fn value(root: &Value, schema: &Value, text: &str, name: &str) -> Result<Value, String> {
     let schema = resolved(root, schema);
     if let Some(values) = schema["enum"].as_array() {
-        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let found = values.iter().find(|value| plain(value) == text);
         return found.cloned().ok_or_else(|| {
             let allowed: Vec<_> = values.iter().map(plain).collect();

@@ -35,10 +35,18 @@ fn request(provider: Provider, history: &Value) -> Value {
     let tools = tools();
     let names = ToolNames::new(&tools);
     let conversation = ModelConversation::new(provider, Some("Be kind."), &history, &names);
-    let ask = RequestParameters { provider, at_home: true, model: "m", temperature: Some(0.5), max_tokens: Some(100) };
+    let ask = RequestParameters {
+        provider,
+        at_home: true,
+        model: "m",
+        temperature: Some(0.5),
+        max_tokens: Some(100),
+        tools: &tools,
+        names: &names,
+    };
     match provider {
-        Provider::Anthropic => anthropic::request(&ask, &conversation, &tools, &names),
-        _ => openai::request(&ask, &conversation, &tools, &names),
+        Provider::Anthropic => anthropic::request(&ask, &conversation),
+        _ => openai::request(&ask, &conversation),
     }
 }
 
