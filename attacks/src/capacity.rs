@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use futures_util::future::join_all;
 use nuncio_core::digest::Digest;
-use nuncio_core::person::Enrolment;
+use nuncio_core::person::EnrolmentAssertion;
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_identity::SigningKey;
 use serde_json::{Value, json};
@@ -76,7 +76,8 @@ impl EnrolledPersonDevice {
         let key = SigningKey::from_seed(&[9; 32]);
         let public = key.public().to_jwk()["x"].as_str().and_then(|x| PublicKey::parse(x).ok());
         let public = public.context("no public key")?;
-        let enrolment = Enrolment { invite: Digest::of_bytes(code.as_bytes()), key: public, name: "laptop".to_owned() };
+        let enrolment =
+            EnrolmentAssertion { invite: Digest::of_bytes(code.as_bytes()), key: public, name: "laptop".to_owned() };
         let body = json!({
             "code": code, "device_name": enrolment.name, "public_key": public,
             "signature": Signature::new(key.sign(&enrolment.message())),

@@ -9,8 +9,8 @@ use anyhow::{Context as _, ensure};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
-use nuncio_core::person::Enrolment;
+use nuncio_core::notification::RelayParty;
+use nuncio_core::person::EnrolmentAssertion;
 use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
@@ -175,8 +175,11 @@ async fn agent_cannot_register_keys_under_the_id_of_a_device(target: AttackedBin
     let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now: now() };
     // A device is enrolled and has not published its keys yet.
     let mut device = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &new)?;
-    let enrolment =
-        Enrolment { invite: Digest::of_bytes(code.as_bytes()), key: device.signing_key(), name: "laptop".to_owned() };
+    let enrolment = EnrolmentAssertion {
+        invite: Digest::of_bytes(code.as_bytes()),
+        key: device.signing_key(),
+        name: "laptop".to_owned(),
+    };
     let body = json!({
         "code": code, "device_name": "laptop",
         "public_key": device.signing_key(), "signature": device.sign(&enrolment.message()),
@@ -194,13 +197,13 @@ async fn agent_cannot_register_keys_under_the_id_of_a_device(target: AttackedBin
     ensure!(status == 201, "agent: {status} {made}");
     let agent = AgentId::parse(made["data"]["id"].as_str().context("no id")?)?;
     let agent_token = made["data"]["token"].as_str().context("no token")?;
-    let owner = Some((Recipient::Agent(agent.clone()), id.clone()));
+    let owner = Some((RelayParty::Agent(agent.clone()), id.clone()));
     let eve = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &NewSealIdentity { named: owner, ..new })?;
     let register = format!("/agents/{agent}/keys/register");
     let (status, answer) = post(&register, agent_token, &json!({"bundle": eve.bundle(), "one_time_keys": []})).await?;
     ensure!(status != 200, "the agent's keys were taken: {answer}");
 
-    device.set_owner_device(Recipient::Person(PersonName::parse("ada")?), id.clone(), now())?;
+    device.set_owner_device(RelayParty::Person(PersonName::parse("ada")?), id.clone(), now())?;
     let publish = format!("/users/me/devices/{id}/keys");
     let (own, answer) = post(&publish, token, &json!({"bundle": device.bundle(), "one_time_keys": []})).await?;
     ensure!(own == 200, "the device's own keys were refused: {own} {answer}");

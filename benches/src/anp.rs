@@ -10,7 +10,7 @@ use nuncio_anp::negotiate;
 use nuncio_anp::negotiation::{
     ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
 };
-use nuncio_anp::wire::Request as AnpRequest;
+use nuncio_anp::wire::AnpRequest;
 use nuncio_core::agent::Capability;
 use nuncio_core::ids::CapabilityId;
 use nuncio_core::time::Timestamp;

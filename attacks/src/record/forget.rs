@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, ensure};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
-use nuncio_core::person::Enrolment;
+use nuncio_core::person::EnrolmentAssertion;
 use nuncio_identity::seal::{MemoryKeyStore, NewSealIdentity, SealIdentity};
 use serde_json::{Value, json};
 
@@ -95,7 +95,7 @@ async fn enrol(server: &Server, person: &str) -> anyhow::Result<String> {
     let new = NewSealIdentity { named: None, mode: SealMode::Stateful, now: now() };
     let device = SealIdentity::create(Arc::new(MemoryKeyStore::new()), &new)?;
     let (invite, key) = (Digest::of_bytes(code.as_bytes()), device.signing_key());
-    let signed = Enrolment { invite, key, name: format!("laptop of {person}") };
+    let signed = EnrolmentAssertion { invite, key, name: format!("laptop of {person}") };
     let body = json!({
         "code": code, "device_name": signed.name, "public_key": key, "signature": device.sign(&signed.message()),
     });

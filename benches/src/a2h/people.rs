@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_core::person::{DeviceAssertion, Enrolment};
+use nuncio_core::person::{DeviceAssertion, EnrolmentAssertion};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::SigningKey;
@@ -48,7 +48,7 @@ impl BenchDevice {
         let invite = order(data, &json!({"do": "user_invite", "name": device.person})).await?;
         let code = invite["code"].as_str().context("no code")?;
         let (key, name) = (device.public()?, "laptop".to_owned());
-        let enrolment = Enrolment { invite: Digest::of_bytes(code.as_bytes()), key, name };
+        let enrolment = EnrolmentAssertion { invite: Digest::of_bytes(code.as_bytes()), key, name };
         let body = json!({
             "code": code, "device_name": "laptop", "public_key": key, "signature": device.sign(&enrolment.message()),
         });

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use nuncio_core::bundle::{OneTimeKey, SealMode};
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
     MemoryKeyStore, NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity,
@@ -79,15 +79,15 @@ struct Pair {
 impl Pair {
     fn new(mode: SealMode) -> anyhow::Result<Self> {
         let now = Timestamp::from_millis(1_794_740_400_000);
-        let party = |owner: Recipient, device: &str, mode| {
+        let party = |owner: RelayParty, device: &str, mode| {
             let identity = Some((owner, DeviceId::parse(device)?));
             anyhow::Ok(SealIdentity::create(
                 Arc::new(MemoryKeyStore::new()),
                 &NewSealIdentity { named: identity, mode, now },
             )?)
         };
-        let mut person = party(Recipient::Person(PersonName::parse("ada")?), "dev_1", SealMode::Stateful)?;
-        let mut agent = party(Recipient::Agent(AgentId::parse("agt_1")?), "main", mode)?;
+        let mut person = party(RelayParty::Person(PersonName::parse("ada")?), "dev_1", SealMode::Stateful)?;
+        let mut agent = party(RelayParty::Agent(AgentId::parse("agt_1")?), "main", mode)?;
         let keys = agent.one_time_keys(0, now)?;
         establish_session(&mut person, &agent)?;
         establish_session(&mut agent, &person)?;

@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::relay::NewPost;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub use enrol::{EnrolledDevice, Invitation, enrol};
 pub use http::{HttpRelay, RelayAddress};
 pub use local_relay::LocalRelay;
 pub(crate) use read::{hooked_event, hooked_message};
-pub use relay_identity::{AgentToken, Credentials, DeviceLogin, RelayIdentity, SignFn};
+pub use relay_identity::{AgentToken, DeviceLogin, RelayCredentials, RelayIdentity, SignFn};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayEvent {
@@ -37,7 +37,7 @@ pub struct RelayEvent {
 pub enum RelayEventKind {
     Message(Box<ConversationMessage>),
     /// An agent or person published other keys.
-    KeysChanged(Recipient),
+    KeysChanged(RelayParty),
     /// Consent of a person was given, changed or revoked.
     Relation(RelationId),
     /// A device claimed a tool call.
@@ -75,15 +75,15 @@ impl RelayError {
 /// Connection to a relay with the identity of one agent or device.
 #[async_trait]
 pub trait Relay: fmt::Debug + Send + Sync + 'static {
-    fn me(&self) -> &Recipient;
+    fn me(&self) -> &RelayParty;
     /// Publishes keys. Returns the number of one-time keys stored at the relay.
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
-    async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError>;
+    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError>;
     /// Takes a one-time key of a device; no other sender gets the same key.
     async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError>;
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
     /// Two-party conversation with someone; created if there is none.
-    async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError>;
+    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError>;
     /// Sends a message and returns its sequence number. A repetition returns the same number.
     async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError>;
     /// Events after a number; waits until there is at least one.

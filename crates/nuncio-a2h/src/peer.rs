@@ -3,13 +3,13 @@
 //!
 //! ```no_run
 //! # use nuncio_a2h::peer::{Peer, PeerConfig, ToolError};
-//! # use nuncio_core::notification::Recipient;
+//! # use nuncio_core::notification::RelayParty;
 //! # use nuncio_core::ids::PersonName;
 //! # use serde_json::json;
 //! # //! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
 //! let agent = Peer::new(config);
 //! tokio::spawn(agent.clone().run(stop));
-//! let conversation = agent.conversation_with(&Recipient::Person(ada)).await?;
+//! let conversation = agent.conversation_with(&RelayParty::Person(ada)).await?;
 //! let notes = agent.calls().call_tool(&conversation.id, "read_file", json!({"path": "notes.md"})).await?;
 //! println!("{notes}");
 //! # Ok(())
@@ -25,7 +25,7 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, Conversation, ConversationType, StreamId};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ConversationId, DeviceId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::seal::{KeyStore, KeyStoreError, OpenError, SealIdentity};
@@ -96,7 +96,7 @@ pub struct InboundMessage {
     pub conversation: ConversationId,
     pub conversation_type: ConversationType,
     pub seq: u64,
-    pub sender: Recipient,
+    pub sender: RelayParty,
     pub device: DeviceId,
     pub content_type: ContentType,
     pub payload: Value,
@@ -114,7 +114,7 @@ pub struct InboundMessage {
 pub struct UnopenedMessage {
     pub conversation: ConversationId,
     pub seq: u64,
-    pub sender: Recipient,
+    pub sender: RelayParty,
     pub content_type: ContentType,
     pub why: OpenError,
 }
@@ -122,10 +122,10 @@ pub struct UnopenedMessage {
 /// An agent or a person's device at a relay. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Peer {
-    parts: Arc<PeerParts>,
+    parts: Arc<PeerState>,
 }
 
-struct PeerParts {
+struct PeerState {
     runtime: Arc<PeerRuntime>,
     keys: Arc<SealKeys>,
     outbox: Arc<Outbox>,
@@ -164,7 +164,7 @@ impl Peer {
             writing: Mutex::default(),
         };
         let waiting = Mutex::default();
-        let parts = PeerParts {
+        let parts = PeerState {
             calls: ToolCalls { runtime: Arc::clone(&runtime), outbox: Arc::clone(&outbox), waiting },
             streams: Arc::new(streams),
             runtime,
@@ -179,7 +179,7 @@ impl Peer {
     }
 
     #[must_use]
-    pub fn me(&self) -> &Recipient {
+    pub fn me(&self) -> &RelayParty {
         self.parts.runtime.me()
     }
 
@@ -204,7 +204,7 @@ impl Peer {
     }
 
     /// Two-party conversation with someone; created if there is none.
-    pub async fn conversation_with(&self, other: &Recipient) -> Result<Arc<Conversation>, SendError> {
+    pub async fn conversation_with(&self, other: &RelayParty) -> Result<Arc<Conversation>, SendError> {
         self.parts.runtime.conversation_with(other).await
     }
 

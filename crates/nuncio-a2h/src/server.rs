@@ -13,10 +13,10 @@ use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::ids::PersonName;
 use nuncio_core::manifest::{MAX_WRITTEN_BYTES, Presets};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::key_expired;
-use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
+use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{BodyLimits, CredentialLocation, QueryParameters};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,7 +43,7 @@ pub use nuncio_http::device_tokens::{AccessToken, DeviceTokens, TokenHolder, Tok
 pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
-use socket::Sockets;
+use socket::SocketLimits;
 
 /// Limit of a request that carries a manifest, beside the manifest, in bytes.
 const BESIDE_A_MANIFEST: usize = 16 * 1024;
@@ -57,15 +57,15 @@ const MAX_PAGE_SIZE: usize = 50;
 type A2hResult = Result<Response, A2hError>;
 
 #[derive(Debug, Clone)]
-pub struct A2h {
+pub struct A2hServerState {
     engine: Engine,
     bodies: BodyLimits,
     tokens: Arc<dyn DeviceTokens>,
     presets: Arc<Presets>,
-    sockets: Arc<Sockets>,
+    sockets: Arc<SocketLimits>,
 }
 
-impl A2h {
+impl A2hServerState {
     /// At most `sockets` connections are open at once.
     #[must_use]
     pub fn new(
@@ -76,7 +76,7 @@ impl A2h {
         watch: Arc<dyn SocketMetrics>,
         sockets: usize,
     ) -> Self {
-        Self { engine, bodies, tokens, presets, sockets: Arc::new(Sockets::new(sockets, watch)) }
+        Self { engine, bodies, tokens, presets, sockets: Arc::new(SocketLimits::new(sockets, watch)) }
     }
 
     async fn manifest_body(&self, request: Request) -> Result<Bytes, EngineError> {
@@ -98,13 +98,13 @@ impl A2h {
     }
 }
 
-/// Routes; the caller of this function puts an [`CallerIdentity`] into each request.
-pub fn routes(a2h: A2h) -> Router {
+/// Routes; the caller of this function puts a [`CallerCheckResult`] into each request.
+pub fn routes(a2h: A2hServerState) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(a2h)
 }
 
 /// Routes as data; a test compares them with the OpenAPI document.
-fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
+fn table() -> Vec<(&'static str, MethodRouter<A2hServerState>)> {
     let routes = vec![
         ("/a2h/agents", get(agents::list).post(agents::create)),
         ("/a2h/agents/{id}", get(agents::show).patch(agents::update)),
@@ -243,14 +243,14 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> f
 
 /// Caller of a request; `None` for anonymous requests.
 fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
-    match request.extensions().get::<CallerIdentity>() {
-        Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
-        Some(CallerIdentity::Invalid) => {
+    match request.extensions().get::<CallerCheckResult>() {
+        Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
+        Some(CallerCheckResult::Invalid) => {
             let message = "the token or key is not valid: unknown, expired or revoked; a device gets a new token at /a2h/auth/token";
             Err(EngineError::new(Code::Unauthorized, message))
         }
-        Some(CallerIdentity::Expired(at)) => Err(key_expired(*at)),
-        Some(CallerIdentity::Known(_) | CallerIdentity::Missing) | None => Ok(None),
+        Some(CallerCheckResult::Expired(at)) => Err(key_expired(*at)),
+        Some(CallerCheckResult::Known(_) | CallerCheckResult::Missing) | None => Ok(None),
     }
 }
 
@@ -261,9 +261,9 @@ fn caller(request: &Request) -> Result<Caller, EngineError> {
 }
 
 /// Calling person or agent; other callers are refused.
-fn participant(request: &Request) -> Result<(Recipient, Caller), EngineError> {
+fn participant(request: &Request) -> Result<(RelayParty, Caller), EngineError> {
     let caller = caller(request)?;
-    match Recipient::try_from(caller.principal.clone()) {
+    match RelayParty::try_from(caller.principal.clone()) {
         Ok(participant) => Ok((participant, caller)),
         Err(_) => {
             let message = "a person or an agent must ask: send the access token of a device, or an agent's own";

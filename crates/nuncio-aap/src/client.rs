@@ -20,7 +20,7 @@ mod key;
 mod stream;
 mod tolerant;
 
-pub use conversation::{AapConversation, TurnEnd, TurnExchange, TurnReception, TurnUpdate, UnansweredCall};
+pub use conversation::{AapConversation, TurnCompleteness, TurnEnd, TurnExchange, TurnUpdate, UnansweredCall};
 pub use error::ClientError;
 pub use event::{StopError, TurnEvent, TurnStop};
 pub use key::ApiKey;

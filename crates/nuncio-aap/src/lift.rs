@@ -6,7 +6,7 @@ use nuncio_core::session::{ClientTool, ToolRef};
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::{NewSession, SettingsPatch, TurnRequest};
-use nuncio_http::front::Front as _;
+use nuncio_http::front::ProtocolFront as _;
 use serde_json::Value;
 
 mod messages;

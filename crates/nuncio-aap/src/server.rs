@@ -14,7 +14,7 @@ use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::access::{Access, key_expired};
 use nuncio_engine::converse::HistoryKind;
-use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
+use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -40,23 +40,23 @@ type AapResult = Result<Response, AapError>;
 
 /// State that all AAP routes share.
 #[derive(Debug, Clone)]
-pub struct Aap {
+pub struct AapServerState {
     engine: Engine,
     bodies: BodyLimits,
     /// Body of `GET /meta`.
     meta: Arc<EditionCache<u64, (), Bytes>>,
 }
 
-impl Aap {
+impl AapServerState {
     #[must_use]
     pub fn new(engine: Engine, bodies: BodyLimits) -> Self {
         Self { engine, bodies, meta: Arc::default() }
     }
 }
 
-/// Builds the router with its fallback. The server must add an [`CallerIdentity`] to each request. Paths include the base,
+/// Builds the router with its fallback. The server must add a [`CallerCheckResult`] to each request. Paths include the base,
 /// because a nested router would rewrite the URI of every request.
-pub fn routes(aap: Aap) -> Router {
+pub fn routes(aap: AapServerState) -> Router {
     table()
         .into_iter()
         .fold(Router::new(), |router, (path, methods)| router.route(&format!("{BASE}{path}"), methods))
@@ -66,7 +66,7 @@ pub fn routes(aap: Aap) -> Router {
 }
 
 /// Routes as data; a test compares them with the OpenAPI document.
-fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
+fn table() -> Vec<(&'static str, MethodRouter<AapServerState>)> {
     vec![
         ("/meta", get(meta)),
         ("/sessions", get(list_sessions).post(create_session)),
@@ -79,7 +79,7 @@ fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
 }
 
 /// `GET /meta`: a public document, independent of credentials.
-async fn meta(State(aap): State<Aap>) -> Response {
+async fn meta(State(aap): State<AapServerState>) -> Response {
     let agents = aap.engine.agents();
     let document = aap.meta.get_or_put(agents.agents_edition(), (), || {
         sorted(&project::meta(agents.list().iter().map(|agent| &**agent))).to_string().into()
@@ -88,7 +88,7 @@ async fn meta(State(aap): State<Aap>) -> Response {
 }
 
 /// `POST /sessions`
-async fn create_session(State(aap): State<Aap>, request: Request) -> AapResult {
+async fn create_session(State(aap): State<AapServerState>, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     let (body, idempotency) = body::read(&aap, request).await?;
     let new = lift::new_session(body)?;
@@ -109,7 +109,7 @@ struct PageQuery {
 
 /// `GET /sessions?after=`
 async fn list_sessions(
-    State(aap): State<Aap>,
+    State(aap): State<AapServerState>,
     AapQuery(PageQuery { after }): AapQuery<PageQuery>,
     request: Request,
 ) -> AapResult {
@@ -120,7 +120,7 @@ async fn list_sessions(
 }
 
 /// `GET /sessions/:id`
-async fn show_session(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn show_session(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let session = aap.engine.conversations().session(&caller, &id).await?;
@@ -128,7 +128,11 @@ async fn show_session(State(aap): State<Aap>, SessionPath(id): SessionPath, requ
 }
 
 /// `DELETE /sessions/:id`
-async fn delete_session(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn delete_session(
+    State(aap): State<AapServerState>,
+    SessionPath(id): SessionPath,
+    request: Request,
+) -> AapResult {
     aap.engine.conversations().delete_session(&aap.caller(&request)?, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -141,7 +145,7 @@ struct HistoryQuery {
 
 /// `GET /sessions/:id/history?type=compacted|full`
 async fn history(
-    State(aap): State<Aap>,
+    State(aap): State<AapServerState>,
     SessionPath(id): SessionPath,
     AapQuery(HistoryQuery { kind }): AapQuery<HistoryQuery>,
     request: Request,
@@ -160,7 +164,7 @@ async fn history(
 }
 
 /// `POST /sessions/:id/turns`
-async fn begin_turn(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn begin_turn(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
     let read =
@@ -193,7 +197,7 @@ struct StreamQuery {
 
 /// `GET /sessions/:id/stream`, an extension: continues the stream of the last turn, or after `Last-Event-ID`.
 async fn continue_stream(
-    State(aap): State<Aap>,
+    State(aap): State<AapServerState>,
     SessionPath(id): SessionPath,
     AapQuery(query): AapQuery<StreamQuery>,
     request: Request,
@@ -229,7 +233,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
 }
 
 /// `POST /sessions/:id/cancel`, an extension: answers when the turn has ended, with its end.
-async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> AapResult {
+async fn cancel(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let turn = aap.engine.conversations().cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())
@@ -275,7 +279,7 @@ async fn method_not_allowed() -> AapError {
     EngineError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header").into()
 }
 
-impl Aap {
+impl AapServerState {
     /// Caller of the request, if AAP admits it for any agent.
     fn caller(&self, request: &Request) -> Result<Caller, EngineError> {
         let caller = caller(request)?;
@@ -294,11 +298,11 @@ impl Aap {
 }
 
 fn caller(request: &Request) -> Result<Caller, EngineError> {
-    match request.extensions().get::<CallerIdentity>() {
-        Some(CallerIdentity::Known(caller)) => Ok(caller.clone()),
-        Some(CallerIdentity::Invalid) => Err(wrong_key()),
-        Some(CallerIdentity::Expired(at)) => Err(key_expired(*at)),
-        Some(CallerIdentity::Missing) | None => {
+    match request.extensions().get::<CallerCheckResult>() {
+        Some(CallerCheckResult::Known(caller)) => Ok(caller.clone()),
+        Some(CallerCheckResult::Invalid) => Err(wrong_key()),
+        Some(CallerCheckResult::Expired(at)) => Err(key_expired(*at)),
+        Some(CallerCheckResult::Missing) | None => {
             let message =
                 format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);
             Err(EngineError::new(Code::Unauthorized, message))

@@ -38,10 +38,10 @@ pub use error::{ClientError, ClientErrorDetails, Reason};
 pub use invoke::{Invocation, MethodChoice};
 pub use list::{HostAgent, HostListing};
 pub use negotiate::{Agreement, ChosenBy, DraftDecision, NegotiationRequest};
-pub use operation::Operation;
+pub use operation::RemoteMethod;
 pub use register::RegistrationReceipt;
 pub use sign::{AgentSigners, KeySigner, RequestSigner};
-pub use target::{AgentTarget, LocalDids};
+pub use target::{AgentTarget, LocalDidScheme};
 pub use verify::{CheckOutcome, CheckSubject, DescriptionCheck, DescriptionChecks};
 
 pub(crate) use error::plain;
@@ -68,14 +68,14 @@ pub struct AnpClientOptions {
     /// Maximum number of pages read from a host's list.
     pub pages: usize,
     /// Whether `localhost` DIDs are resolved over https or http.
-    pub local: LocalDids,
+    pub local: LocalDidScheme,
     /// Challenge that the proof of a description must contain, if this client sent one to the publisher.
     pub challenge: Option<String>,
 }
 
 impl Default for AnpClientOptions {
     fn default() -> Self {
-        Self { exchange: Duration::from_secs(30), pages: 100, local: LocalDids::Https, challenge: None }
+        Self { exchange: Duration::from_secs(30), pages: 100, local: LocalDidScheme::Https, challenge: None }
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::negotiation as judge;
 use crate::wire::{
-    Alternative, CandidateProtocol, ErrorCode, Execution, Meta, NegotiateBody, NegotiationResult, RpcError, Schemas,
-    Score, Selected, Status,
+    Alternative, CandidateProtocol, ErrorCode, Execution, NegotiateBody, NegotiationResult, RequestMeta, RpcError,
+    Schemas, Score, Selected, Status,
 };
 
 /// Maximum length of the lists in a request.
@@ -34,8 +34,8 @@ pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
 
 /// Converts a request for the choice of an interface.
 #[must_use]
-pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
-    judge::Request {
+pub fn request(body: &NegotiateBody, meta: &RequestMeta) -> judge::InterfaceRequest {
+    judge::InterfaceRequest {
         mode: body.mode.clone(),
         intent: body.intent.clone(),
         required_capabilities: body.required_capabilities.clone(),

@@ -1,6 +1,6 @@
 //! Negotiation: chooses the interface that a caller should use, by rules that the caller can verify.
 //!
-//! [`InterfaceOffers`] are the interfaces that are currently available, [`Request`] states what a caller needs. Hard
+//! [`InterfaceOffers`] are the interfaces that are currently available, [`InterfaceRequest`] states what a caller needs. Hard
 //! constraints ([`Constraint`]) are checked first; the remaining interfaces are ranked:
 //!
 //! 1. by security profile: a stronger one is never traded for a better match;
@@ -23,8 +23,8 @@ use std::time::Duration;
 use nuncio_core::time::Timestamp;
 
 pub use constraint::{Constraint, Constraints as Violations};
-pub use offer::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
-pub use request::{NegotiationMode, Request};
+pub use offer::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
+pub use request::{InterfaceRequest, NegotiationMode};
 pub use score::{IntentMatchKind, Score};
 pub use verdict::{
     Alternative, ChosenInterface, DraftingOffer, InterfaceSelection, MAX_ALTERNATIVES, NegotiationRefusal,
@@ -53,7 +53,7 @@ struct EvaluatedOffer<'a> {
     entry: &'a PreparedOffer,
     violations: Violations,
     score: Score,
-    ability: Option<&'a Ability>,
+    ability: Option<&'a OfferedCapability>,
     security: Option<SecurityProfile>,
 }
 
@@ -72,7 +72,11 @@ impl InterfaceOffers {
     }
 
     /// Chooses the best interface. The error has one of nine causes.
-    pub fn choose(&self, request: &Request, now: Timestamp) -> Result<InterfaceSelection<'_>, NegotiationRefusal> {
+    pub fn choose(
+        &self,
+        request: &InterfaceRequest,
+        now: Timestamp,
+    ) -> Result<InterfaceSelection<'_>, NegotiationRefusal> {
         let wanted = PreparedRequest::new(request);
         self.check_request(request, &wanted, now)?;
         let mut evaluated: Vec<_> = self.entries.iter().map(|entry| EvaluatedOffer::new(entry, &wanted)).collect();
@@ -93,7 +97,7 @@ impl InterfaceOffers {
     /// Checks the request itself, before any interface is evaluated.
     fn check_request(
         &self,
-        request: &Request,
+        request: &InterfaceRequest,
         wanted: &PreparedRequest<'_>,
         now: Timestamp,
     ) -> Result<(), NegotiationRefusal> {

@@ -52,7 +52,7 @@ pub struct Host {
 
 string_enum! {
     /// The two OpenRPC documents of an agent's tools.
-    pub enum ToolDocument {
+    pub enum ToolDocumentKind {
         /// Tools that run when called.
         Tools = "tools",
         /// Tools whose every call needs approval by a person.
@@ -60,7 +60,7 @@ string_enum! {
     }
 }
 
-impl ToolDocument {
+impl ToolDocumentKind {
     #[must_use]
     pub const fn asks_a_person(self) -> bool {
         matches!(self, Self::Authorized)
@@ -108,7 +108,7 @@ impl Host {
     }
 
     #[must_use]
-    pub fn interface_url(&self, agent: &AgentName, set: ToolDocument) -> String {
+    pub fn interface_url(&self, agent: &AgentName, set: ToolDocumentKind) -> String {
         format!("{}/agents/{agent}/interfaces/{}.json", self.base, set.as_str())
     }
 
@@ -168,7 +168,7 @@ impl Host {
         if agent.presence.conversation {
             interfaces.push(self.conversation(agent));
         }
-        for set in ToolDocument::ALL.into_iter().filter(|set| set.is_of(agent)) {
+        for set in ToolDocumentKind::ALL.into_iter().filter(|set| set.is_of(agent)) {
             interfaces.push(self.structured(agent, set));
             interfaces.push(self.inline(agent, set));
         }
@@ -212,10 +212,10 @@ impl Host {
     }
 
     /// The OpenRPC interface by URL. The document is public; its methods state their own security.
-    fn structured(&self, agent: &Agent, set: ToolDocument) -> Interface {
+    fn structured(&self, agent: &Agent, set: ToolDocumentKind) -> Interface {
         let about = match set {
-            ToolDocument::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
-            ToolDocument::Authorized => {
+            ToolDocumentKind::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
+            ToolDocumentKind::Authorized => {
                 format!("OpenRPC interface of {}, of what a person must agree to each time.", name_of(agent))
             }
         };
@@ -233,7 +233,7 @@ impl Host {
     }
 
     /// The methods of an interface inline, for clients that do not fetch the document.
-    fn inline(&self, agent: &Agent, set: ToolDocument) -> Interface {
+    fn inline(&self, agent: &Agent, set: ToolDocumentKind) -> Interface {
         Interface {
             id: Some(interface_id(&agent.name, &format!("{}.inline", set.as_str()))),
             url: None,
@@ -269,7 +269,7 @@ fn bare_description(name: String, did: Option<&str>, security: &str) -> AgentDes
     }
 }
 
-fn capabilities_of(agent: &Agent, set: ToolDocument) -> Vec<nuncio_core::agent::Capability> {
+fn capabilities_of(agent: &Agent, set: ToolDocumentKind) -> Vec<nuncio_core::agent::Capability> {
     let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(agent, tool)).collect();
     let mut abilities = agent.abilities();
     abilities.retain(|ability| tools.iter().any(|tool| ability.is_of(&tool.name)));

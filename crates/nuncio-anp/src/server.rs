@@ -13,14 +13,14 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::Credential;
-use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
+use nuncio_engine::access::AuthenticationMethod;
+use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{BodyLimits, CredentialLocation, report_caller};
 use serde_json::{Value, json};
 
 use crate::directory::{self as registry, DirectoryIndex};
 use crate::project::Host;
-use crate::wire::Request as AnpRequest;
+use crate::wire::AnpRequest;
 use crate::wire::RpcError;
 
 mod chat;
@@ -36,13 +36,13 @@ mod rpc;
 mod service;
 
 pub use front::AnpFront;
-pub use message::{DeliveryFailure, DirectMessage};
+pub use message::{DeliveryFailure, OutgoingDirectMessage};
 
 use discover::DocumentCache;
 
 /// DIDs, proofs and signatures, provided by the server that mounts the routes.
 #[async_trait]
-pub trait Identities: fmt::Debug + Send + Sync {
+pub trait AnpIdentityService: fmt::Debug + Send + Sync {
     /// Authenticates a request by its header fields.
     async fn check(&self, parts: &Parts, body: &[u8]) -> AuthenticationResult;
 
@@ -69,10 +69,10 @@ pub trait Identities: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The sender has no DID.
-    fn signed_message(&self, message: &DirectMessage) -> Result<Value, String>;
+    fn signed_message(&self, message: &OutgoingDirectMessage) -> Result<Value, String>;
 
     /// Posts the request to the recipient's message service.
-    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), DeliveryFailure>;
+    async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DeliveryFailure>;
 }
 
 #[derive(Debug)]
@@ -90,35 +90,35 @@ type AnpResult = Result<Response, Response>;
 
 /// State that all ANP routes share.
 #[derive(Debug, Clone)]
-pub struct Anp {
+pub struct AnpServerState {
     engine: Engine,
     host: Arc<Host>,
     bodies: BodyLimits,
-    identities: Arc<dyn Identities>,
+    identities: Arc<dyn AnpIdentityService>,
     documents: Arc<DocumentCache>,
     directory: DirectoryIndex,
 }
 
-impl Anp {
+impl AnpServerState {
     #[must_use]
     pub fn new(
         engine: Engine,
         host: Host,
         bodies: BodyLimits,
-        identities: Arc<dyn Identities>,
+        identities: Arc<dyn AnpIdentityService>,
         directory: DirectoryIndex,
     ) -> Self {
         Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), directory }
     }
 }
 
-/// The routes. The server must add an [`CallerIdentity`] to each request.
-pub fn routes(anp: Anp) -> Router {
+/// The routes. The server must add a [`CallerCheckResult`] to each request.
+pub fn routes(anp: AnpServerState) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(anp)
 }
 
 /// The route table; tests compare it with the OpenAPI document.
-fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
+fn table() -> Vec<(&'static str, MethodRouter<AnpServerState>)> {
     vec![
         (crate::wire::WELL_KNOWN, get(discover::agents)),
         ("/agents/{name}/ad.json", get(discover::description)),
@@ -156,18 +156,19 @@ impl AuthenticatedRequest {
     }
 }
 
-impl Anp {
+impl AnpServerState {
     /// Reads a request and authenticates it, by a key or token of this server or by a signature.
     async fn authenticate(&self, request: Request) -> Result<AuthenticatedRequest, Response> {
         let (parts, body) = request.into_parts();
         let read = self.bodies.read(&self.engine, &parts.extensions, body, CredentialLocation::Body).await;
         let body = read.map_err(|error| refuse(&error))?;
-        let by_server_key = match parts.extensions.get::<CallerIdentity>() {
-            Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
+        let by_server_key = match parts.extensions.get::<CallerCheckResult>() {
+            Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
             _ => None,
         };
         // A key or token of this server is sufficient; a caller without credentials may still have signed.
-        let is_sufficient = |caller: &Caller| caller.credential != Credential::None || !has_anp_credentials(&parts);
+        let is_sufficient =
+            |caller: &Caller| caller.authentication != AuthenticationMethod::None || !has_anp_credentials(&parts);
         if by_server_key.as_ref().is_some_and(is_sufficient) {
             return Ok(AuthenticatedRequest { body, caller: by_server_key, header: None, challenge: None });
         }
@@ -178,11 +179,11 @@ impl Anp {
                 let request = by_server_key.and_then(|by_server_key| by_server_key.request);
                 (Some(Caller { request: caller.request.clone().or(request), ..*caller }), header, None)
             }
-            AuthenticationResult::Absent(challenge) => match parts.extensions.get::<CallerIdentity>() {
+            AuthenticationResult::Absent(challenge) => match parts.extensions.get::<CallerCheckResult>() {
                 // On an open server, authentication is optional.
-                Some(CallerIdentity::Known(caller)) => (Some(caller.clone()), None, None),
-                Some(CallerIdentity::Invalid | CallerIdentity::Expired(_)) => return Err(challenge),
-                Some(CallerIdentity::Missing) | None => (None, None, Some(challenge)),
+                Some(CallerCheckResult::Known(caller)) => (Some(caller.clone()), None, None),
+                Some(CallerCheckResult::Invalid | CallerCheckResult::Expired(_)) => return Err(challenge),
+                Some(CallerCheckResult::Missing) | None => (None, None, Some(challenge)),
             },
         };
         Ok(AuthenticatedRequest { body, caller, header, challenge })

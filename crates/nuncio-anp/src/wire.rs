@@ -17,7 +17,7 @@ mod security;
 
 pub use artifact::{ArtifactMethod, ProtocolArtifact};
 pub use capabilities::ServiceCapabilities;
-pub use description::{AgentDescription, Capability, Information, Interface, Owner};
+pub use description::{AgentDescription, Capability, InformationItem, Interface, Owner};
 pub use discovery::{CollectionItem, CollectionPage};
 pub use error::{ErrorCode, RpcError};
 pub use negotiation::{
@@ -27,7 +27,7 @@ pub use negotiation::{
 pub use openrpc::{ContentDescriptor, Info, Method, OpenRpc, ParamStructure, Server};
 pub use product::Product;
 pub use registration::Registration;
-pub use rpc::{Auth, MAX_REQUEST_BYTES, Meta, Refused, Request, Response, Target, TargetKind};
+pub use rpc::{AnpRequest, Auth, MAX_REQUEST_BYTES, Refused, RequestMeta, Response, Target, TargetKind};
 pub use security::{Security, SecurityDefinition, SecurityLocation};
 
 use base64::Engine as _;

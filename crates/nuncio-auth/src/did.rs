@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 use nuncio_core::principal::Principal;
-use nuncio_engine::access::Credential;
-use nuncio_engine::{Caller, CallerIdentity, Engine};
+use nuncio_engine::access::AuthenticationMethod;
+use nuncio_engine::{Caller, CallerCheckResult, Engine};
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_identity::{
     AcceptedSchemes, AuthError, BoundDocument, Credentials, Did, SignaturePolicy, SignedRequest, TokenIssuer,
@@ -23,7 +23,7 @@ use crate::{RequestHead, decode_jwt_part};
 mod challenge;
 mod resolver;
 
-pub use resolver::{DidResolver, LocalhostDids};
+pub use resolver::{DidResolver, LocalhostDidPolicy};
 
 /// The DIDs of this server and its agents.
 pub trait HostDids: fmt::Debug + Send + Sync {
@@ -168,23 +168,23 @@ impl DidAuth {
 
     /// The identity of an access token that this server issued to a DID; `None` for other tokens.
     #[must_use]
-    pub fn identity_by_token(&self, token: &str) -> Option<CallerIdentity> {
+    pub fn identity_by_token(&self, token: &str) -> Option<CallerCheckResult> {
         // API keys do not have the prefix of a JWT, so they are not decoded.
         if !token.starts_with("eyJ") || !self.dids.is_service(&issuer(token)?) {
             return None;
         }
         Some(match self.token_holder(&*self.dids.tokens()?, token) {
-            Ok(did) => CallerIdentity::Known(caller(&did)),
+            Ok(did) => CallerCheckResult::Known(caller(&did)),
             Err(why) => {
                 tracing::debug!(%why, "an access token of this server was refused");
-                CallerIdentity::Invalid
+                CallerCheckResult::Invalid
             }
         })
     }
 }
 
 fn caller(did: &Did) -> Caller {
-    Caller { credential: Credential::Did, ..Caller::new(Principal::Did(did.to_string())) }
+    Caller { authentication: AuthenticationMethod::Did, ..Caller::new(Principal::Did(did.to_string())) }
 }
 
 /// The `iss` claim of a JWT, which is not verified here.

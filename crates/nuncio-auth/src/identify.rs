@@ -1,4 +1,4 @@
-//! Puts exactly one [`CallerIdentity`] into each request, which every protocol's routes read. Which credentials count depends
+//! Puts exactly one [`CallerCheckResult`] into each request, which every protocol's routes read. Which credentials count depends
 //! on the [`PathRules`] of the path; a credential that does not count is refused, and its request is never treated as
 //! one without credentials.
 
@@ -10,8 +10,8 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
-use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
-use nuncio_http::front::{Front, PathRules, SignatureRule, TokenKind};
+use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
+use nuncio_http::front::{PathRules, ProtocolFront, SignatureRule, TokenKind};
 use nuncio_http::{BodyLimits, CredentialLocation, RequestId, device_tokens, known_caller};
 
 use crate::{
@@ -44,7 +44,7 @@ pub struct Authenticator {
 #[derive(Debug, Clone, Copy)]
 pub struct PathOwner {
     pub rules: &'static PathRules,
-    pub front: &'static dyn Front,
+    pub front: &'static dyn ProtocolFront,
 }
 
 impl Authenticator {
@@ -67,22 +67,22 @@ impl Authenticator {
         let identity = match self.find(owner.rules, request) {
             CredentialLookup::Identity(identity) => Ok(identity),
             CredentialLookup::Signature => match self.check_signature(owner.front, request).await {
-                Err(_) if is_public => Ok(CallerIdentity::Invalid),
+                Err(_) if is_public => Ok(CallerCheckResult::Invalid),
                 checked => Ok(checked?),
             },
             CredentialLookup::PersonOrAgent(token) => {
                 let holder = device_tokens::identify(&self.engine, &*self.people, token).await;
-                holder.map(|it| it.map_or(CallerIdentity::Invalid, |it| CallerIdentity::Known(it.caller))).map_err(
-                    |error| {
+                holder
+                    .map(|it| it.map_or(CallerCheckResult::Invalid, |it| CallerCheckResult::Known(it.caller)))
+                    .map_err(|error| {
                         tracing::error!(%error, "an access token cannot be checked");
-                    },
-                )
+                    })
             }
             CredentialLookup::IssuerToken(token) => match self.issuers.check(token).await {
-                TokenCheckResult::Known(caller) => Ok(CallerIdentity::Known(caller)),
+                TokenCheckResult::Known(caller) => Ok(CallerCheckResult::Known(caller)),
                 TokenCheckResult::Invalid(why) => {
                     tracing::debug!(why, "an access token was refused");
-                    Ok(CallerIdentity::Invalid)
+                    Ok(CallerCheckResult::Invalid)
                 }
                 TokenCheckResult::Unverifiable(why) => {
                     tracing::warn!(why, "an access token cannot be checked");
@@ -91,12 +91,12 @@ impl Authenticator {
             },
         };
         match identity {
-            Ok(CallerIdentity::Invalid | CallerIdentity::Expired(_)) | Err(()) if is_public => {
+            Ok(CallerCheckResult::Invalid | CallerCheckResult::Expired(_)) | Err(()) if is_public => {
                 insert(self.identity_without_credential(request.headers()), request);
             }
             Ok(identity) => insert(identity, request),
             Err(()) => {
-                insert(CallerIdentity::Invalid, request);
+                insert(CallerCheckResult::Invalid, request);
                 return Err(unverifiable(owner.front));
             }
         }
@@ -109,7 +109,7 @@ impl Authenticator {
     pub fn forwarded_refusal(&self, owner: PathOwner, request: &Request) -> Option<Response> {
         let (rules, headers) = (owner.rules, request.headers());
         let is_exempt = !rules.serves_local || rules.is_public_document(request.method(), request.uri().path());
-        let is_unidentified = request.extensions().get() == Some(&CallerIdentity::Missing);
+        let is_unidentified = request.extensions().get() == Some(&CallerCheckResult::Missing);
         let may_have_credential = shows_signature(headers)
             || known_caller(request.extensions()).is_some()
             || self.engine.access().has_keys() && rules.takes_keys_elsewhere;
@@ -132,12 +132,12 @@ impl Authenticator {
             Some(token) => self.find_by_token(rules, token),
             None => match signature_rule(rules, headers) {
                 SignatureRule::Checked => CredentialLookup::Signature,
-                SignatureRule::Refused => CredentialLookup::Identity(CallerIdentity::Invalid),
+                SignatureRule::Refused => CredentialLookup::Identity(CallerCheckResult::Invalid),
                 SignatureRule::LeftToRoute => CredentialLookup::Identity(self.identity_without_credential(headers)),
             },
         };
         match found {
-            CredentialLookup::Identity(CallerIdentity::Invalid | CallerIdentity::Expired(_)) if is_public => {
+            CredentialLookup::Identity(CallerCheckResult::Invalid | CallerCheckResult::Expired(_)) if is_public => {
                 CredentialLookup::Identity(self.identity_without_credential(headers))
             }
             found => found,
@@ -147,20 +147,20 @@ impl Authenticator {
     fn find_by_token<'a>(&self, rules: &PathRules, token: &'a str) -> CredentialLookup<'a> {
         if let Some(identity) = self.dids.identity_by_token(token) {
             return CredentialLookup::Identity(match identity {
-                CallerIdentity::Known(caller) if rules.tokens.contains(&TokenKind::Did) => {
-                    CallerIdentity::Known(self.engine.access().linked(caller))
+                CallerCheckResult::Known(caller) if rules.tokens.contains(&TokenKind::Did) => {
+                    CallerCheckResult::Known(self.engine.access().linked(caller))
                 }
-                _ => CallerIdentity::Invalid,
+                _ => CallerCheckResult::Invalid,
             });
         }
         match self.people.kind(token) {
             Some(kind) if rules.tokens.contains(&kind) => return CredentialLookup::PersonOrAgent(token),
-            Some(_) => return CredentialLookup::Identity(CallerIdentity::Invalid),
+            Some(_) => return CredentialLookup::Identity(CallerCheckResult::Invalid),
             None => {}
         }
         if !is_own_key(token) && !self.issuers.is_empty() {
             return match self.issuers.cached_caller(token) {
-                Some(caller) => CredentialLookup::Identity(CallerIdentity::Known(caller)),
+                Some(caller) => CredentialLookup::Identity(CallerCheckResult::Known(caller)),
                 None => CredentialLookup::IssuerToken(token),
             };
         }
@@ -176,7 +176,11 @@ impl Authenticator {
     }
 
     /// Checks the signature of a DID or of a signing key over the whole request.
-    async fn check_signature(&self, front: &dyn Front, request: &mut Request) -> Result<CallerIdentity, Response> {
+    async fn check_signature(
+        &self,
+        front: &dyn ProtocolFront,
+        request: &mut Request,
+    ) -> Result<CallerCheckResult, Response> {
         let limits = self.bodies.at_most(MAX_SIGNED_BODY);
         let body = std::mem::take(request.body_mut());
         let read = limits.read(&self.engine, request.extensions(), body, CredentialLocation::Body).await;
@@ -184,17 +188,17 @@ impl Authenticator {
         let head = RequestHead { method: request.method(), uri: request.uri(), headers: request.headers() };
         let identity = if is_signed_by_did(request.headers()) {
             match self.dids.check(head, &bytes).await {
-                DidCheckResult::Known(caller, _) => CallerIdentity::Known(self.engine.access().linked(caller)),
+                DidCheckResult::Known(caller, _) => CallerCheckResult::Known(self.engine.access().linked(caller)),
                 DidCheckResult::Refused(fault) => return Err(self.dids.challenge(&fault)),
-                DidCheckResult::Absent => CallerIdentity::Invalid,
+                DidCheckResult::Absent => CallerCheckResult::Invalid,
             }
         } else {
             match self.signatures.check(head, &bytes).await {
-                SignatureCheckResult::Known(caller) => CallerIdentity::Known(caller),
+                SignatureCheckResult::Known(caller) => CallerCheckResult::Known(caller),
                 SignatureCheckResult::Invalid(why) => {
                     return Err(front.refuse(&EngineError::new(Code::Unauthorized, why)));
                 }
-                SignatureCheckResult::Absent => CallerIdentity::Invalid,
+                SignatureCheckResult::Absent => CallerCheckResult::Invalid,
             }
         };
         *request.body_mut() = Body::from(bytes);
@@ -202,14 +206,14 @@ impl Authenticator {
     }
 
     /// The identity of a request without credentials, or with a text that counts as none.
-    fn identity_without_credential(&self, headers: &HeaderMap) -> CallerIdentity {
+    fn identity_without_credential(&self, headers: &HeaderMap) -> CallerCheckResult {
         match self.exposure {
             _ if self.is_open_to_local() && !is_forwarded(headers) => {
-                CallerIdentity::Known(Caller::new(Principal::Local))
+                CallerCheckResult::Known(Caller::new(Principal::Local))
             }
-            NetworkExposure::Open => CallerIdentity::Known(Caller::new(Principal::Anonymous)),
+            NetworkExposure::Open => CallerCheckResult::Known(Caller::new(Principal::Anonymous)),
             NetworkExposure::Loopback | NetworkExposure::OpenLoopback | NetworkExposure::Network => {
-                CallerIdentity::Missing
+                CallerCheckResult::Missing
             }
         }
     }
@@ -221,15 +225,15 @@ impl Authenticator {
 
 /// The identity of a request, or the lookup that is needed to determine it.
 enum CredentialLookup<'a> {
-    Identity(CallerIdentity),
+    Identity(CallerCheckResult),
     PersonOrAgent(&'a str),
     IssuerToken(&'a str),
     /// A signature, which needs the body to be checked.
     Signature,
 }
 
-fn insert(mut identity: CallerIdentity, request: &mut Request) {
-    if let CallerIdentity::Known(caller) = &mut identity {
+fn insert(mut identity: CallerCheckResult, request: &mut Request) {
+    if let CallerCheckResult::Known(caller) = &mut identity {
         caller.request = request.extensions().get::<RequestId>().map(|id| id.0.clone());
     }
     request.extensions_mut().insert(identity);
@@ -284,7 +288,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-fn unverifiable(front: &dyn Front) -> Response {
+fn unverifiable(front: &dyn ProtocolFront) -> Response {
     let message = "the access token cannot be checked now; try again later";
     let mut response = front.refuse(&EngineError::new(Code::IssuerUnavailable, message));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));

@@ -44,12 +44,12 @@ pub enum SignatureCheckResult {
 }
 
 enum ReceivedSignature<'a> {
-    Full { tags: SignatureTags, timestamp: &'a str, nonce: &'a str },
+    Full { tags: SignaturesByVersion, timestamp: &'a str, nonce: &'a str },
     Bare([u8; 32]),
 }
 
 #[derive(Default)]
-struct SignatureTags {
+struct SignaturesByVersion {
     v1: Vec<[u8; 32]>,
     v2: Vec<[u8; 32]>,
 }
@@ -147,7 +147,7 @@ impl<'a> ReceivedSignature<'a> {
             return Err(format!("{SIGNATURE} holds more than {MAX_SIGNATURES} signatures"));
         }
         // Signatures of unknown versions are ignored.
-        let mut tags = SignatureTags::default();
+        let mut tags = SignaturesByVersion::default();
         for value in &values {
             if let Some(hex) = value.strip_prefix("v2=") {
                 tags.v2.push(parse_tag(hex)?);

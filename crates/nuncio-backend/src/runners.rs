@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_anp::client::{AgentSigners, LocalDids};
+use nuncio_anp::client::{AgentSigners, LocalDidScheme};
 use nuncio_core::agent::{Agent, BrainSpec, McpTransport, RunSpec, Tool};
 use nuncio_core::ids::{AgentName, ExecutionId};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
@@ -50,7 +50,7 @@ pub struct RunnersConfig {
     /// Random source, for requests to skills of other hosts.
     pub entropy: Arc<dyn Entropy>,
     /// Resolves DIDs of this machine.
-    pub local_dids: LocalDids,
+    pub local_dids: LocalDidScheme,
     /// Executable for commands named `nuncio`.
     pub executable: PathBuf,
     /// Data directory. Without confinement, it is the base of relative paths for agents without a folder.

@@ -76,7 +76,7 @@ impl ConfinementRules {
 
 /// Restrictions that this system can enforce on programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Confinement {
+pub struct ConfinementSupport {
     /// Access to files that were not granted, and to the memory and environment of other processes.
     pub files: bool,
     /// Creation of sockets that were not granted.
@@ -85,7 +85,7 @@ pub struct Confinement {
     pub signals: bool,
 }
 
-impl Confinement {
+impl ConfinementSupport {
     pub const NONE: Self = Self { files: false, network: false, signals: false };
 
     /// Whether a program without such grants is kept from the server's files and sockets.
@@ -95,7 +95,7 @@ impl Confinement {
     }
 }
 
-impl fmt::Display for Confinement {
+impl fmt::Display for ConfinementSupport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (self.files, self.network) {
             (true, true) => "kept from files and networks that their files do not name",
@@ -108,11 +108,11 @@ impl fmt::Display for Confinement {
 
 /// Detects what this system can enforce. The check runs once, on a thread that ends afterwards.
 #[must_use]
-pub fn confinement() -> Confinement {
-    static DETECTED_CONFINEMENT: OnceLock<Confinement> = OnceLock::new();
+pub fn confinement() -> ConfinementSupport {
+    static DETECTED_CONFINEMENT: OnceLock<ConfinementSupport> = OnceLock::new();
     *DETECTED_CONFINEMENT.get_or_init(|| {
         let tried = std::thread::spawn(|| linux::restrict_thread(&ConfinementRules::default())).join();
-        tried.ok().and_then(Result::ok).unwrap_or(Confinement::NONE)
+        tried.ok().and_then(Result::ok).unwrap_or(ConfinementSupport::NONE)
     })
 }
 

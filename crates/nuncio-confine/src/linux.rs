@@ -16,7 +16,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::{Confinement, ConfinementRules, RunningProgram, without};
+use crate::{ConfinementRules, ConfinementSupport, RunningProgram, without};
 
 /// Newest Landlock ABI to request; older kernels enforce the rights they support.
 const NEWEST_LANDLOCK_ABI: ABI = ABI::V9;
@@ -71,7 +71,7 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::NET_BIND_SERVICE);
 
 /// Drops all rights except `reach` for this thread and its children.
-pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<Confinement> {
+pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<ConfinementSupport> {
     let status = restrict_files(reach).map_err(io::Error::other)?;
     let (files, ports, signals) = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => {
@@ -84,7 +84,7 @@ pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<Confinemen
     let filter = socket_filter(reach)?;
     let filtered = filter.is_some_and(|filter| seccompiler::apply_filter(&filter).is_ok());
     // Landlock restricts TCP only; the filter restricts the other sockets of a program with network access.
-    Ok(Confinement { files, network: filtered || (ports && !reach.network), signals })
+    Ok(ConfinementSupport { files, network: filtered || (ports && !reach.network), signals })
 }
 
 fn drop_capabilities() -> io::Result<()> {

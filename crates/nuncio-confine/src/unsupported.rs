@@ -1,14 +1,14 @@
-//! Fallback for systems without Landlock and seccomp: nothing is restricted, and [`Confinement`] reports that.
+//! Fallback for systems without Landlock and seccomp: nothing is restricted, and [`ConfinementSupport`] reports that.
 
 use std::io;
 
-use crate::{Confinement, ConfinementRules, RunningProgram};
+use crate::{ConfinementRules, ConfinementSupport, RunningProgram};
 
 pub(crate) const SYSTEM_PATHS: [&str; 0] = [];
 pub(crate) const NETWORK_PATHS: [&str; 0] = [];
 
-pub(crate) fn restrict_thread(_: &ConfinementRules) -> io::Result<Confinement> {
-    Ok(Confinement::NONE)
+pub(crate) fn restrict_thread(_: &ConfinementRules) -> io::Result<ConfinementSupport> {
+    Ok(ConfinementSupport::NONE)
 }
 
 pub(crate) fn limit(running: RunningProgram) -> io::Result<RunningProgram> {

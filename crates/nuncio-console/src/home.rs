@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::agent::{Agent, AgentOption, OptionValueType, RunSpec, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
-use nuncio_engine::CallerIdentity;
+use nuncio_engine::CallerCheckResult;
 use nuncio_http::front::DocumentLink;
-use nuncio_http::pages::{Language, Switches};
+use nuncio_http::pages::{Language, LanguageSwitch};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -30,14 +30,14 @@ pub(super) struct HomeQuery {
 /// `GET /`
 pub(super) async fn show(
     State(console): State<Console>,
-    identity: Option<Extension<CallerIdentity>>,
+    identity: Option<Extension<CallerCheckResult>>,
     headers: HeaderMap,
     query: Result<Query<HomeQuery>, QueryRejection>,
 ) -> Response {
     // A query that cannot be parsed is ignored.
     let query = query.map_or_else(|_| HomeQuery::default(), |Query(query)| query);
     // Requests through a proxy need a key even if local requests do not.
-    let needs_key = matches!(identity, Some(Extension(CallerIdentity::Missing))) || (console.asks_for_keys)();
+    let needs_key = matches!(identity, Some(Extension(CallerCheckResult::Missing))) || (console.asks_for_keys)();
     let waiting = count_waiting(&console, identity).await;
     match HomeTemplate::new(&console, &query, &headers, needs_key, waiting).render().map(nuncio_core::text::printable) {
         Ok(html) => cacheable_page(&headers, html),
@@ -49,9 +49,9 @@ pub(super) async fn show(
 }
 
 /// The number of open tasks, zero if the reader may not know it; `None` if this server has no tasks for people.
-async fn count_waiting(console: &Console, identity: Option<Extension<CallerIdentity>>) -> Option<usize> {
+async fn count_waiting(console: &Console, identity: Option<Extension<CallerCheckResult>>) -> Option<usize> {
     let is_local =
-        matches!(identity, Some(Extension(CallerIdentity::Known(caller))) if caller.principal == Principal::Local);
+        matches!(identity, Some(Extension(CallerCheckResult::Known(caller))) if caller.principal == Principal::Local);
     let waiting = if is_local { console.engine.inbox().open_tasks().await.map_or(0, |tasks| tasks.len()) } else { 0 };
     let agents = console.engine.agents().list();
     let has_inbox = |agent: &Agent| agent.tools.iter().any(|tool| matches!(tool.run, RunSpec::Human(_)));
@@ -73,7 +73,7 @@ fn cacheable_page(request: &HeaderMap, html: String) -> Response {
 struct HomeTemplate {
     text: &'static Texts,
     language: Language,
-    switches: Switches,
+    switches: LanguageSwitch,
     home: String,
     assets: &'static str,
     /// The URL of this server by the `Host` header; a script replaces it with the page's own origin.
@@ -172,7 +172,7 @@ impl HomeTemplate {
         Self {
             text: Texts::of(language),
             language,
-            switches: Switches::new(&home_path(None, asked), language),
+            switches: LanguageSwitch::new(&home_path(None, asked), language),
             home: home_path(kept_language, None),
             assets: assets::folder(),
             origin: origin(headers.get(header::HOST).and_then(|host| host.to_str().ok())),

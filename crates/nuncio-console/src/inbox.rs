@@ -17,7 +17,7 @@ use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
-use nuncio_engine::orders::OrderIssuer;
+use nuncio_engine::orders::CommandIssuer;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
@@ -39,7 +39,7 @@ mod visitor;
 use form::TaskForm;
 use page::{FormAttempt, InboxPage, TaskPage, holder};
 use request::{FormPost, PageRequest};
-use sessions::{SessionAccess, SignInSessions};
+use sessions::{SessionRenewal, SignInSessions};
 use visitor::Visitor;
 
 /// Characters of a reason that are kept.
@@ -47,7 +47,7 @@ const MAX_REASON: usize = 2000;
 
 const TASKS: &str = "/console/tasks";
 
-struct Inbox {
+struct InboxPages {
     engine: Engine,
     bodies: BodyLimits,
     sessions: SignInSessions,
@@ -68,7 +68,7 @@ pub(crate) fn routes(engine: Engine, entropy: Arc<dyn Entropy>, bodies: BodyLimi
         .route("/console/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/console/sign-out", get(redirect_to_tasks).post(sign_in::sign_out))
         .layer(middleware::map_response(add_security_headers))
-        .with_state(Arc::new(Inbox { engine, bodies, sessions, local_token }))
+        .with_state(Arc::new(InboxPages { engine, bodies, sessions, local_token }))
 }
 
 async fn add_security_headers(mut response: Response) -> Response {
@@ -82,7 +82,7 @@ async fn redirect_to_tasks(page: PageRequest) -> Response {
 }
 
 /// `GET /console/tasks`: the open tasks. `after` names the task of the visitor's last action.
-async fn list_tasks(State(inbox): State<Arc<Inbox>>, page: PageRequest) -> Response {
+async fn list_tasks(State(inbox): State<Arc<InboxPages>>, page: PageRequest) -> Response {
     let Some(visitor) = page.visitor(&inbox) else { return page.redirect_to_sign_in(TASKS) };
     let after = match page.query.after.as_deref().and_then(|id| TaskId::parse(id).ok()) {
         Some(id) => inbox.engine.inbox().task(&id).await.ok(),
@@ -99,7 +99,7 @@ async fn list_tasks(State(inbox): State<Arc<Inbox>>, page: PageRequest) -> Respo
 }
 
 /// `GET /console/tasks/:id`
-async fn show_task(State(inbox): State<Arc<Inbox>>, Path(id): Path<String>, page: PageRequest) -> Response {
+async fn show_task(State(inbox): State<Arc<InboxPages>>, Path(id): Path<String>, page: PageRequest) -> Response {
     let Some(visitor) = page.visitor(&inbox) else { return page.redirect_to_sign_in(&task_path(&id)) };
     match find_task(&inbox, &id).await {
         Ok(task) => task_page(&inbox, &page, visitor, &task, StatusCode::OK, FormAttempt::default()),
@@ -134,7 +134,7 @@ impl TaskAction {
 
 /// `POST /console/tasks/:id/:action`
 async fn post_action(
-    State(inbox): State<Arc<Inbox>>,
+    State(inbox): State<Arc<InboxPages>>,
     Path((id, action)): Path<(String, String)>,
     mut post: FormPost,
 ) -> Result<Response, Response> {
@@ -153,7 +153,7 @@ async fn post_action(
 
 /// Performs the action and shows its outcome. A page after a failure shows the typed text again.
 async fn perform_action(
-    inbox: &Inbox,
+    inbox: &InboxPages,
     page: &PageRequest,
     visitor: Visitor,
     task: Task,
@@ -188,7 +188,7 @@ async fn perform_action(
             }
         },
     };
-    let issuer = OrderIssuer { principal: visitor.principal.clone(), account: None };
+    let issuer = CommandIssuer { principal: visitor.principal.clone(), account: None };
     let record = inbox.engine.records().order_record(command.action(), &issuer);
     let record = AuditEventRecord { subject: Some(task.id.to_string()), ..record };
     let outcome = inbox.engine.inbox().step_task(&task.id, command, &visitor.name);
@@ -216,7 +216,7 @@ async fn perform_action(
 }
 
 fn task_page(
-    inbox: &Inbox,
+    inbox: &InboxPages,
     page: &PageRequest,
     visitor: Visitor,
     task: &Task,
@@ -228,8 +228,8 @@ fn task_page(
 }
 
 /// `GET /console/state`: the version of the list, or of one task. Scripts poll it, so it does not extend the session.
-async fn show_version(State(inbox): State<Arc<Inbox>>, page: PageRequest) -> Response {
-    if inbox.visitor(page.identity.as_ref(), &page.headers, SessionAccess::Peek).is_none() {
+async fn show_version(State(inbox): State<Arc<InboxPages>>, page: PageRequest) -> Response {
+    if inbox.visitor(page.identity.as_ref(), &page.headers, SessionRenewal::Peek).is_none() {
         return (StatusCode::UNAUTHORIZED, Json(json!({"code": Code::Unauthorized}))).into_response();
     }
     let version = match &page.query.task {
@@ -251,7 +251,7 @@ fn version_of_all(tasks: &[Task]) -> String {
     Digest::of_json(&states.into()).to_string()
 }
 
-async fn find_task(inbox: &Inbox, id: &str) -> Result<Task, EngineError> {
+async fn find_task(inbox: &InboxPages, id: &str) -> Result<Task, EngineError> {
     let id = TaskId::parse(id).map_err(|error| EngineError::new(Code::TaskNotFound, error.to_string()))?;
     inbox.engine.inbox().task(&id).await
 }

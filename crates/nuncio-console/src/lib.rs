@@ -22,7 +22,7 @@ use nuncio_core::opaque_debug;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::Entropy;
 use nuncio_http::BodyLimits;
-use nuncio_http::front::Front;
+use nuncio_http::front::ProtocolFront;
 
 mod assets;
 mod home;
@@ -39,9 +39,9 @@ pub struct Console {
     /// Whether requests need a key at the moment.
     pub asks_for_keys: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The fronts whose documents are linked, in display order.
-    pub fronts: Arc<[&'static dyn Front]>,
+    pub fronts: Arc<[&'static dyn ProtocolFront]>,
     /// Words the error for a missing file.
-    pub error_front: &'static dyn Front,
+    pub error_front: &'static dyn ProtocolFront,
     /// Limits of posted forms.
     pub bodies: BodyLimits,
 }

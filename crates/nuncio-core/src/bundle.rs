@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::DeviceId;
-use crate::notification::Recipient;
+use crate::notification::RelayParty;
 use crate::signature::{CheckSignature, PublicKey, Signature, base64_form, decode, labelled};
 use crate::time::Timestamp;
 
@@ -73,7 +73,7 @@ pub struct KeyBundle {
 /// Identifies a bundle. Device ids are unique per owner only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BundleId {
-    pub owner: Recipient,
+    pub owner: RelayParty,
     pub device: DeviceId,
 }
 
@@ -83,7 +83,7 @@ pub struct BundleKeys {
     /// Agents choose their own device id.
     pub device_id: DeviceId,
     /// Owner of the keys: `person:NAME` or `agent:ID`.
-    pub owner: Recipient,
+    pub owner: RelayParty,
     /// Verifies the owner's signatures; a person's device enrolled with this key.
     pub signing_key: PublicKey,
     /// Recipient key for HPKE.
@@ -269,7 +269,7 @@ mod tests {
         KeyBundle {
             keys: BundleKeys {
                 device_id: DeviceId::parse("dev_1").unwrap(),
-                owner: Recipient::Person(PersonName::parse("ada").unwrap()),
+                owner: RelayParty::Person(PersonName::parse("ada").unwrap()),
                 signing_key: PublicKey::new([9; 32]).unwrap(),
                 hpke_key: AgreementKey::new([1; 32]),
                 olm_key: stateful.then_some(AgreementKey::new([2; 32])),

@@ -17,13 +17,13 @@ pub struct Caller {
     /// Request id for logs and audit records.
     pub request: Option<String>,
     /// How the caller authenticated.
-    pub credential: Credential,
+    pub authentication: AuthenticationMethod,
 }
 
 /// How a caller authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Credential {
+pub enum AuthenticationMethod {
     /// The request carried no credential.
     None,
     Key,
@@ -48,16 +48,16 @@ impl Caller {
     /// Creates a caller without person, request id or credential.
     #[must_use]
     pub fn new(principal: Principal) -> Self {
-        Self { principal, person: None, request: None, credential: Credential::None }
+        Self { principal, person: None, request: None, authentication: AuthenticationMethod::None }
     }
 
     /// Whether this caller acts for its own person, so that its `trust` setting or granted permission counts as that
     /// person's approval of a `high` sensitivity call.
     #[must_use]
     pub fn speaks_for_person(&self) -> bool {
-        match (&self.principal, &self.credential) {
+        match (&self.principal, &self.authentication) {
             (Principal::Local | Principal::Key(_), _) => true,
-            (Principal::OAuth { .. }, Credential::Token { people, .. }) => *people,
+            (Principal::OAuth { .. }, AuthenticationMethod::Token { people, .. }) => *people,
             _ => false,
         }
     }
@@ -73,7 +73,7 @@ struct StoredCaller {
     request: Option<String>,
     /// Missing in callers that were stored before credentials were.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    credential: Option<Credential>,
+    credential: Option<AuthenticationMethod>,
     /// Scopes of the token of a caller that was stored without its credential.
     #[serde(skip_serializing, default)]
     scopes: Vec<ScopeId>,
@@ -82,20 +82,20 @@ struct StoredCaller {
 impl From<StoredCaller> for Caller {
     fn from(stored: StoredCaller) -> Self {
         let StoredCaller { caller: principal, person, request, credential, scopes } = stored;
-        let credential = credential.unwrap_or_else(|| match &principal {
-            Principal::Key(_) => Credential::Key,
-            Principal::OAuth { .. } => Credential::Token { scopes: scopes.into(), people: false },
-            Principal::Did(_) => Credential::Did,
-            _ => Credential::None,
+        let authentication = credential.unwrap_or_else(|| match &principal {
+            Principal::Key(_) => AuthenticationMethod::Key,
+            Principal::OAuth { .. } => AuthenticationMethod::Token { scopes: scopes.into(), people: false },
+            Principal::Did(_) => AuthenticationMethod::Did,
+            _ => AuthenticationMethod::None,
         });
-        Self { principal, person, request, credential }
+        Self { principal, person, request, authentication }
     }
 }
 
 impl From<Caller> for StoredCaller {
     fn from(caller: Caller) -> Self {
-        let Caller { principal, person, request, credential } = caller;
-        Self { caller: principal, person, request, credential: Some(credential), scopes: Vec::new() }
+        let Caller { principal, person, request, authentication } = caller;
+        Self { caller: principal, person, request, credential: Some(authentication), scopes: Vec::new() }
     }
 }
 
@@ -109,8 +109,8 @@ mod tests {
         let issued = Principal::OAuth { issuer: "https://issuer.example".to_owned(), subject: "ada".to_owned() };
         let scopes: Arc<[ScopeId]> = [ScopeId::parse("book:write").unwrap()].into();
         for caller in [
-            Caller { credential: Credential::Token { scopes, people: true }, ..Caller::new(issued) },
-            Caller { credential: Credential::Signature, ..Caller::new(Principal::Anonymous) },
+            Caller { authentication: AuthenticationMethod::Token { scopes, people: true }, ..Caller::new(issued) },
+            Caller { authentication: AuthenticationMethod::Signature, ..Caller::new(Principal::Anonymous) },
             Caller { request: Some("req_1".to_owned()), ..Caller::new(Principal::Local) },
         ] {
             let stored = serde_json::to_value(&caller).unwrap();
@@ -124,6 +124,6 @@ mod tests {
         let stored = json!({"caller": issued, "scopes": ["book:write"]});
         let caller: Caller = serde_json::from_value(stored).unwrap();
         let scopes: Arc<[ScopeId]> = [ScopeId::parse("book:write").unwrap()].into();
-        assert_eq!(caller.credential, Credential::Token { scopes, people: false });
+        assert_eq!(caller.authentication, AuthenticationMethod::Token { scopes, people: false });
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Code;
 use crate::ids::{ClientMessageId, ConversationId, DeviceId, InvalidName, MessageId};
-use crate::notification::Recipient;
+use crate::notification::RelayParty;
 use crate::time::Timestamp;
 
 /// Upper limit of members in a group.
@@ -60,7 +60,7 @@ pub enum SenderType {
     Agent,
 }
 
-impl Recipient {
+impl RelayParty {
     #[must_use]
     pub const fn sender_type(&self) -> SenderType {
         match self {
@@ -85,8 +85,8 @@ pub struct Conversation {
     #[serde(rename = "type")]
     pub kind: ConversationType,
     /// Members of the conversation, sorted.
-    pub members: Vec<Recipient>,
-    pub created_by: Recipient,
+    pub members: Vec<RelayParty>,
+    pub created_by: RelayParty,
     pub created_at: Timestamp,
     /// Incremented by every change of the conversation's members, for optimistic locking.
     pub revision: u64,
@@ -106,19 +106,19 @@ pub enum MembersError {
 impl Conversation {
     /// The conversation type for two members; `None` for two agents.
     #[must_use]
-    pub fn type_of_two(one: &Recipient, other: &Recipient) -> Option<ConversationType> {
+    pub fn type_of_two(one: &RelayParty, other: &RelayParty) -> Option<ConversationType> {
         match (one, other) {
-            (Recipient::Person(_), Recipient::Person(_)) => Some(ConversationType::H2h),
-            (Recipient::Agent(_), Recipient::Agent(_)) => None,
+            (RelayParty::Person(_), RelayParty::Person(_)) => Some(ConversationType::H2h),
+            (RelayParty::Agent(_), RelayParty::Agent(_)) => None,
             _ => Some(ConversationType::H2a),
         }
     }
 
     /// Sorts members, removes duplicates, and checks that they fit the type.
-    pub fn members(kind: ConversationType, mut members: Vec<Recipient>) -> Result<Vec<Recipient>, MembersError> {
+    pub fn members(kind: ConversationType, mut members: Vec<RelayParty>) -> Result<Vec<RelayParty>, MembersError> {
         members.sort();
         members.dedup();
-        let people = members.iter().filter(|member| matches!(member, Recipient::Person(_))).count();
+        let people = members.iter().filter(|member| matches!(member, RelayParty::Person(_))).count();
         match kind {
             ConversationType::H2h if members.len() == 2 && people == 2 => Ok(members),
             ConversationType::H2a if members.len() == 2 && people == 1 => Ok(members),
@@ -129,13 +129,13 @@ impl Conversation {
     }
 
     #[must_use]
-    pub fn has(&self, member: &Recipient) -> bool {
+    pub fn has(&self, member: &RelayParty) -> bool {
         self.members.binary_search(member).is_ok()
     }
 
     /// The other member of a conversation of two; `None` in a group.
     #[must_use]
-    pub fn other(&self, member: &Recipient) -> Option<&Recipient> {
+    pub fn other(&self, member: &RelayParty) -> Option<&RelayParty> {
         match self.kind {
             ConversationType::Group => None,
             ConversationType::H2h | ConversationType::H2a => self.members.iter().find(|other| *other != member),
@@ -157,7 +157,7 @@ impl Conversation {
 pub struct NewMessage {
     /// Message id chosen by the sender.
     pub client_id: ClientMessageId,
-    pub sender: Recipient,
+    pub sender: RelayParty,
     /// The sending device, if the sender is a person.
     pub device: Option<DeviceId>,
     pub content_type: ContentType,
@@ -207,8 +207,8 @@ impl NewMessage {
             return Err(MessageRefusal::NotAnArtifact);
         }
         match (self.subtype, &self.sender) {
-            (Some(MsgSubtype::ArtifactToolCall), Recipient::Person(_)) => Err(MessageRefusal::NotAnAgent),
-            (Some(MsgSubtype::ArtifactResponse), Recipient::Agent(_)) => Err(MessageRefusal::NotAPerson),
+            (Some(MsgSubtype::ArtifactToolCall), RelayParty::Person(_)) => Err(MessageRefusal::NotAnAgent),
+            (Some(MsgSubtype::ArtifactResponse), RelayParty::Agent(_)) => Err(MessageRefusal::NotAPerson),
             _ => Ok(()),
         }
     }
@@ -284,12 +284,12 @@ mod tests {
     use super::*;
     use crate::ids::{AgentId, PersonName};
 
-    fn person(name: &str) -> Recipient {
-        Recipient::Person(PersonName::parse(name).unwrap())
+    fn person(name: &str) -> RelayParty {
+        RelayParty::Person(PersonName::parse(name).unwrap())
     }
 
-    fn agent(id: &str) -> Recipient {
-        Recipient::Agent(AgentId::parse(id).unwrap())
+    fn agent(id: &str) -> RelayParty {
+        RelayParty::Agent(AgentId::parse(id).unwrap())
     }
 
     #[test]

@@ -73,7 +73,7 @@ const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<LogEntry>());
 const RESERVED_BYTES: usize = 1024 * 1024;
 
 #[derive(Serialize)]
-struct ToolResult<'a> {
+struct ToolResultEvent<'a> {
     #[serde(rename = "toolCallId")]
     tool_call_id: &'a str,
     content: &'a Content,
@@ -166,7 +166,7 @@ impl EventLog {
 
     /// Appends the result of one of the agent's tools.
     pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), LogFull> {
-        self.json(EntryKind::ToolResult, &ToolResult { tool_call_id: call, content })
+        self.json(EntryKind::ToolResult, &ToolResultEvent { tool_call_id: call, content })
     }
 
     /// Appends the end of the turn; space is reserved for it.

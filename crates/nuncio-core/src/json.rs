@@ -49,7 +49,7 @@ pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, JsonError> {
     }
     let repeated = RefCell::new(Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(document);
-    let read = StrictValue { pointer: JsonPointer::Root, repeated: &repeated }.deserialize(&mut reader);
+    let read = StrictValueSeed { pointer: JsonPointer::Root, repeated: &repeated }.deserialize(&mut reader);
     let read = read.and_then(|value| reader.end().map(|()| value));
     let value = read.map_err(|error| JsonError::NotJson(error.to_string()))?;
     let repeated = repeated.into_inner();
@@ -142,12 +142,12 @@ fn structure(document: &[u8]) -> impl Iterator<Item = (u8, usize)> {
 }
 
 /// Builds a value and records every repeated name with its position.
-struct StrictValue<'a> {
+struct StrictValueSeed<'a> {
     pointer: JsonPointer<'a>,
     repeated: &'a RefCell<Vec<String>>,
 }
 
-impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
+impl<'de> DeserializeSeed<'de> for StrictValueSeed<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
@@ -155,7 +155,7 @@ impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for StrictValue<'_> {
+impl<'de> Visitor<'de> for StrictValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(StrictValue {
+        while let Some(item) = items.next_element_seed(StrictValueSeed {
             pointer: JsonPointer::Item(&self.pointer, list.len()),
             repeated: self.repeated,
         })? {
@@ -205,7 +205,7 @@ impl<'de> Visitor<'de> for StrictValue<'_> {
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             let pointer = JsonPointer::Field(&self.pointer, &name);
-            let value = members.next_value_seed(StrictValue { pointer, repeated: self.repeated })?;
+            let value = members.next_value_seed(StrictValueSeed { pointer, repeated: self.repeated })?;
             if map.contains_key(&name) && self.repeated.borrow().len() < MAX_REPEATED {
                 self.repeated.borrow_mut().push(pointer.pointer());
             }

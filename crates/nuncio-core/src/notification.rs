@@ -12,28 +12,28 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Principal", try_from = "Principal")]
-pub enum Recipient {
+pub enum RelayParty {
     /// Notifies a person, on all their devices.
     Person(PersonName),
     Agent(AgentId),
 }
 
-impl fmt::Display for Recipient {
+impl fmt::Display for RelayParty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Principal::from(self.clone()).fmt(f)
     }
 }
 
-impl From<Recipient> for Principal {
-    fn from(recipient: Recipient) -> Self {
+impl From<RelayParty> for Principal {
+    fn from(recipient: RelayParty) -> Self {
         match recipient {
-            Recipient::Person(name) => Self::Person(name),
-            Recipient::Agent(id) => Self::Agent(id),
+            RelayParty::Person(name) => Self::Person(name),
+            RelayParty::Agent(id) => Self::Agent(id),
         }
     }
 }
 
-impl TryFrom<Principal> for Recipient {
+impl TryFrom<Principal> for RelayParty {
     type Error = String;
 
     fn try_from(principal: Principal) -> Result<Self, String> {
@@ -112,7 +112,7 @@ pub enum Notification {
     /// A member has read a conversation up to a message.
     Read {
         conversation: ConversationId,
-        reader: Recipient,
+        reader: RelayParty,
         seq: u64,
     },
     /// A device claimed a tool call.
@@ -127,7 +127,7 @@ pub enum Notification {
     },
     /// A person or agent published new encryption keys.
     KeysChanged {
-        owner: Recipient,
+        owner: RelayParty,
     },
     /// An agent's webhook became unreachable, or reachable again.
     WebhookMoved {

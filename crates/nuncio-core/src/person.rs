@@ -71,14 +71,14 @@ pub enum InviteClosed {
 
 /// Message that a new device signs to prove that it holds its key and was invited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enrolment {
+pub struct EnrolmentAssertion {
     /// Digest of the invite's code.
     pub invite: Digest,
     pub key: PublicKey,
     pub name: String,
 }
 
-impl Enrolment {
+impl EnrolmentAssertion {
     /// The bytes that the device signs.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {

@@ -24,5 +24,5 @@ pub async fn hotel(db: &Path) -> anyhow::Result<()> {
 
 /// Serves the scripted demo tools on standard input and output until the client disconnects.
 pub async fn script() -> anyhow::Result<()> {
-    mcp::serve_stdio(script::ScriptServer::new()).await
+    mcp::serve_stdio(script::DemoToolServer::new()).await
 }

@@ -14,7 +14,7 @@ use ring::rand::SystemRandom;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::records::Records;
+use crate::records::RecordStore;
 
 mod page;
 mod reader;
@@ -102,7 +102,7 @@ pub enum AuditChainError {
 
 #[derive(Debug, Clone)]
 pub(crate) struct AuditLog {
-    records: Records,
+    records: RecordStore,
 }
 
 fn name(seq: u64) -> String {
@@ -110,7 +110,7 @@ fn name(seq: u64) -> String {
 }
 
 impl AuditLog {
-    pub(crate) fn new(records: Records) -> Self {
+    pub(crate) fn new(records: RecordStore) -> Self {
         Self { records }
     }
 
@@ -141,8 +141,8 @@ impl AuditLog {
         let chained = ChainedEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
         let to = ChainHead { seq: chained.seq, hash: chained.hash() };
         Ok(vec![
-            Records::put(&name(chained.seq), &chained),
-            Records::put(CHAIN_STATE_RECORD, &ChainEnds { to, ..state }),
+            RecordStore::put(&name(chained.seq), &chained),
+            RecordStore::put(CHAIN_STATE_RECORD, &ChainEnds { to, ..state }),
         ])
     }
 
@@ -189,10 +189,10 @@ impl AuditLog {
         let mut changes = Vec::new();
         for chained in self.all()?.iter().take_while(|chained| chained.entry.timestamp < before) {
             state.from = ChainHead { seq: chained.seq, hash: chained.hash() };
-            changes.push(Records::delete(&name(chained.seq)));
+            changes.push(RecordStore::delete(&name(chained.seq)));
         }
         if !changes.is_empty() {
-            changes.push(Records::put(CHAIN_STATE_RECORD, &state));
+            changes.push(RecordStore::put(CHAIN_STATE_RECORD, &state));
         }
         Ok(changes)
     }
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn audit_chain_detects_changes_and_verifies_after_expired_entries_are_deleted() {
         let key_store = Arc::new(MemoryKeyStore::new());
-        let records = Records::new(Arc::clone(&key_store) as _);
+        let records = RecordStore::new(Arc::clone(&key_store) as _);
         let log = AuditLog::new(records.clone());
         let day = 24 * 3600 * 1000;
         for number in 0..5 {
@@ -237,19 +237,19 @@ mod tests {
         assert_eq!(log.verify(), Ok(3), "what is older than thirty days is gone");
 
         let touched =
-            Records::put(&name(4), &ChainedEntry { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
+            RecordStore::put(&name(4), &ChainedEntry { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
         let before = key_store.load("device/audit/00000000000000000004").unwrap();
         records.save(vec![touched]).unwrap();
         assert_eq!(log.verify(), Err(AuditChainError::InvalidEntry(5)));
         key_store.save(vec![("device/audit/00000000000000000004".to_owned(), before)]).unwrap();
         assert_eq!(log.verify(), Ok(3));
-        records.save(vec![Records::delete(&name(5))]).unwrap();
+        records.save(vec![RecordStore::delete(&name(5))]).unwrap();
         assert_eq!(log.verify(), Err(AuditChainError::MissingEnd { missing: 1 }));
     }
 
     #[test]
     fn argument_digest_differs_per_device_and_ignores_key_order() {
-        let log = |key_store: Arc<MemoryKeyStore>| AuditLog::new(Records::new(key_store as _));
+        let log = |key_store: Arc<MemoryKeyStore>| AuditLog::new(RecordStore::new(key_store as _));
         let (one, other) = (log(Arc::default()), log(Arc::default()));
         let arguments = json!({"path": "a", "x": 1});
         assert_eq!(one.digest(&arguments), one.digest(&json!({"x": 1, "path": "a"})));

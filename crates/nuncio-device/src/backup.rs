@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use nuncio_a2h::client::Credentials as _;
+use nuncio_a2h::client::RelayCredentials as _;
 use nuncio_a2h::wire::keys::BackupView;
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{CheckSignature as _, Signature, labelled};
 use nuncio_identity::ledger::DeviceSignatureVerifier;
 use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
@@ -20,8 +20,8 @@ use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF, folder_in_use};
 use crate::devices::OwnDevices;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
-use crate::records::Records;
-use crate::runtime::DeviceRuntime;
+use crate::records::RecordStore;
+use crate::runtime::DeviceContext;
 
 /// Backup of a device, as JSON. Without the passphrase it reveals only which device it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ impl Device {
     /// The directory already holds a device, the passphrase is wrong, or the relay refuses the login. Then nothing has
     /// changed.
     pub async fn restore(config: DeviceConfig, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
-        let records = Records::new(Arc::clone(&config.key_store));
+        let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
         }
@@ -71,14 +71,14 @@ impl Device {
             Some(seal_identity) if seal_identity.signing_key() == restored.signing_key() => {}
             Some(_) => return Err(folder_in_use()),
             None => {
-                let owner = Recipient::Person(file.device.person.clone());
+                let owner = RelayParty::Person(file.device.person.clone());
                 let named = Some((owner, file.device.device.clone()));
                 let new = NewSealIdentity { named, mode: SealMode::Stateful, now: config.clock.now() };
                 SealIdentity::restore(Arc::clone(&config.key_store), restored, &new)?;
             }
         }
         let devices = file.devices.iter().map(former_devices::put);
-        records.save(devices.chain([Records::put(SELF, &file.device)]).collect())?;
+        records.save(devices.chain([RecordStore::put(SELF, &file.device)]).collect())?;
         let device = Self::open_new(config)?;
         device.peer().keys().publish_keys().await?;
         device.consents().refresh_all().await?;
@@ -88,7 +88,7 @@ impl Device {
 
 /// Backups of this device's keys at the relay.
 pub struct DeviceBackups {
-    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) runtime: Arc<DeviceContext>,
     pub(crate) own_devices: Arc<OwnDevices>,
     pub(crate) consents: Arc<AgentConsents>,
 }

@@ -15,13 +15,13 @@ use nuncio_identity::seal::RecordChange;
 
 use crate::audit::{AUDIT_RETENTION, AuditEntry};
 use crate::calls::{self, CallArrival, CallOrigin, CallState};
-use crate::claimed_calls::ClaimedCalls;
+use crate::claimed_calls::OtherDeviceClaims;
 use crate::consent::AgentConsents;
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::guard::{denied, failed};
 use crate::known_agents;
-use crate::runtime::DeviceRuntime;
+use crate::runtime::DeviceContext;
 
 mod decide;
 
@@ -73,9 +73,9 @@ enum ClaimResult {
 }
 
 pub(crate) struct CallHandler {
-    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) runtime: Arc<DeviceContext>,
     pub(crate) consents: Arc<AgentConsents>,
-    pub(crate) claimed: ClaimedCalls,
+    pub(crate) claimed: OtherDeviceClaims,
 }
 
 impl CallHandler {

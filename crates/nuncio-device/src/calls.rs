@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::error::DeviceError;
 use crate::guard::failed;
-use crate::records::Records;
+use crate::records::RecordStore;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallRecord {
@@ -94,7 +94,7 @@ fn name(agent: &AgentId, call: &ToolCall) -> String {
 }
 
 pub(crate) fn take(
-    records: &Records,
+    records: &RecordStore,
     origin: CallOrigin<'_>,
     call: &ToolCall,
     now: Timestamp,
@@ -124,12 +124,12 @@ pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, a
     let name = name(agent, &call);
     let (agent, conversation) = (agent.clone(), conversation.clone());
     let record = CallRecord { agent, call, conversation, seq, envelope, digest, state, at };
-    Records::put(&name, &record)
+    RecordStore::put(&name, &record)
 }
 
 /// Calls that the previous process did not answer, each with the answer. Nothing runs again and the person is not asked
 /// again: a call that was still open gets an error.
-pub(crate) fn unanswered(records: &Records) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
+pub(crate) fn unanswered(records: &RecordStore) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
     let mut unanswered = Vec::new();
     for (_, record) in records.all::<CallRecord>("call/")? {
         let record = record?;
@@ -148,7 +148,7 @@ pub(crate) fn unanswered(records: &Records) -> Result<Vec<(CallRecord, ToolOutco
 }
 
 /// Marks the answer of a call as sent.
-pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Result<(), KeyStoreError> {
+pub(crate) fn sent(records: &RecordStore, agent: &AgentId, call: &ToolCall) -> Result<(), KeyStoreError> {
     let name = name(agent, call);
     let Some(mut record) = records.get::<CallRecord>(&name)? else { return Ok(()) };
     if let CallState::Over { sent, .. } = &mut record.state {
@@ -158,12 +158,12 @@ pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Resul
 }
 
 /// Deletes finished calls older than `before`.
-pub(crate) fn forget(records: &Records, before: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
+pub(crate) fn forget(records: &RecordStore, before: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
     for (name, record) in records.all::<CallRecord>("call/")? {
         let record = record?;
         if matches!(record.state, CallState::Over { .. } | CallState::Elsewhere) && record.at < before {
-            gone.push(Records::delete(&name));
+            gone.push(RecordStore::delete(&name));
         }
     }
     Ok(gone)

@@ -17,7 +17,7 @@ use crate::known_agents::KnownAgent;
 
 /// Difference since the person's last consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ManifestChanges {
+pub struct ChangesSinceConsent {
     /// Manifest version of the last consent.
     pub since_version: u64,
     /// Differences and which of them need new consent. `None` when the earlier manifest is no longer available; then
@@ -36,7 +36,7 @@ impl AgentConsents {
         known: &KnownAgent,
         standing: &LedgerState,
         now: &CheckedManifest,
-    ) -> Result<Option<ManifestChanges>, DeviceError> {
+    ) -> Result<Option<ChangesSinceConsent>, DeviceError> {
         let Some(consent) = known.entries.iter().rev().find(|entry: &&LedgerEntry| entry.action.allows()) else {
             return Ok(None);
         };
@@ -52,7 +52,7 @@ impl AgentConsents {
         let (_, note) = self.published(known, known.version).await?;
         let moment = self.runtime.now();
         let keeps = standing.granted.keys().filter(|scope| known.allows(standing, scope, moment)).cloned().collect();
-        Ok(Some(ManifestChanges { since_version: consent.manifest_version, verdict, note, keeps }))
+        Ok(Some(ChangesSinceConsent { since_version: consent.manifest_version, verdict, note, keeps }))
     }
 
     /// A published manifest version and its change note.

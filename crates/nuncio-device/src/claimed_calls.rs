@@ -9,9 +9,9 @@ use tokio::sync::watch;
 const MAX_CLAIMED_CALLS: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct ClaimedCalls(watch::Sender<VecDeque<MessageId>>);
+pub(crate) struct OtherDeviceClaims(watch::Sender<VecDeque<MessageId>>);
 
-impl ClaimedCalls {
+impl OtherDeviceClaims {
     pub(crate) fn add(&self, message: MessageId) {
         self.0.send_modify(|claims| {
             claims.truncate(MAX_CLAIMED_CALLS - 1);
@@ -37,7 +37,7 @@ mod tests {
 
     #[tokio::test]
     async fn waiting_for_a_claim_ends_when_the_call_was_or_is_claimed() {
-        let claims = ClaimedCalls::default();
+        let claims = OtherDeviceClaims::default();
         (0..=MAX_CLAIMED_CALLS).for_each(|number| claims.add(id(number)));
         claims.wait_for(&id(1)).await;
         claims.wait_for(&id(MAX_CLAIMED_CALLS)).await;

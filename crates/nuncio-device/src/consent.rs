@@ -23,7 +23,7 @@ use nuncio_core::person::Device as KeyedDevice;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::change::ManifestChanges;
+use crate::change::ChangesSinceConsent;
 use crate::consent_windows;
 use crate::device_events::DeviceEvent;
 use crate::devices::OwnDevices;
@@ -33,7 +33,7 @@ use crate::former_devices::{self, FormerDevice};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
-use crate::runtime::DeviceRuntime;
+use crate::runtime::DeviceContext;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessRequest {
@@ -47,7 +47,7 @@ pub struct AccessRequest {
     /// Most sensitive first.
     pub scopes: Vec<RequestedScope>,
     /// Difference since the last consent; `None` without a consent or without a difference.
-    pub changed: Option<ManifestChanges>,
+    pub changed: Option<ChangesSinceConsent>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,7 +81,7 @@ pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
 /// What agents request, and what the person grants to them.
 pub struct AgentConsents {
-    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) runtime: Arc<DeviceContext>,
     pub(crate) own_devices: Arc<OwnDevices>,
 }
 

@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use crate::records::Records;
+use crate::records::RecordStore;
 
 pub(crate) const WINDOW: Duration = Duration::from_secs(24 * 3600);
 
@@ -37,7 +37,7 @@ impl ConsentWindowKey<'_> {
 
 /// Whether the person recently allowed such a call under the current ledger entry.
 pub(crate) fn is_open(
-    records: &Records,
+    records: &RecordStore,
     window_key: ConsentWindowKey<'_>,
     ledger: u64,
     now: Timestamp,
@@ -50,12 +50,12 @@ pub(crate) fn is_open(
 }
 
 pub(crate) fn used(window_key: ConsentWindowKey<'_>, ledger: u64, now: Timestamp) -> RecordChange {
-    Records::put(&window_key.name(), &ConsentWindow { used: now, ledger })
+    RecordStore::put(&window_key.name(), &ConsentWindow { used: now, ledger })
 }
 
-pub(crate) fn close(records: &Records, agent: &AgentId) -> Result<Vec<RecordChange>, KeyStoreError> {
+pub(crate) fn close(records: &RecordStore, agent: &AgentId) -> Result<Vec<RecordChange>, KeyStoreError> {
     let names = records.names(&format!("window/{agent}/"))?;
-    Ok(names.iter().map(|name| Records::delete(name)).collect())
+    Ok(names.iter().map(|name| RecordStore::delete(name)).collect())
 }
 
 #[cfg(test)]

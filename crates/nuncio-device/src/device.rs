@@ -14,7 +14,7 @@ use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::manifest::Presets;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::ports::fetch::AddressTrust;
@@ -28,18 +28,18 @@ use url::Url;
 use crate::audit::AuditReader;
 use crate::backup::DeviceBackups;
 use crate::call_handler::{CallHandler, IncomingCall};
-use crate::claimed_calls::ClaimedCalls;
+use crate::claimed_calls::OtherDeviceClaims;
 use crate::consent::AgentConsents;
 use crate::consent_windows;
 use crate::device_events::DeviceEvent;
 use crate::devices::OwnDevices;
 use crate::error::DeviceError;
 use crate::guard::SensitivityFloors;
-use crate::introduction::{INTRODUCED, Introduction};
+use crate::introduction::{INTRODUCED, IntroductionSecret};
 use crate::known_agents;
 use crate::prompt::Prompt;
-use crate::records::Records;
-use crate::runtime::DeviceRuntime;
+use crate::records::RecordStore;
+use crate::runtime::DeviceContext;
 use crate::talk::{AgentMessages, ReplyStreams};
 use crate::tools::Tools;
 
@@ -95,13 +95,13 @@ impl DeviceIdentity {
 /// Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Device {
-    parts: Arc<DeviceParts>,
+    parts: Arc<DeviceServices>,
 }
 
 macro_rules! parts {
     ($($name:ident: $part:ident),* $(,)?) => {
-        struct DeviceParts {
-            runtime: Arc<DeviceRuntime>,
+        struct DeviceServices {
+            runtime: Arc<DeviceContext>,
             calls: Arc<CallHandler>,
             $($name: Arc<$part>,)*
         }
@@ -123,14 +123,14 @@ parts! {
     audit: AuditReader,
 }
 
-impl DeviceParts {
-    fn new(runtime: DeviceRuntime) -> Self {
+impl DeviceServices {
+    fn new(runtime: DeviceContext) -> Self {
         let runtime = Arc::new(runtime);
         let shared = || Arc::clone(&runtime);
         let own_devices = Arc::new(OwnDevices { runtime: shared() });
         let consents = Arc::new(AgentConsents { runtime: shared(), own_devices: Arc::clone(&own_devices) });
         let (own, granted) = (Arc::clone(&own_devices), || Arc::clone(&consents));
-        let (claimed, writing) = (ClaimedCalls::default(), ReplyStreams::new());
+        let (claimed, writing) = (OtherDeviceClaims::default(), ReplyStreams::new());
         Self {
             calls: Arc::new(CallHandler { runtime: shared(), consents: granted(), claimed }),
             messages: Arc::new(AgentMessages { runtime: shared(), consents: granted(), writing }),
@@ -150,7 +150,7 @@ impl Device {
     /// The directory already holds a device, the invite is invalid, or the server has another key than the invite
     /// names.
     pub async fn enrol(config: DeviceConfig, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
-        let records = Records::new(Arc::clone(&config.key_store));
+        let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
         }
@@ -159,7 +159,7 @@ impl Device {
             return Err(DeviceError::new(Code::OutboundRefused, message));
         }
         // The part after the code is meant for the two devices only and not sent to the relay.
-        let (code, introduction) = Introduction::split(&invitation.code);
+        let (code, introduction) = IntroductionSecret::split(&invitation.code);
         let invitation = &Invitation { code: code.to_owned(), ..invitation.clone() };
         let seal_identity = seal_identity(&config)?;
         let key = seal_identity.signing_key();
@@ -178,8 +178,8 @@ impl Device {
             audience: enrolled.audience,
             server_key: enrolled.server_key,
         };
-        let introduced = introduction.map(|introduction| Records::put(INTRODUCED, &introduction));
-        records.save([Records::put(SELF, &identity)].into_iter().chain(introduced).collect())?;
+        let introduced = introduction.map(|introduction| RecordStore::put(INTRODUCED, &introduction));
+        records.save([RecordStore::put(SELF, &identity)].into_iter().chain(introduced).collect())?;
         let device = Self::open_new(config)?;
         if let Err(error) = device.own_devices().trust_inviter(&device.runtime().me()).await {
             tracing::warn!(%error, "cannot check the keys of the inviting device yet; they are checked later");
@@ -189,17 +189,17 @@ impl Device {
 
     /// Opens the enrolled device; `None` if the directory holds none.
     pub fn open(config: DeviceConfig) -> Result<Option<Self>, DeviceError> {
-        let records = Records::new(Arc::clone(&config.key_store));
+        let records = RecordStore::new(Arc::clone(&config.key_store));
         let Some(identity) = records.get::<DeviceIdentity>(SELF)? else { return Ok(None) };
         let mut keys = seal_identity(&config)?;
-        let owner = Recipient::Person(identity.person.clone());
+        let owner = RelayParty::Person(identity.person.clone());
         keys.set_owner_device(owner, identity.device.clone(), config.clock.now())?;
         let sign = signer(seal_identity(&config)?);
         let login = identity.login(&config, Arc::clone(&sign));
         let address = RelayAddress { url: identity.url.clone(), trust: AddressTrust::Configured };
         let (fetch, dial) = (Arc::clone(&config.fetch), Arc::clone(&config.dial));
         let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
-        let parts = Arc::new_cyclic(|this: &Weak<DeviceParts>| {
+        let parts = Arc::new_cyclic(|this: &Weak<DeviceServices>| {
             let peer = Peer::new(PeerConfig {
                 relay: Arc::clone(&relay) as _,
                 key_store: Arc::clone(&config.key_store),
@@ -209,7 +209,7 @@ impl Device {
                 handler: Arc::new(DeviceHandler(this.clone())),
             });
             let (lock, events) = (Mutex::default(), broadcast::Sender::new(MAX_QUEUED_EVENTS));
-            DeviceParts::new(DeviceRuntime { config, identity, records, relay, peer, sign, lock, events })
+            DeviceServices::new(DeviceContext { config, identity, records, relay, peer, sign, lock, events })
         });
         Ok(Some(Self { parts }))
     }
@@ -256,7 +256,7 @@ impl Device {
         self.runtime().events.subscribe()
     }
 
-    pub(crate) fn runtime(&self) -> &DeviceRuntime {
+    pub(crate) fn runtime(&self) -> &DeviceContext {
         &self.parts.runtime
     }
 }
@@ -292,7 +292,7 @@ fn signer(seal_identity: SealIdentity) -> SignFn {
     Arc::new(move |message| seal_identity.lock().unwrap_or_else(PoisonError::into_inner).sign(message))
 }
 
-struct DeviceHandler(Weak<DeviceParts>);
+struct DeviceHandler(Weak<DeviceServices>);
 
 opaque_debug!(DeviceHandler);
 
@@ -304,7 +304,7 @@ impl PeerHandler for DeviceHandler {
             Ok(ArtifactPayload::Artifact { artifact: Artifact::ToolCall(call) }) => Some(call),
             _ => None,
         };
-        let (Recipient::Agent(agent), Some(call)) = (message.sender.clone(), call) else {
+        let (RelayParty::Agent(agent), Some(call)) = (message.sender.clone(), call) else {
             return device.messages.receive(message).await;
         };
         let incoming = IncomingCall { message, agent, call };
@@ -341,7 +341,7 @@ impl PeerHandler for DeviceHandler {
     async fn on_event(&self, _: &Peer, what: &RelayEventKind) {
         let Some(device) = self.0.upgrade() else { return };
         let agents: Vec<AgentId> = match what {
-            RelayEventKind::KeysChanged(Recipient::Agent(agent)) => {
+            RelayEventKind::KeysChanged(RelayParty::Agent(agent)) => {
                 let closed = {
                     let _lock = device.runtime.state_lock();
                     consent_windows::close(&device.runtime.records, agent)
@@ -353,7 +353,7 @@ impl PeerHandler for DeviceHandler {
                 device.runtime.notify(DeviceEvent::Agent { agent: agent.clone() });
                 vec![agent.clone()]
             }
-            RelayEventKind::KeysChanged(Recipient::Person(person)) if *person == device.runtime.identity.person => {
+            RelayEventKind::KeysChanged(RelayParty::Person(person)) if *person == device.runtime.identity.person => {
                 return device.runtime.notify(DeviceEvent::Devices);
             }
             RelayEventKind::Relation(_) => {

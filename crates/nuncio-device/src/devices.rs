@@ -9,17 +9,17 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{BundleKeys, KeyBundle};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
 use url::Url;
 
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
-use crate::introduction::{INTRODUCED, INVITING, Introduction, PendingInvite};
+use crate::introduction::{INTRODUCED, INVITING, IntroductionSecret, PendingInvite};
 use crate::known_agents;
-use crate::records::Records;
-use crate::runtime::DeviceRuntime;
+use crate::records::RecordStore;
+use crate::runtime::DeviceContext;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnDevice {
@@ -64,7 +64,7 @@ pub struct Invite {
 
 /// The person's devices, this one included.
 pub struct OwnDevices {
-    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) runtime: Arc<DeviceContext>,
 }
 
 impl OwnDevices {
@@ -73,7 +73,7 @@ impl OwnDevices {
         let pinned = self.trusted().await?;
         let waiting = self.runtime.peer.keys().waiting(&self.runtime.me()).await?;
         let former = former_devices::all(&self.runtime.records)?;
-        let introduced: Option<Introduction> = self.runtime.records.get(INTRODUCED)?;
+        let introduced: Option<IntroductionSecret> = self.runtime.records.get(INTRODUCED)?;
         let inviting: Option<PendingInvite> = self.runtime.records.get(INVITING)?;
         let inviting = inviting.filter(|inviting| inviting.expires_at > self.runtime.now());
         let views: Vec<DeviceView> = self.runtime.relay.get("/users/me/devices").await?;
@@ -114,7 +114,7 @@ impl OwnDevices {
     pub async fn invite(&self) -> Result<Invite, DeviceError> {
         let own = self.own_keys().await?;
         let view: InviteView = self.runtime.relay.send("POST", "/users/me/devices", &InviteRequest {}).await?;
-        let introduction = Introduction::new(&own.keys.signing_key, self.runtime.entropy());
+        let introduction = IntroductionSecret::new(&own.keys.signing_key, self.runtime.entropy());
         let code = introduction.behind(&view.code);
         self.runtime.records.set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
         let identity = &self.runtime.identity;
@@ -146,7 +146,7 @@ impl OwnDevices {
         let body = EndorsementRequest { signature: (self.runtime.sign)(&other.keys.endorsed()) };
         let path = format!("/users/me/devices/{device}/endorsement");
         self.runtime.relay.send::<KeyBundle>("POST", &path, &body).await?;
-        Ok(self.runtime.records.save(vec![Records::delete(INVITING)])?)
+        Ok(self.runtime.records.save(vec![RecordStore::delete(INVITING)])?)
     }
 
     /// Removes a lost device. This device stops trusting it at once, even if the relay cannot be reached; earlier
@@ -202,8 +202,8 @@ impl OwnDevices {
     }
 
     /// Trusts the device that invited this one once it has published keys that match the invite.
-    pub(crate) async fn trust_inviter(&self, me: &Recipient) -> Result<(), DeviceError> {
-        let Some(introduction) = self.runtime.records.get::<Introduction>(INTRODUCED)? else { return Ok(()) };
+    pub(crate) async fn trust_inviter(&self, me: &RelayParty) -> Result<(), DeviceError> {
+        let Some(introduction) = self.runtime.records.get::<IntroductionSecret>(INTRODUCED)? else { return Ok(()) };
         let pinned = self.runtime.peer.keys().pinned(me).await?;
         let inviter = |bundle: &&KeyBundle| introduction.is_by(&bundle.keys.signing_key);
         if let Some(inviter) = pinned.iter().find(inviter) {
@@ -212,7 +212,11 @@ impl OwnDevices {
             let own = shown.iter().find(|own| own.keys.device_id == self.runtime.identity.device);
             let vouched = own.and_then(|own| own.endorsement.as_ref()).is_some_and(|endorsement| endorsement.by == *by);
             // Both devices trust each other now, so nothing is left to compare.
-            return if vouched { Ok(self.runtime.records.save(vec![Records::delete(INTRODUCED)])?) } else { Ok(()) };
+            return if vouched {
+                Ok(self.runtime.records.save(vec![RecordStore::delete(INTRODUCED)])?)
+            } else {
+                Ok(())
+            };
         }
         for waiting in self.runtime.peer.keys().waiting(me).await? {
             let key = &waiting.bundle.keys.signing_key;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::bundle::KeyBundle;
 use nuncio_core::ids::{AgentId, DeviceId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
@@ -13,7 +13,7 @@ use nuncio_identity::{Did, DidDocument, K1ProofRule};
 use url::Url;
 
 use crate::prompt::AgentVerification;
-use crate::runtime::DeviceRuntime;
+use crate::runtime::DeviceContext;
 
 /// Time limit; the person's prompt waits for the result.
 const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -21,8 +21,8 @@ const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
-pub(crate) async fn verify_agent(runtime: &DeviceRuntime, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
-    let pinned = runtime.peer.keys().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
+pub(crate) async fn verify_agent(runtime: &DeviceContext, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
+    let pinned = runtime.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
     let mut vouching = None;
     for bundle in pinned.iter().filter(|bundle| by.is_none_or(|device| bundle.keys.device_id == *device)) {
         match (vouching_did(&*runtime.config.fetch, bundle, runtime.now()).await, &vouching) {

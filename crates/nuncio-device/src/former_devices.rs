@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use crate::records::Records;
+use crate::records::RecordStore;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormerDevice {
@@ -31,12 +31,12 @@ impl FormerDevice {
     }
 }
 
-pub(crate) fn all(records: &Records) -> Result<Vec<FormerDevice>, KeyStoreError> {
+pub(crate) fn all(records: &RecordStore) -> Result<Vec<FormerDevice>, KeyStoreError> {
     records.all("former/")?.into_iter().map(|(_, former)| former).collect()
 }
 
 pub(crate) fn put(former: &FormerDevice) -> RecordChange {
-    Records::put(&format!("former/{}", former.id), former)
+    RecordStore::put(&format!("former/{}", former.id), former)
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub type SensitivityFloors = BTreeMap<ScopeId, Sensitivity>;
 
 /// A call that passed all checks but the person's decision.
 #[derive(Debug, Clone)]
-pub struct PermittedCall {
+pub struct CheckedCall {
     pub tool: ManifestTool,
     pub stake: Sensitivity,
     pub time: Duration,
@@ -58,7 +58,7 @@ pub struct PermittedCall {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PersonDecision {
+pub enum PriorDecision {
     Unasked,
     /// Consent window: the person recently said yes to the same agent for the same scope in the same conversation.
     RecentYes,
@@ -66,7 +66,7 @@ pub enum PersonDecision {
 }
 
 /// Checks everything that forbids a call, in the protocol's order. The error is the answer to send.
-pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<PermittedCall, ToolOutcome> {
+pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall, ToolOutcome> {
     if facts.kind == ConversationType::Group {
         return Err(denied(DenialReason::ToolNotSupportedInGroup));
     }
@@ -95,7 +95,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<PermittedCa
     let declared = agent.manifest.and_then(|checked| checked.manifest.scope(tool.scope.as_str()));
     let published = declared.map_or(Sensitivity::High, |scope| scope.sensitivity);
     let floors = [agent.presets.device_floor(&tool.scope), agent.floors.get(&tool.scope).copied()];
-    Ok(PermittedCall {
+    Ok(CheckedCall {
         stake: agent.known.stake(&tool.scope, published, floors),
         time,
         tool: tool.clone(),
@@ -105,12 +105,12 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<PermittedCa
 
 /// Whether an admitted call may run, or the person must be asked first.
 #[must_use]
-pub fn decide_call(facts: CallFacts<'_>, admitted: &PermittedCall, decision: PersonDecision) -> Decision {
+pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: PriorDecision) -> Decision {
     let (caller, person) = (Principal::Agent(facts.agent.clone()), Principal::Person(facts.person.clone()));
     let client = match (admitted.stake, decision) {
-        (Sensitivity::Medium, PersonDecision::Unasked) => ClientConsent::Unasked,
-        (Sensitivity::Medium, PersonDecision::RecentYes) => ClientConsent::Trusted,
-        (_, PersonDecision::Yes) => ClientConsent::Granted,
+        (Sensitivity::Medium, PriorDecision::Unasked) => ClientConsent::Unasked,
+        (Sensitivity::Medium, PriorDecision::RecentYes) => ClientConsent::Trusted,
+        (_, PriorDecision::Yes) => ClientConsent::Granted,
         _ => ClientConsent::NotNeeded,
     };
     decide(&PolicyFacts {
@@ -121,7 +121,7 @@ pub fn decide_call(facts: CallFacts<'_>, admitted: &PermittedCall, decision: Per
         sensitivity: Some(admitted.stake),
         human_authorization: false,
         client,
-        approved_by: (decision == PersonDecision::Yes).then_some(&person),
+        approved_by: (decision == PriorDecision::Yes).then_some(&person),
         linked_person: Some(facts.person),
         on_device: false,
     })

@@ -25,7 +25,7 @@ pub(crate) const INVITING: &str = "inviting";
 
 /// Shared by two devices of one person and unknown to the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Introduction {
+pub(crate) struct IntroductionSecret {
     /// First bytes of the key fingerprint of the inviting device.
     by: [u8; INTRODUCTION_HALF_BYTES],
     secret: [u8; INTRODUCTION_HALF_BYTES],
@@ -33,11 +33,11 @@ pub(crate) struct Introduction {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PendingInvite {
-    pub(crate) introduction: Introduction,
+    pub(crate) introduction: IntroductionSecret,
     pub(crate) expires_at: Timestamp,
 }
 
-impl Introduction {
+impl IntroductionSecret {
     pub(crate) fn new(by: &PublicKey, entropy: &dyn Entropy) -> Self {
         let mut secret = [0; INTRODUCTION_HALF_BYTES];
         entropy.fill(&mut secret);
@@ -85,8 +85,8 @@ fn beginning(digest: &Digest) -> [u8; INTRODUCTION_HALF_BYTES] {
 mod tests {
     use super::*;
 
-    fn introduction() -> Introduction {
-        Introduction {
+    fn introduction() -> IntroductionSecret {
+        IntroductionSecret {
             by: beginning(&PublicKey::new([9; 32]).unwrap().fingerprint()),
             secret: [7; INTRODUCTION_HALF_BYTES],
         }
@@ -96,11 +96,11 @@ mod tests {
     fn device_introduction_appended_to_an_invite_code_is_parsed_back() {
         let introduction = introduction();
         let text = introduction.behind("inv_abc");
-        assert_eq!(Introduction::split(&text), ("inv_abc", Some(introduction.clone())));
+        assert_eq!(IntroductionSecret::split(&text), ("inv_abc", Some(introduction.clone())));
         assert!(introduction.is_by(&PublicKey::new([9; 32]).unwrap()));
         assert!(!introduction.is_by(&PublicKey::new([8; 32]).unwrap()));
-        assert_eq!(Introduction::split("inv_abc"), ("inv_abc", None));
+        assert_eq!(IntroductionSecret::split("inv_abc"), ("inv_abc", None));
         // A truncated introduction is dropped; the code stays usable.
-        assert_eq!(Introduction::split(&text[..text.len() - 4]), ("inv_abc", None));
+        assert_eq!(IntroductionSecret::split(&text[..text.len() - 4]), ("inv_abc", None));
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::localized_text::ScopeTexts;
-use crate::records::Records;
+use crate::records::RecordStore;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KnownAgent {
@@ -159,20 +159,20 @@ fn name(agent: &AgentId) -> String {
     format!("agent/{agent}")
 }
 
-pub(crate) fn load(records: &Records, agent: &AgentId) -> Result<Option<KnownAgent>, KeyStoreError> {
+pub(crate) fn load(records: &RecordStore, agent: &AgentId) -> Result<Option<KnownAgent>, KeyStoreError> {
     records.get(&name(agent))
 }
 
-pub(crate) fn all(records: &Records) -> Result<Vec<KnownAgent>, KeyStoreError> {
+pub(crate) fn all(records: &RecordStore) -> Result<Vec<KnownAgent>, KeyStoreError> {
     records.all("agent/")?.into_iter().map(|(_, known)| known).collect()
 }
 
 pub(crate) fn put(known: &KnownAgent) -> nuncio_identity::seal::RecordChange {
-    Records::put(&name(&known.agent), known)
+    RecordStore::put(&name(&known.agent), known)
 }
 
 pub(crate) fn delete(agent: &AgentId) -> nuncio_identity::seal::RecordChange {
-    Records::delete(&name(agent))
+    RecordStore::delete(&name(agent))
 }
 
 #[cfg(test)]

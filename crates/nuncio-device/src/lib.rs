@@ -34,7 +34,7 @@ pub mod talk;
 pub mod tools;
 
 pub use backup::{BackupFile, DeviceBackups};
-pub use change::ManifestChanges;
+pub use change::ChangesSinceConsent;
 pub use consent::{AccessRequest, AgentConsents, AgentSearchHit, GrantedScopes, RequestedScope};
 pub use dbus::{Keyring, KeyringError};
 pub use device::{Device, DeviceConfig, DeviceIdentity};

@@ -11,9 +11,9 @@ const RECORD_PREFIX: &str = "device/";
 pub(crate) type NamedRecord<T> = (String, Result<T, KeyStoreError>);
 
 #[derive(Debug, Clone)]
-pub(crate) struct Records(Arc<dyn KeyStore>);
+pub(crate) struct RecordStore(Arc<dyn KeyStore>);
 
-impl Records {
+impl RecordStore {
     pub(crate) fn new(key_store: Arc<dyn KeyStore>) -> Self {
         Self(key_store)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_a2h::client::{HttpRelay, SignFn};
 use nuncio_a2h::peer::Peer;
 use nuncio_core::manifest::Presets;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use tokio::sync::broadcast;
@@ -14,12 +14,12 @@ use tokio::sync::broadcast;
 use crate::audit::AuditLog;
 use crate::device::{DeviceConfig, DeviceIdentity};
 use crate::device_events::DeviceEvent;
-use crate::records::Records;
+use crate::records::RecordStore;
 
-pub(crate) struct DeviceRuntime {
+pub(crate) struct DeviceContext {
     pub(crate) config: DeviceConfig,
     pub(crate) identity: DeviceIdentity,
-    pub(crate) records: Records,
+    pub(crate) records: RecordStore,
     pub(crate) relay: Arc<HttpRelay>,
     pub(crate) peer: Peer,
     pub(crate) sign: SignFn,
@@ -27,10 +27,10 @@ pub(crate) struct DeviceRuntime {
     pub(crate) events: broadcast::Sender<DeviceEvent>,
 }
 
-impl DeviceRuntime {
+impl DeviceContext {
     /// The person that owns this device.
-    pub(crate) fn me(&self) -> Recipient {
-        Recipient::Person(self.identity.person.clone())
+    pub(crate) fn me(&self) -> RelayParty {
+        RelayParty::Person(self.identity.person.clone())
     }
 
     /// Lock for every read-modify-write of the records.

@@ -16,10 +16,10 @@ mod location;
 mod own;
 mod programs;
 
-pub use desktop::{ClipboardTool, Desktop, DesktopNotificationTool};
+pub use desktop::{ClipboardTool, DesktopEnvironment, DesktopNotificationTool};
 pub use files::SharedFolders;
 pub use location::{GeoClueTool, Location};
-pub use nuncio_confine::{Confinement, ConfinementRules, confinement};
+pub use nuncio_confine::{ConfinementRules, ConfinementSupport, confinement};
 pub use own::{CustomTool, ToolsFolder};
 pub use programs::ProgramTool;
 

@@ -16,8 +16,8 @@ use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore};
 use crate::publish::Agents;
-use crate::runtime::{CommitResult as _, Runtime};
-use crate::vault::Vault;
+use crate::runtime::{CommitResult as _, EngineContext};
+use crate::vault::SecretCipher;
 
 mod admission;
 mod consents;
@@ -30,7 +30,7 @@ use consents::ActiveConsents;
 pub use keys::{NewKey, key_expired};
 pub(crate) use links::PersonLinks;
 pub(crate) use nonces::use_nonce;
-pub use nuncio_core::caller::{Caller, Credential};
+pub use nuncio_core::caller::{AuthenticationMethod, Caller};
 pub use signing::SigningKey;
 
 /// Scope that allows reading `/metrics` and nothing else.
@@ -38,7 +38,7 @@ const METRICS_SCOPE: &str = "metrics:read";
 
 /// Result of authenticating a request, for every protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallerIdentity {
+pub enum CallerCheckResult {
     /// An authenticated caller, or the anonymous caller where the server allows it.
     Known(Caller),
     /// Credentials are required and missing.
@@ -105,7 +105,7 @@ impl AccessTable {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, vault: &Vault) {
+    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, vault: &SecretCipher) {
         let mut next = AccessSnapshot { any: !keys.is_empty(), ..AccessSnapshot::default() };
         let mut signing = Vec::new();
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
@@ -150,14 +150,14 @@ impl AccessTable {
     ) -> Option<ScopePermission> {
         let snapshot = self.snapshot();
         let principal = &caller.principal;
-        let by_itself = match (principal, &caller.credential) {
+        let by_itself = match (principal, &caller.authentication) {
             (Principal::Local | Principal::Operator, _) => Some(PermissionSource::Local),
             (Principal::Key(id), _) => {
                 let key = snapshot.keys_by_id.get(id).filter(|key| !key.is_expired(now));
                 key.is_some_and(|key| key.scopes.gives(scope)).then_some(PermissionSource::Key)
             }
             // The operator trusts the issuer to say what its subjects may do.
-            (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => {
+            (Principal::OAuth { .. }, AuthenticationMethod::Token { scopes, .. }) => {
                 scopes.contains(scope).then_some(PermissionSource::Token)
             }
             _ => None,
@@ -184,7 +184,7 @@ impl AccessTable {
 
 /// API keys, grants, linked DIDs, and what a caller may use.
 pub struct Access {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccessStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) agents: Arc<Agents>,
@@ -244,12 +244,12 @@ impl Access {
         let Ok(scope) = ScopeId::parse(METRICS_SCOPE) else { return false };
         let snapshot = self.table.snapshot();
         let is_named = |scopes: &KeyScopes| matches!(scopes, KeyScopes::Only(only) if only.contains(&scope));
-        let by_itself = match (&caller.principal, &caller.credential) {
+        let by_itself = match (&caller.principal, &caller.authentication) {
             (Principal::Local | Principal::Operator, _) => true,
             (Principal::Key(id), _) => snapshot.keys_by_id.get(id).is_some_and(|key| {
                 matches!(key.role, KeyRole::Operator | KeyRole::AppWithMetrics) || is_named(&key.scopes)
             }),
-            (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => scopes.contains(&scope),
+            (Principal::OAuth { .. }, AuthenticationMethod::Token { scopes, .. }) => scopes.contains(&scope),
             _ => false,
         };
         let granted = snapshot.grants.get(&caller.principal).map_or(&[][..], Vec::as_slice);
@@ -330,7 +330,7 @@ mod tests {
     /// The one-time grant of the permission, if there is a permission.
     fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> Option<Option<GrantId>> {
         let table = AccessTable::new(Vec::new());
-        table.replace(Vec::new(), grants, &Vault::new(&[1; KEY_BYTES]));
+        table.replace(Vec::new(), grants, &SecretCipher::new(&[1; KEY_BYTES]));
         let (caller, hotel) = (Caller::new(Principal::Anonymous), AgentName::parse("hotel").unwrap());
         let permission = table.permission(&caller, &hotel, &scope(scope_id), Timestamp::from_millis(now));
         permission.map(|permission| permission.once)
@@ -357,20 +357,20 @@ mod tests {
         let table = AccessTable::new(Vec::new());
         let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
         let given = Grant { principal: ada.clone(), ..grant("g1", GrantTerm::UntilRevoked) };
-        table.replace(Vec::new(), vec![given], &Vault::new(&[1; KEY_BYTES]));
-        let check = |principal: &Principal, credential: Credential, scope_id: &str| {
-            let caller = Caller { credential, ..Caller::new(principal.clone()) };
+        table.replace(Vec::new(), vec![given], &SecretCipher::new(&[1; KEY_BYTES]));
+        let check = |principal: &Principal, authentication: AuthenticationMethod, scope_id: &str| {
+            let caller = Caller { authentication, ..Caller::new(principal.clone()) };
             let hotel = AgentName::parse("hotel").unwrap();
             let permission = table.permission(&caller, &hotel, &scope(scope_id), Timestamp::from_millis(0));
             permission.map(|permission| permission.once)
         };
-        let token = || Credential::Token { scopes: [scope("booking:write")].into(), people: false };
+        let token = || AuthenticationMethod::Token { scopes: [scope("booking:write")].into(), people: false };
         assert_eq!(check(&ada, token(), "booking:write"), LASTING);
         assert_eq!(check(&ada, token(), "rooms:read"), LASTING, "by the grant");
         assert_eq!(check(&ada, token(), "rooms:write"), DENIED);
         let bob = Principal::OAuth { issuer: "https://id.example".into(), subject: "bob".into() };
         assert_eq!(check(&bob, token(), "rooms:read"), DENIED);
-        assert_eq!(check(&bob, Credential::None, "booking:write"), DENIED);
+        assert_eq!(check(&bob, AuthenticationMethod::None, "booking:write"), DENIED);
         assert_eq!(check(&Principal::Anonymous, token(), "booking:write"), DENIED, "a token speaks for its subject");
     }
 }

@@ -16,7 +16,7 @@ use crate::call::{CallRefusal, ExecutionFailure, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict};
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 /// An approval of one call, and the change that marks it as used.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct ApprovalPermit {
 
 /// Questions to approvers, and their answers.
 pub struct Approvals {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ApprovalStore>,
 }
 

@@ -14,10 +14,10 @@ use crate::access::Access;
 use crate::approve::Approvals;
 use crate::error::EngineError;
 use crate::ports::Runner;
-use crate::ports::runner::{SentMessages, StartSignal};
-use crate::record::Records;
-use crate::runtime::Runtime;
-use crate::tasks::Inbox;
+use crate::ports::runner::{SentCallMessages, StartSignal};
+use crate::record::AuditRecords;
+use crate::runtime::EngineContext;
+use crate::tasks::TaskInbox;
 
 mod admit;
 mod attempt;
@@ -31,19 +31,19 @@ mod run;
 use admit::Admission;
 pub(crate) use admit::CallRefusal;
 pub use history_text::denial;
-pub use pending_insert::PendingInsert;
+pub use pending_insert::PendingExecutionInsert;
 pub(crate) use pending_insert::{CommitReceiver, CommitSender, NotifyWhen};
 pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest};
 pub(crate) use run::{cancelled, cancelled_unbegun};
 
 /// The call chain, the only way to run a tool.
 pub struct Calls {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) access: Arc<Access>,
     pub(crate) approvals: Arc<Approvals>,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) records: Arc<Records>,
+    pub(crate) inbox: Arc<TaskInbox>,
+    pub(crate) records: Arc<AuditRecords>,
 }
 
 impl Calls {
@@ -78,7 +78,7 @@ struct CallChain<'a> {
     /// References of the audit record, as far as known.
     references: AuditReferences,
     /// Messages that carried the call to a person's device.
-    sent: SentMessages,
+    sent: SentCallMessages,
 }
 
 impl<'a> CallChain<'a> {

@@ -13,7 +13,7 @@ use nuncio_core::time::Timestamp;
 
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore};
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Maximum number of attempts per callback.
 const MAX_ATTEMPTS: u32 = 12;
@@ -22,7 +22,7 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::fr
 
 /// Callbacks that are sent when executions end.
 pub struct Callbacks {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) owed: Notify,
 }

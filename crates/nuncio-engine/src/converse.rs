@@ -4,8 +4,8 @@ use crate::approve::Approvals;
 use crate::call::Calls;
 use crate::ports::store::{CallStore, SessionStore};
 use crate::publish::Agents;
-use crate::record::Records;
-use crate::runtime::Runtime;
+use crate::record::AuditRecords;
+use crate::runtime::EngineContext;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -27,7 +27,7 @@ mod turn;
 mod unattended;
 mod unstored;
 
-pub use begin::{PermissionPrompts, TurnRequest};
+pub use begin::{PermissionResponder, TurnRequest};
 pub use history::HistoryKind;
 pub use live::LiveTurn;
 pub(crate) use recent::RecentConversations;
@@ -37,13 +37,13 @@ pub use settings::{REDACTED, SettingsPatch};
 
 /// Sessions and turns.
 pub struct Conversations {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) call_store: Arc<dyn CallStore>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) approvals: Arc<Approvals>,
-    pub(crate) records: Arc<Records>,
+    pub(crate) records: Arc<AuditRecords>,
     pub(crate) live: LiveTurns,
     pub(crate) recent: RecentConversations,
 }

@@ -21,7 +21,7 @@ use crate::ports::store::{
     Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
 };
 use crate::publish::PublishedAgent;
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Maximum delivery attempts per reply.
 const MAX_ATTEMPTS: u32 = 12;
@@ -63,7 +63,7 @@ pub enum ReplyContent {
 
 /// Direct messages between agents, and pending replies.
 pub struct DirectMessages {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectMessageStore>,
     pub(crate) conversations: Arc<Conversations>,
     pub(crate) answers: Notify,

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, DirectoryChange, DirectoryStore};
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Id of a listing, derived from the URL of the description, so that registering the same URL again updates the same
 /// listing.
@@ -136,7 +136,7 @@ impl DirectoryLimits {
 
 /// Agents listed by this directory, and followed domains.
 pub struct Directory {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectoryStore>,
 }
 

@@ -29,7 +29,7 @@ use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, DraftChange, DraftStore, StoreError};
 use crate::publish::PublishedAgent;
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
 const DRAFT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -63,7 +63,7 @@ pub enum DraftAnswer {
 }
 
 pub struct Drafts {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DraftStore>,
     pub(crate) approval_store: Arc<dyn ApprovalStore>,
     pub(crate) conversations: Arc<Conversations>,

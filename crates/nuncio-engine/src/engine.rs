@@ -28,12 +28,14 @@ use crate::ports::meter::OpenStream;
 use crate::ports::store::StoreCheck;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{Agents, PublishedAgents};
-use crate::record::Records;
-use crate::relay::{DeviceKeys, Relay, RelayRules, StreamSubscribers, ToolCallRates, WebhookIndex, Webhooks};
-use crate::runtime::Runtime;
+use crate::record::AuditRecords;
+use crate::relay::{
+    DeviceKeyService, RelayRules, RelayService, StreamSubscribers, ToolCallRates, WebhookIndex, Webhooks,
+};
+use crate::runtime::EngineContext;
 use crate::skills::Skills;
-use crate::tasks::Inbox;
-use crate::vault::Vault;
+use crate::tasks::TaskInbox;
+use crate::vault::SecretCipher;
 
 /// Implementations of the engine's ports.
 pub struct Ports {
@@ -44,7 +46,7 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     /// Encrypts stored secrets.
-    pub vault: Vault,
+    pub vault: SecretCipher,
     /// Receives metrics.
     pub meter: Arc<dyn Meter>,
 }
@@ -98,7 +100,7 @@ pub struct Engine {
 macro_rules! services {
     ($($name:ident: $service:ident),* $(,)?) => {
         struct Services {
-            runtime: Arc<Runtime>,
+            runtime: Arc<EngineContext>,
             request_prefix: String,
             requests: AtomicU64,
             $($name: Arc<$service>,)*
@@ -117,9 +119,9 @@ services! {
     agents: Agents,
     access: Access,
     skills: Skills,
-    records: Records,
+    records: AuditRecords,
     approvals: Approvals,
-    inbox: Inbox,
+    inbox: TaskInbox,
     calls: Calls,
     conversations: Conversations,
     drafts: Drafts,
@@ -130,9 +132,9 @@ services! {
     mailbox: Mailbox,
     webhooks: Webhooks,
     accounts: AgentAccounts,
-    relay: Relay,
+    relay: RelayService,
     people: People,
-    device_keys: DeviceKeys,
+    device_keys: DeviceKeyService,
     manifests: Manifests,
     consent: Consent,
 }
@@ -151,7 +153,7 @@ impl Engine {
         let Ports { store, bus, brains, runner, clock, entropy, vault, meter } = ports;
         let process = random_name(&*entropy, "proc_");
         let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
-        let runtime = Arc::new(Runtime {
+        let runtime = Arc::new(EngineContext {
             store: store.clone(),
             bus,
             clock,
@@ -181,9 +183,9 @@ impl Engine {
             listening: Once::new()
         });
         let skills = service!(Skills { runtime, agents, access });
-        let records = service!(Records { runtime, store, access });
+        let records = service!(AuditRecords { runtime, store, access });
         let approvals = service!(Approvals { runtime, store });
-        let inbox = service!(Inbox { runtime, store });
+        let inbox = service!(TaskInbox { runtime, store });
         let calls = service!(Calls { runtime, runner, access, approvals, inbox, records });
         let conversations = service!(Conversations {
             runtime, store, agents, calls, approvals, records;
@@ -206,7 +208,7 @@ impl Engine {
             relay_store: store.clone()
         });
         let accounts = service!(AgentAccounts { runtime, store, mailbox, webhooks, locks });
-        let relay = service!(Relay {
+        let relay = service!(RelayService {
             runtime, store, accounts, mailbox;
             person_store: store.clone(),
             relation_store: store.clone(),
@@ -215,7 +217,7 @@ impl Engine {
             streams: StreamSubscribers::default()
         });
         let people = service!(People { runtime, store, mailbox, relay });
-        let device_keys = service!(DeviceKeys {
+        let device_keys = service!(DeviceKeyService {
             runtime, store, mailbox, people, relay;
             account_store: store.clone(),
             person_store: store.clone(),
@@ -342,7 +344,7 @@ impl Engine {
         format!("{}_{number:x}", self.services.request_prefix)
     }
 
-    fn runtime(&self) -> &Runtime {
+    fn runtime(&self) -> &EngineContext {
         &self.services.runtime
     }
 }

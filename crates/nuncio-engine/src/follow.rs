@@ -16,9 +16,9 @@ use crate::runtime::CommitResult as _;
 /// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Domain(Url);
+pub struct ServerOrigin(Url);
 
-impl Domain {
+impl ServerOrigin {
     /// Parses a domain with or without scheme and port. The default is `https:`, and `http:` for this machine.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| {
@@ -55,19 +55,19 @@ impl Domain {
     }
 }
 
-impl fmt::Display for Domain {
+impl fmt::Display for ServerOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl From<Domain> for String {
-    fn from(domain: Domain) -> Self {
+impl From<ServerOrigin> for String {
+    fn from(domain: ServerOrigin) -> Self {
         domain.as_str().to_owned()
     }
 }
 
-impl TryFrom<String> for Domain {
+impl TryFrom<String> for ServerOrigin {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -87,7 +87,7 @@ string_enum! {
 /// A followed domain and the result of the last visit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FollowedDomain {
-    pub domain: Domain,
+    pub domain: ServerOrigin,
     pub by: FollowSource,
     pub since: Timestamp,
     /// Time of the last successful visit.
@@ -103,7 +103,7 @@ pub struct FollowedDomain {
 
 impl FollowedDomain {
     #[must_use]
-    pub fn new(domain: Domain, by: FollowSource, now: Timestamp) -> Self {
+    pub fn new(domain: ServerOrigin, by: FollowSource, now: Timestamp) -> Self {
         Self { domain, by, since: now, last_seen: None, next_visit: now, failures: 0, listed: 0, problem: None }
     }
 }
@@ -117,13 +117,13 @@ impl Directory {
     /// A followed domain with its stored offers.
     pub async fn followed_domain(
         &self,
-        domain: &Domain,
+        domain: &ServerOrigin,
     ) -> Result<Option<(FollowedDomain, Option<String>)>, EngineError> {
         Ok(self.store.followed_domain(domain).await?)
     }
 
     /// Follows a domain; one that is followed already is visited now.
-    pub async fn follow(&self, domain: Domain, by: FollowSource) -> Result<FollowedDomain, EngineError> {
+    pub async fn follow(&self, domain: ServerOrigin, by: FollowSource) -> Result<FollowedDomain, EngineError> {
         let now = self.runtime.now();
         if let Some((known, _)) = self.store.followed_domain(&domain).await? {
             let now = FollowedDomain { next_visit: now, ..known };
@@ -142,7 +142,7 @@ impl Directory {
     }
 
     /// Stops following a domain and deletes its offers.
-    pub async fn unfollow(&self, domain: &Domain) -> Result<(), EngineError> {
+    pub async fn unfollow(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
         let known = self.store.followed_domain(domain).await?;
         if known.is_some_and(|(followed, _)| followed.by == FollowSource::Settings) {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
@@ -157,7 +157,7 @@ impl Directory {
     }
 
     /// Synchronises the followed domains with the settings: adds new ones and removes those no longer named.
-    pub async fn follow_settings(&self, named: &[Domain]) -> Result<(), EngineError> {
+    pub async fn follow_settings(&self, named: &[ServerOrigin]) -> Result<(), EngineError> {
         let known = self.store.followed().await?;
         let gone = known
             .iter()
@@ -198,16 +198,16 @@ mod tests {
             ("http://10.0.0.1/", "http://10.0.0.1"),
             ("bücher.example", "https://xn--bcher-kva.example"),
         ] {
-            let domain = Domain::parse(text).unwrap();
+            let domain = ServerOrigin::parse(text).unwrap();
             assert_eq!(domain.as_str(), origin);
-            assert_eq!(Domain::parse(domain.as_str()).as_ref(), Ok(&domain), "it is read back");
+            assert_eq!(ServerOrigin::parse(domain.as_str()).as_ref(), Ok(&domain), "it is read back");
         }
     }
 
     #[test]
     fn invalid_domain_is_refused() {
         for bad in ["", "example.com/skills", "example.com?x", "https://a/#b", "ftp://a", "user@a", "a b"] {
-            assert!(Domain::parse(bad).is_err(), "{bad:?}");
+            assert!(ServerOrigin::parse(bad).is_err(), "{bad:?}");
         }
     }
 }

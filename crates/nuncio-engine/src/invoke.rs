@@ -9,9 +9,9 @@ use crate::converse::Conversations;
 use crate::ports::Runner;
 use crate::ports::store::ExecutionStore;
 use crate::publish::Agents;
-use crate::runtime::Runtime;
+use crate::runtime::EngineContext;
 use crate::skills::Skills;
-use crate::tasks::Inbox;
+use crate::tasks::TaskInbox;
 use nuncio_core::Code;
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
@@ -34,14 +34,14 @@ pub use queue::{ExecutionLimits, QueueLimitReached};
 pub use submit::{Submission, SubmitError, SubmittedExecution};
 
 pub struct Executions {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) skills: Arc<Skills>,
     pub(crate) calls: Arc<Calls>,
     pub(crate) conversations: Arc<Conversations>,
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) inbox: Arc<TaskInbox>,
     pub(crate) callbacks: Arc<Callbacks>,
     pub(crate) queue: ExecutionQueue,
 }

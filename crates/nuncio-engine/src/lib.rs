@@ -31,6 +31,6 @@ pub mod sync_call;
 pub mod tasks;
 pub mod vault;
 
-pub use access::{Caller, CallerIdentity, Credential};
+pub use access::{AuthenticationMethod, Caller, CallerCheckResult};
 pub use engine::{Engine, EngineLoad, Limits, Ports};
 pub use error::EngineError;

@@ -5,21 +5,21 @@ use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::principal::Principal;
 
 use crate::EngineError;
-use crate::ports::store::RecordChange;
-use crate::record::Records;
+use crate::ports::store::AuditChange;
+use crate::record::AuditRecords;
 
 /// Who issues an order: `local` and the system account on the admin socket, the key holder on the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderIssuer {
+pub struct CommandIssuer {
     pub principal: Principal,
     /// Operating-system account that gave the order.
     pub account: Option<String>,
 }
 
-impl Records {
+impl AuditRecords {
     /// Audit record of an order. `action` is its name, such as `key_create`.
     #[must_use]
-    pub fn order_record(&self, action: &str, by: &OrderIssuer) -> AuditEventRecord {
+    pub fn order_record(&self, action: &str, by: &CommandIssuer) -> AuditEventRecord {
         AuditEventRecord {
             action: Some(action.to_owned()),
             account: by.account.clone(),
@@ -54,7 +54,7 @@ impl Records {
     }
 
     async fn record_order(&self, record: AuditEventRecord) -> Result<(), EngineError> {
-        self.runtime.commit_one(RecordChange::AppendEvent(record)).await?;
+        self.runtime.commit_one(AuditChange::AppendEvent(record)).await?;
         Ok(())
     }
 }

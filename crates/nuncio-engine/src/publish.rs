@@ -1,7 +1,7 @@
 //! Publication of agents: serve, replace, withdraw.
 
 use crate::ports::brain::BrainFactory;
-use crate::runtime::Runtime;
+use crate::runtime::EngineContext;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -145,7 +145,7 @@ impl PublishedAgents {
 
 /// The agents that are served now.
 pub struct Agents {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) brains: Arc<dyn BrainFactory>,
     pub(crate) published: PublishedAgents,

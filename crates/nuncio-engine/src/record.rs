@@ -14,7 +14,7 @@ use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::Store;
 use crate::ports::store::{Change, Conflict, RedactedLedgerEntry, StoreError};
-use crate::runtime::Runtime;
+use crate::runtime::EngineContext;
 
 mod explain;
 mod forget;
@@ -89,13 +89,13 @@ pub struct AuditProof {
 }
 
 /// The audit chain: reading, verifying, explaining, pruning and redacting it.
-pub struct Records {
-    pub(crate) runtime: Arc<Runtime>,
+pub struct AuditRecords {
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) access: Arc<Access>,
 }
 
-impl Records {
+impl AuditRecords {
     /// Number and hash of the last audit record.
     pub async fn audit_head(&self) -> Result<ChainHead, EngineError> {
         Ok(self.store.audit_head().await?)

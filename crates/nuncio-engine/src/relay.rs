@@ -3,7 +3,7 @@
 
 use crate::consent::{AgentAccounts, Mailbox};
 use crate::ports::store::{PersonStore, RelationStore, RelayStore, WebhookStore};
-use crate::runtime::Runtime;
+use crate::runtime::EngineContext;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ mod streams;
 mod webhooks;
 
 pub use conversations::NewConversation;
-pub use keys::{DeviceKeys, KeyUpload, KeyUploadResult};
+pub use keys::{DeviceKeyService, KeyUpload, KeyUploadResult};
 pub use messages::{NewPost, PostReceipt};
 pub(crate) use streams::StreamSubscribers;
 pub use streams::{
@@ -27,13 +27,13 @@ pub use streams::{
 };
 pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex};
 pub use webhooks::{
-    DeliveryKey, DeliveryOutcome, DeliveryResult, WaitingDelivery, WebhookCall, WebhookProbe, WebhookSecret,
+    DeliveryKey, DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookProbe, WebhookResponse, WebhookSecret,
     WebhookStatusView, Webhooks,
 };
 
 /// Conversations of people and agents, their sealed messages and streams.
-pub struct Relay {
-    pub(crate) runtime: Arc<Runtime>,
+pub struct RelayService {
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelayStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,

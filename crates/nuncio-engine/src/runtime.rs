@@ -15,16 +15,16 @@ use crate::compute::ComputePool;
 use crate::engine::Limits;
 use crate::error::EngineError;
 use crate::ports::entropy::{random_name, timed_name};
-use crate::ports::store::{Change, Conflict, RecordChange, StoreError};
+use crate::ports::store::{AuditChange, Change, Conflict, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};
-use crate::vault::Vault;
+use crate::vault::SecretCipher;
 
-pub(crate) struct Runtime {
+pub(crate) struct EngineContext {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) vault: Vault,
+    pub(crate) vault: SecretCipher,
     pub(crate) meter: Arc<dyn Meter>,
     pub(crate) limits: Limits,
     pub(crate) compute: ComputePool,
@@ -37,7 +37,7 @@ pub(crate) struct Runtime {
     pub(crate) closed: CancellationToken,
 }
 
-impl Runtime {
+impl EngineContext {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -87,7 +87,7 @@ impl Runtime {
     /// Change that records an event about an agent, which happens now.
     pub(crate) fn agent_event(&self, event: AuditEvent, by: &Caller, agent: &AgentId) -> Change {
         let record = AuditEventRecord { agent: Some(agent.clone()), ..self.event_record(event, by) };
-        RecordChange::AppendEvent(record).into()
+        AuditChange::AppendEvent(record).into()
     }
 
     /// Refuses a caller whose storage quota is used up. Checked before something is stored: one request may exceed the

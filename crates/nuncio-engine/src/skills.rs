@@ -9,9 +9,9 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
-use crate::access::{Access, Caller, Credential};
+use crate::access::{Access, AuthenticationMethod, Caller};
 use crate::publish::{Agents, PublishedAgent};
-use crate::runtime::Runtime;
+use crate::runtime::EngineContext;
 
 /// A skill of a published agent.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub enum AccessDenied {
 
 /// Published skills, and which callers may see and use them.
 pub struct Skills {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) access: Arc<Access>,
 }
@@ -184,11 +184,11 @@ fn identifies(auth: &SkillAuth, caller: &Caller) -> bool {
     if matches!(caller.principal, Principal::Local | Principal::Operator) {
         return true;
     }
-    match (auth, &caller.credential) {
+    match (auth, &caller.authentication) {
         (SkillAuth::None, _)
-        | (SkillAuth::ApiKey { .. }, Credential::Key)
-        | (SkillAuth::Custom, Credential::Signature) => true,
-        (SkillAuth::OAuth2 { issuer }, Credential::Token { .. }) => match (&caller.principal, issuer) {
+        | (SkillAuth::ApiKey { .. }, AuthenticationMethod::Key)
+        | (SkillAuth::Custom, AuthenticationMethod::Signature) => true,
+        (SkillAuth::OAuth2 { issuer }, AuthenticationMethod::Token { .. }) => match (&caller.principal, issuer) {
             (Principal::OAuth { issuer: found, .. }, Some(wanted)) => {
                 found.trim_end_matches('/') == wanted.as_str().trim_end_matches('/')
             }

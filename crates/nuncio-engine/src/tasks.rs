@@ -17,14 +17,14 @@ use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
 use crate::ports::store::{Conflict, TaskChange, TaskStore};
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 const MAX_LISTED_TASKS: usize = 1000;
 
 /// The inbox as the runner of one call uses it.
 #[derive(Debug)]
 pub(crate) struct CallInbox {
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) inbox: Arc<TaskInbox>,
     /// The task of an execution is found again after a restart; a call without an execution gets a new task.
     pub(crate) execution: Option<ExecutionId>,
     pub(crate) cancel: CancellationToken,
@@ -66,18 +66,18 @@ impl TaskCommand {
 }
 
 /// Service for tasks that people do.
-pub struct Inbox {
-    pub(crate) runtime: Arc<Runtime>,
+pub struct TaskInbox {
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn TaskStore>,
 }
 
-impl fmt::Debug for Inbox {
+impl fmt::Debug for TaskInbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Inbox")
+        f.write_str("TaskInbox")
     }
 }
 
-impl Inbox {
+impl TaskInbox {
     /// Creates the task of a call and waits until it is done, refused, late or cancelled.
     pub(crate) async fn run_by_person(
         &self,

@@ -9,14 +9,14 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use crate::ports::Entropy;
 
 /// Encrypts and decrypts secrets.
-pub struct Vault {
+pub struct SecretCipher {
     key: LessSafeKey,
 }
 
 /// Length of the server's key.
 pub const KEY_BYTES: usize = 32;
 
-impl Vault {
+impl SecretCipher {
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES]) -> Self {
         let key = UnboundKey::new(&AES_256_GCM, key).expect("the key has the algorithm's length");
@@ -47,9 +47,9 @@ impl Vault {
     }
 }
 
-impl fmt::Debug for Vault {
+impl fmt::Debug for SecretCipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Vault")
+        f.write_str("SecretCipher")
     }
 }
 
@@ -68,12 +68,12 @@ mod tests {
 
     #[test]
     fn sealed_secret_opens_only_with_its_key_and_record_name() {
-        let vault = Vault::new(&[1; KEY_BYTES]);
+        let vault = SecretCipher::new(&[1; KEY_BYTES]);
         let sealed = vault.seal(&FixedEntropy, "ses_1/apiKey", "sk-123");
         assert!(!sealed.contains("sk-123"));
         assert_eq!(vault.open("ses_1/apiKey", &sealed).as_deref(), Some("sk-123"));
         assert_eq!(vault.open("ses_2/apiKey", &sealed), None);
-        assert_eq!(Vault::new(&[2; KEY_BYTES]).open("ses_1/apiKey", &sealed), None);
+        assert_eq!(SecretCipher::new(&[2; KEY_BYTES]).open("ses_1/apiKey", &sealed), None);
         assert_eq!(vault.open("ses_1/apiKey", &sealed.replace(&sealed[20..22], "zz")), None);
         assert_eq!(vault.open("ses_1/apiKey", ""), None);
     }

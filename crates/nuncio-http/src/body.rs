@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use http::Extensions;
 use http_body_util::BodyExt as _;
 use nuncio_core::{Code, json};
-use nuncio_engine::{CallerIdentity, Engine, EngineError};
+use nuncio_engine::{CallerCheckResult, Engine, EngineError};
 
 use crate::budget::{BodyBudget, BudgetAccount, ReservedBytes};
 use crate::caller::{ClientAddress, known_caller};
@@ -88,8 +88,8 @@ impl BodyLimits {
             return RequestLimits { bytes: self.bytes, values: MAX_VALUES, account: BudgetAccount::Identified };
         }
         let address = extensions.get().map(ClientAddress::counted);
-        let most = match (extensions.get::<CallerIdentity>(), credential) {
-            (Some(CallerIdentity::Known(_)), _) | (_, CredentialLocation::Body) => MAX_WITHOUT_CREDENTIAL,
+        let most = match (extensions.get::<CallerCheckResult>(), credential) {
+            (Some(CallerCheckResult::Known(_)), _) | (_, CredentialLocation::Body) => MAX_WITHOUT_CREDENTIAL,
             _ => MAX_UNIDENTIFIED,
         };
         RequestLimits {
@@ -219,17 +219,17 @@ mod tests {
 
     #[test]
     fn body_limit_is_lower_for_unidentified_callers() {
-        let with = |identity: Option<CallerIdentity>, credential| {
+        let with = |identity: Option<CallerCheckResult>, credential| {
             let mut extensions = Extensions::new();
             identity.map(|identity| extensions.insert(identity));
             limits().allowed(&extensions, credential).bytes
         };
-        let known = |principal| Some(CallerIdentity::Known(Caller::new(principal)));
+        let known = |principal| Some(CallerCheckResult::Known(Caller::new(principal)));
         for (identity, credential, bytes) in [
             (None, CredentialLocation::Header, 64 << 10),
-            (Some(CallerIdentity::Missing), CredentialLocation::Header, 64 << 10),
-            (Some(CallerIdentity::Invalid), CredentialLocation::Header, 64 << 10),
-            (Some(CallerIdentity::Missing), CredentialLocation::Body, 1 << 20),
+            (Some(CallerCheckResult::Missing), CredentialLocation::Header, 64 << 10),
+            (Some(CallerCheckResult::Invalid), CredentialLocation::Header, 64 << 10),
+            (Some(CallerCheckResult::Missing), CredentialLocation::Body, 1 << 20),
             (known(Principal::Anonymous), CredentialLocation::Header, 1 << 20),
             (known(Principal::Local), CredentialLocation::Header, 8 << 20),
             (known(Principal::Did("did:wba:a".into())), CredentialLocation::Body, 8 << 20),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::Extensions;
 use nuncio_core::opaque_debug;
 use nuncio_core::principal::Principal;
-use nuncio_engine::{CallerIdentity, EngineError};
+use nuncio_engine::{CallerCheckResult, EngineError};
 
 use crate::network::counted_address;
 
@@ -41,8 +41,8 @@ pub struct KnownCaller(pub Principal);
 /// Caller of a request, if its headers identified it.
 #[must_use]
 pub fn known_caller(extensions: &Extensions) -> Option<&Principal> {
-    match extensions.get::<CallerIdentity>() {
-        Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Some(&caller.principal),
+    match extensions.get::<CallerCheckResult>() {
+        Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Some(&caller.principal),
         _ => extensions.get::<KnownCaller>().map(|KnownCaller(principal)| principal),
     }
 }
@@ -59,17 +59,17 @@ pub trait CallerObserver: Send + Sync {
 
 /// Extension of a request whose caller was not identified by its headers.
 #[derive(Clone)]
-pub struct CallerReport(pub Arc<dyn CallerObserver>);
+pub struct CallerReporter(pub Arc<dyn CallerObserver>);
 
-opaque_debug!(CallerReport);
+opaque_debug!(CallerReporter);
 
 /// Reports the caller that a route identified.
 ///
 /// # Errors
 /// The caller exceeded its rate limit.
 pub fn report_caller(extensions: &Extensions, caller: &Principal) -> Result<(), EngineError> {
-    match extensions.get::<CallerReport>() {
-        Some(CallerReport(observer)) if !matches!(caller, Principal::Anonymous | Principal::Local) => {
+    match extensions.get::<CallerReporter>() {
+        Some(CallerReporter(observer)) if !matches!(caller, Principal::Anonymous | Principal::Local) => {
             observer.identified(caller)
         }
         _ => Ok(()),

@@ -7,7 +7,7 @@ use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::{Caller, Credential, Engine, EngineError};
+use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::Value;
 
 /// Issues and verifies the access tokens of people's devices.
@@ -56,9 +56,9 @@ pub async fn identify(
     let Some(holder) = tokens.read(token) else { return Ok(None) };
     let device = engine.people().valid_device(&holder.device).await?.filter(|device| device.person == holder.person);
     Ok(device.map(|device| {
-        let credential = Credential::Device(device.id);
+        let authentication = AuthenticationMethod::Device(device.id);
         let person = Some(device.person.clone());
-        let caller = Caller { credential, person, ..Caller::new(Principal::Person(device.person)) };
+        let caller = Caller { authentication, person, ..Caller::new(Principal::Person(device.person)) };
         TokenIdentity { caller, expires_at: Some(holder.expires_at) }
     }))
 }

@@ -8,7 +8,7 @@ use axum::response::Response;
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
-use nuncio_engine::converse::PermissionPrompts;
+use nuncio_engine::converse::PermissionResponder;
 
 mod documents;
 mod paths;
@@ -19,8 +19,8 @@ pub use paths::{PathRules, SignatureRule, TokenKind};
 pub use sample::sample;
 
 /// The server side of a protocol. Nothing here needs a running server, so `nuncio lint` asks the same fronts that a
-/// server mounts; what runs is a [`FrontService`].
-pub trait Front: fmt::Debug + Send + Sync {
+/// server mounts; what runs is a [`StartedFront`].
+pub trait ProtocolFront: fmt::Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
 
     /// Name of the protocol for people, such as `AAP`.
@@ -47,8 +47,8 @@ pub trait Front: fmt::Debug + Send + Sync {
     fn inexpressible(&self, agent: &Agent) -> Vec<String>;
 
     /// Whether the protocol's callers may answer permission prompts for their own person.
-    fn permission_prompts(&self) -> PermissionPrompts {
-        PermissionPrompts::Absent
+    fn permission_prompts(&self) -> PermissionResponder {
+        PermissionResponder::Absent
     }
 }
 
@@ -81,12 +81,12 @@ pub type FrontJob = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A started front: the routes to mount, and the background jobs.
 #[derive(Default)]
-pub struct FrontService {
+pub struct StartedFront {
     pub routes: Router,
     pub jobs: Vec<FrontJob>,
 }
 
-impl FrontService {
+impl StartedFront {
     #[must_use]
     pub fn new(routes: Router) -> Self {
         Self { routes, jobs: Vec::new() }
@@ -99,8 +99,8 @@ impl FrontService {
     }
 }
 
-impl fmt::Debug for FrontService {
+impl fmt::Debug for StartedFront {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrontService").field("jobs", &self.jobs.len()).finish_non_exhaustive()
+        f.debug_struct("StartedFront").field("jobs", &self.jobs.len()).finish_non_exhaustive()
     }
 }

@@ -19,7 +19,7 @@ mod status;
 
 pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
-pub use caller::{CallerObserver, CallerReport, ClientAddress, KnownCaller, RequestId, known_caller, report_caller};
+pub use caller::{CallerObserver, CallerReporter, ClientAddress, KnownCaller, RequestId, known_caller, report_caller};
 pub use document::{CachePolicy, CacheableDocument};
 pub use etag::{etag, unless_known};
 pub use headers::{WaitPreference, idempotency_key, is_json, preference};

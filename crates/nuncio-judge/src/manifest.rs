@@ -15,7 +15,7 @@ mod tombstones;
 mod tools;
 
 use read::{ParsedManifest, UnreadableManifest};
-use tombstones::Tombstones;
+use tombstones::EarlierManifests;
 
 /// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
 /// manifests, oldest first, so that removing and re-adding something hides nothing.
@@ -36,7 +36,7 @@ pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], po
 }
 
 fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut VerdictBuilder) {
-    let mut tombstones = Tombstones::new(history);
+    let mut tombstones = EarlierManifests::new(history);
     header(old, new, report);
     scopes::compare(old, new, &mut tombstones, report);
     tools::compare(old, new, &mut tombstones, report);

@@ -20,7 +20,7 @@ mod witness_checker;
 
 use serde_json::Value;
 
-pub use rule::SchemaRule;
+pub use rule::NarrowingRule;
 
 pub(crate) use self::document::decode_fragment;
 pub(crate) use self::findings::MAX_FINDINGS;
@@ -102,7 +102,7 @@ impl ComparisonOutcome {
 /// One way in which the new schema refuses what the old one accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaNarrowing {
-    pub rule: SchemaRule,
+    pub rule: NarrowingRule,
     /// JSON pointer into the new schema, or into the old one if `new` is absent.
     pub pointer: String,
     /// The old schema at the location of `pointer`.
@@ -128,13 +128,13 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBud
         return Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
     }
     if depth(old) > MAX_DEPTH || depth(new) > MAX_DEPTH {
-        return undecided(SchemaRule::Unknown, String::new(), old, new);
+        return undecided(NarrowingRule::Unknown, String::new(), old, new);
     }
     let mut lowering = Lowering::new(old, new);
     match judge(&mut lowering, effort) {
         Ok(comparison) => comparison,
         Err(Malformed { side, location }) => {
-            let mut comparison = undecided(SchemaRule::SchemaInvalid, location.clone(), old, new);
+            let mut comparison = undecided(NarrowingRule::SchemaInvalid, location.clone(), old, new);
             let finding = &mut comparison.findings[0];
             let at = |root: &Value| root.pointer(&location).cloned();
             (finding.old, finding.new) = match side {
@@ -146,7 +146,7 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut RemainingBud
     }
 }
 
-fn undecided(rule: SchemaRule, pointer: String, old: &Value, new: &Value) -> Comparison {
+fn undecided(rule: NarrowingRule, pointer: String, old: &Value, new: &Value) -> Comparison {
     let finding = SchemaNarrowing { rule, pointer, old: Some(old.clone()), new: Some(new.clone()), witness: None };
     Comparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
 }
@@ -214,7 +214,7 @@ fn try_harder(
     }
     for refusal in refusals {
         if refusal.finding.witness.is_none() {
-            refusal.finding.rule = SchemaRule::Unknown;
+            refusal.finding.rule = NarrowingRule::Unknown;
         }
     }
 }

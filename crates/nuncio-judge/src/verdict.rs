@@ -6,7 +6,7 @@ use nuncio_core::string_enum;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::schema::{Budget, SchemaRule};
+use super::schema::{Budget, NarrowingRule};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ChangeVerdict {
@@ -107,11 +107,11 @@ pub enum ChangeRule {
     /// The sensitivity of a scope was lowered. Only under `reauth_on_widening`.
     SensitivityLowered,
     /// A tool refuses arguments that it accepted.
-    Schema(SchemaRule),
+    Schema(NarrowingRule),
 }
 
 impl ChangeRule {
-    /// All variants except `Schema(_)`, whose rules are those of [`SchemaRule`].
+    /// All variants except `Schema(_)`, whose rules are those of [`NarrowingRule`].
     pub const ALL: &[Self] = &[
         Self::Unreadable,
         Self::ManifestAdded,

@@ -34,9 +34,9 @@ pub mod replies;
 mod socket;
 mod users;
 
-pub use nuncio_engine::follow::Domain;
+pub use nuncio_engine::follow::ServerOrigin;
 pub(crate) use ordered::account;
-pub use ordered::{OrderIssuer, this_account};
+pub use ordered::{CommandIssuer, this_account};
 use replies::{
     ApprovalList, AuditRecordList, AuditVerification, ChangedTask, CreatedGrant, DecidedApproval, DidLinkList,
     ForgottenUser, GrantList, KeyInfo, KeyList, KeyWithSecret, LinkedDid, NumberedAuditRecord, PrunedRecords,
@@ -78,8 +78,8 @@ pub enum AdminCommand {
     TaskFinish { id: TaskId, by: String, output: Value },
     TaskRefuse { id: TaskId, by: String, reason: String },
     // The skills of a followed domain are listed in the registry.
-    RegistryFollow { domain: Domain },
-    RegistryUnfollow { domain: Domain },
+    RegistryFollow { domain: ServerOrigin },
+    RegistryUnfollow { domain: ServerOrigin },
     RegistryList,
     // Lists an agent of another host in the directory, by the URL of its description or its DID.
     RegistryAdd { target: String },
@@ -150,7 +150,7 @@ pub struct AdminApi {
 /// The process that executes admin commands.
 #[derive(Debug, Clone)]
 pub(crate) enum AdminHost {
-    Server(Box<ServerParts>),
+    Server(Box<AdminServerParts>),
     /// The command line, which holds the lock of the data directory so that no server starts.
     CommandLine {
         _lock: Arc<DataDir>,
@@ -159,14 +159,14 @@ pub(crate) enum AdminHost {
 
 /// Parts of a running server that admin commands use.
 #[derive(Debug, Clone)]
-pub(crate) struct ServerParts {
+pub(crate) struct AdminServerParts {
     pub(crate) crawler: SkillCrawler,
     pub(crate) publisher: DirectoryPublisher,
     pub(crate) messages: DirectMessageSender,
 }
 
 impl AdminApi {
-    fn server(&self) -> Option<&ServerParts> {
+    fn server(&self) -> Option<&AdminServerParts> {
         match &self.host {
             AdminHost::Server(parts) => Some(parts),
             AdminHost::CommandLine { .. } => None,
@@ -184,7 +184,7 @@ impl AdminApi {
     }
 
     /// Executes a command. A command that changes something is recorded in the audit chain.
-    pub async fn carry_out(&self, command: AdminCommand, by: &OrderIssuer) -> Result<Value, StartError> {
+    pub async fn carry_out(&self, command: AdminCommand, by: &CommandIssuer) -> Result<Value, StartError> {
         match command.record(&self.engine, by) {
             Some(record) => self.engine.records().run_order(record, self.execute(command), ordered::created_id).await,
             None => self.execute(command).await,

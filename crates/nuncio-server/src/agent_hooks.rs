@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_engine::ports::store::relay::Delivery;
-use nuncio_engine::relay::{DeliveryKey, DeliveryOutcome, DeliveryResult, WebhookCall, WebhookProbe, WebhookSecret};
+use nuncio_engine::relay::{DeliveryKey, DeliveryNextStep, WebhookCall, WebhookProbe, WebhookResponse, WebhookSecret};
 use nuncio_engine::{Engine, EngineError};
 use url::Url;
 
@@ -108,35 +108,35 @@ impl AgentWebhooks {
     async fn deliver(&self, call: &WebhookCall) {
         let (kind, result) = match nuncio_a2h::server::call_body(call) {
             Some((kind, body)) => (kind, self.send(call, body.into()).await),
-            None => ("message.new".to_owned(), DeliveryResult::Forgotten),
+            None => ("message.new".to_owned(), WebhookResponse::Forgotten),
         };
         let outcome =
             retry_until_stored(&self.engine, || self.engine.webhooks().delivery_ended(call, &kind, &result)).await;
         let (agent, delivery) = (&call.delivery.agent, &call.delivery_id);
         match outcome {
-            DeliveryOutcome::Over => {}
-            DeliveryOutcome::Again(at) => {
+            DeliveryNextStep::Over => {}
+            DeliveryNextStep::Again(at) => {
                 tracing::info!(%agent, delivery, ?result, %at, "a webhook could not be delivered; it is retried");
             }
-            DeliveryOutcome::GivenUp => {
+            DeliveryNextStep::GivenUp => {
                 tracing::warn!(%agent, delivery, ?result, "a webhook could not be delivered; given up");
             }
-            DeliveryOutcome::Disabled => {
+            DeliveryNextStep::Disabled => {
                 tracing::warn!(%agent, delivery, "a webhook result 410 Gone and is disabled");
             }
         }
     }
 
-    async fn send(&self, call: &WebhookCall, body: Bytes) -> DeliveryResult {
+    async fn send(&self, call: &WebhookCall, body: Bytes) -> WebhookResponse {
         let Some(secret) = &call.secret else {
-            return DeliveryResult::Nothing("its secret cannot be decrypted here; rotate it".to_owned());
+            return WebhookResponse::Nothing("its secret cannot be decrypted here; rotate it".to_owned());
         };
         let headers = headers(&call.delivery.agent, &call.delivery_id, secret, self.engine.now(), &body);
         match self.request_status("POST", call.url.clone(), headers, Some(body)).await {
-            Ok(status @ 200..300) => DeliveryResult::Arrived(status),
-            Ok(410) => DeliveryResult::Gone,
-            Ok(status) => DeliveryResult::Refused(status),
-            Err(why) => DeliveryResult::Nothing(why),
+            Ok(status @ 200..300) => WebhookResponse::Arrived(status),
+            Ok(410) => WebhookResponse::Gone,
+            Ok(status) => WebhookResponse::Refused(status),
+            Err(why) => WebhookResponse::Nothing(why),
         }
     }
 

@@ -15,7 +15,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, AgentName, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::AddressTrust;
@@ -114,7 +114,7 @@ impl AgentPeers {
     /// Deletes what agents store about a person: keys, sessions and unhandled messages.
     pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), StartError> {
         let unusable = |why: KeyStoreError| StartError::new(Code::DataDirUnusable, why.to_string());
-        let mut texts = vec![Recipient::Person(name.clone()).to_string()];
+        let mut texts = vec![RelayParty::Person(name.clone()).to_string()];
         texts.extend(devices.iter().map(ToString::to_string));
         let open = self.peers.read().unwrap_or_else(PoisonError::into_inner).clone();
         for peer in open.values() {
@@ -130,7 +130,7 @@ impl AgentPeers {
     fn seal_identity(
         &self,
         key_store: Arc<dyn KeyStore>,
-        me: &Recipient,
+        me: &RelayParty,
         name: &AgentName,
         dids: &Dids,
     ) -> Result<SealIdentity, KeyStoreError> {
@@ -169,4 +169,4 @@ impl PeerLookup for AgentPeers {
 /// The examples of this page compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sealed-tools.md")]
-struct SealedTools;
+struct SealedToolsDocTest;

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent_peers::AgentPeers;
 use crate::data::move_hotel;
 use crate::error::StartError;
-use crate::hosting::Hosting;
+use crate::hosting::HostDescription;
 use crate::programs::ProgramRules;
 
 const FILE: &str = "agent.toml";
@@ -126,7 +126,7 @@ pub(crate) struct AgentPublisher {
     pub(crate) peers: Arc<AgentPeers>,
     pub(crate) source: AgentSource,
     /// Checks that an agent can be described in every protocol.
-    pub(crate) hosting: Hosting,
+    pub(crate) hosting: HostDescription,
     pub(crate) programs: ProgramRules,
     pub(crate) served: ServedFiles,
 }

@@ -9,15 +9,15 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_anp::client::AgentSigners;
-use nuncio_anp::server::{AuthenticationResult, DeliveryFailure, DirectMessage, Identities};
-use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
+use nuncio_anp::server::{AnpIdentityService, AuthenticationResult, DeliveryFailure, OutgoingDirectMessage};
+use nuncio_anp::wire::{AnpRequest, ErrorCode, Response, RpcError, method};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_auth::{DidAuth, DidCheckResult, RequestHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::opaque_debug;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest};
-use nuncio_engine::{CallerIdentity, Engine};
+use nuncio_engine::{CallerCheckResult, Engine};
 use nuncio_identity::http_signature::SignaturePolicy;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{ProofEncoding, ProofOptions, sign};
@@ -26,11 +26,11 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::dids::{Dids, OwnDid};
-use crate::hosting::{Hosting, InformationFiles};
+use crate::hosting::{HostDescription, InformationFiles};
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
-/// Implements the port `Identities` of the ANP front.
+/// Implements the port `AnpIdentityService` of the ANP front.
 pub(crate) struct AnpIdentities {
     did_auth: Arc<DidAuth>,
     dids: Dids,
@@ -41,7 +41,7 @@ pub(crate) struct AnpIdentities {
 }
 
 impl AnpIdentities {
-    pub(crate) fn new(did_auth: &Arc<DidAuth>, engine: &Engine, hosting: &Hosting) -> Self {
+    pub(crate) fn new(did_auth: &Arc<DidAuth>, engine: &Engine, hosting: &HostDescription) -> Self {
         let base = &hosting.host.base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
         Self {
@@ -69,7 +69,7 @@ impl AnpIdentities {
         Value::Object(document)
     }
 
-    async fn origin(&self, request: &Request) -> Result<String, AuthError> {
+    async fn origin(&self, request: &AnpRequest) -> Result<String, AuthError> {
         let (meta, body) = (Value::Object(request.raw_meta.clone()), Value::Object(request.body.clone()));
         let signed = OriginRequest { method: &request.method, meta: &meta, body: &body };
         let claim = OriginProof::from_auth(&json!(request.auth))?.claim()?;
@@ -83,7 +83,7 @@ impl AnpIdentities {
 }
 
 #[async_trait]
-impl Identities for AnpIdentities {
+impl AnpIdentityService for AnpIdentities {
     async fn check(&self, parts: &Parts, body: &[u8]) -> AuthenticationResult {
         let did_auth = &self.did_auth;
         let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
@@ -91,7 +91,7 @@ impl Identities for AnpIdentities {
             DidCheckResult::Absent => AuthenticationResult::Absent(did_auth.challenge(&AuthError::Missing)),
             DidCheckResult::Refused(fault) => AuthenticationResult::Refused(did_auth.challenge(&fault)),
             // The path rules refused the token: agent descriptions do not link to this address.
-            DidCheckResult::Known(..) if parts.extensions.get() == Some(&CallerIdentity::Invalid) => {
+            DidCheckResult::Known(..) if parts.extensions.get() == Some(&CallerCheckResult::Invalid) => {
                 let fault = AuthError::AccessToken("this credential does not count at this address; sign the request");
                 AuthenticationResult::Refused(did_auth.challenge(&fault))
             }
@@ -105,7 +105,7 @@ impl Identities for AnpIdentities {
         }
     }
 
-    async fn check_origin(&self, request: &Request) -> Result<String, RpcError> {
+    async fn check_origin(&self, request: &AnpRequest) -> Result<String, RpcError> {
         self.origin(request).await.map_err(|fault| {
             let code = match fault {
                 AuthError::Superseded { .. } => ErrorCode::DidSuperseded,
@@ -129,7 +129,7 @@ impl Identities for AnpIdentities {
         Did::parse(did).is_ok_and(|did| !matches!(self.dids.ownership(&did), DidOwnership::Foreign))
     }
 
-    fn signed_message(&self, message: &DirectMessage) -> Result<Value, String> {
+    fn signed_message(&self, message: &OutgoingDirectMessage) -> Result<Value, String> {
         let signer = AgentSigners::signer(&self.dids, &message.agent).ok_or("the agent has no DID")?;
         let (meta, body) = message.parts(signer.did().as_str(), self.engine.now());
         let proof = signer.prove(&OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body })?;
@@ -141,7 +141,7 @@ impl Identities for AnpIdentities {
         }))
     }
 
-    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), DeliveryFailure> {
+    async fn post(&self, message: &OutgoingDirectMessage, request: &Value) -> Result<(), DeliveryFailure> {
         let to = Did::parse(&message.to).map_err(|error| DeliveryFailure::permanent(error.to_string()))?;
         let resolver = self.did_auth.resolver();
         let document = resolver.resolve(&to).await.map_err(|error| DeliveryFailure::retryable(error.to_string()))?;

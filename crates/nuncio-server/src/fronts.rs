@@ -4,46 +4,46 @@ use std::sync::Arc;
 
 use ::http::request::Parts;
 use async_trait::async_trait;
-use nuncio_a2h::server::{A2h, A2hFront};
-use nuncio_aap::server::{Aap, AapFront};
+use nuncio_a2h::server::{A2hFront, A2hServerState};
+use nuncio_aap::server::{AapFront, AapServerState};
 use nuncio_anp::directory::{DirectoryIndex, DirectoryPublisher};
-use nuncio_anp::server::{Anp, AnpFront};
+use nuncio_anp::server::{AnpFront, AnpServerState};
 use nuncio_auth::{Authenticator, RequestHead, SignatureCheckResult};
 use nuncio_engine::Engine;
 use nuncio_engine::ports::Fetch;
 use nuncio_http::BodyLimits;
-use nuncio_http::front::{Front, FrontService};
+use nuncio_http::front::{ProtocolFront, StartedFront};
 use nuncio_skill::crawl::SkillCrawler;
-use nuncio_skill::server::{RequestAuth, RequestCheck, SkillFront, Skills};
+use nuncio_skill::server::{RequestAuth, RequestCheck, SkillFront, SkillServerState};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_hooks::{AgentWebhooks, LazyFetch};
-use crate::hosting::Hosting;
+use crate::hosting::HostDescription;
 use crate::messages;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::webhooks::{ExecutionCallbacks, WebhookSigner, jobs};
 
-type StartFront = fn(&ServerParts<'_>) -> FrontService;
+type StartFront = fn(&ProtocolDependencies<'_>) -> StartedFront;
 
 /// Each front and how it is started, in the order in which pages and commands show them.
-const FRONTS: &[(&dyn Front, StartFront)] =
+const FRONTS: &[(&dyn ProtocolFront, StartFront)] =
     &[(&AapFront, start_aap), (&SkillFront, start_skill), (&AnpFront, start_anp), (&A2hFront, start_a2h)];
 
 /// Every front of this server.
-pub fn fronts() -> impl Iterator<Item = &'static dyn Front> {
+pub fn fronts() -> impl Iterator<Item = &'static dyn ProtocolFront> {
     FRONTS.iter().map(|(front, _)| *front)
 }
 
-pub(crate) fn start(parts: &ServerParts<'_>) -> Vec<FrontService> {
+pub(crate) fn start(parts: &ProtocolDependencies<'_>) -> Vec<StartedFront> {
     FRONTS.iter().map(|(_, start)| start(parts)).collect()
 }
 
 /// The parts of the server that its fronts and its own routes use.
-pub(crate) struct ServerParts<'a> {
+pub(crate) struct ProtocolDependencies<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) auth: &'a Authenticator,
-    pub(crate) hosting: &'a Hosting,
+    pub(crate) hosting: &'a HostDescription,
     pub(crate) settings: &'a Settings,
     pub(crate) bodies: BodyLimits,
     pub(crate) metrics: Arc<Metrics>,
@@ -53,7 +53,7 @@ pub(crate) struct ServerParts<'a> {
     pub(crate) fetch_for_agents: Arc<LazyFetch>,
     /// Crawler for skills of other hosts.
     pub(crate) crawler: &'a SkillCrawler,
-    pub(crate) anp: &'a Anp,
+    pub(crate) anp: &'a AnpServerState,
     /// Directory of agents of other hosts.
     pub(crate) directory: &'a DirectoryIndex,
     /// Registers the agents of this server with directories of other hosts.
@@ -64,40 +64,40 @@ pub(crate) struct ServerParts<'a> {
     pub(crate) closed: CancellationToken,
 }
 
-fn start_aap(parts: &ServerParts<'_>) -> FrontService {
-    FrontService::new(nuncio_aap::server::routes(Aap::new(parts.engine.clone(), parts.bodies.clone())))
+fn start_aap(parts: &ProtocolDependencies<'_>) -> StartedFront {
+    StartedFront::new(nuncio_aap::server::routes(AapServerState::new(parts.engine.clone(), parts.bodies.clone())))
 }
 
-fn start_skill(parts: &ServerParts<'_>) -> FrontService {
+fn start_skill(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let (engine, hosting, crawler) = (parts.engine, parts.hosting, parts.crawler);
     let signed = Arc::new(SkillRequestAuth { auth: parts.auth.clone() });
     let host = hosting.host.clone();
-    let skills = Skills::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
+    let skills = SkillServerState::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
         .with_catalogue(Arc::clone(crawler.catalogue()));
     let callbacks = ExecutionCallbacks {
         engine: engine.clone(),
         fetch: Arc::clone(&parts.fetch),
         signer: Arc::clone(&parts.signer),
     };
-    FrontService::new(nuncio_skill::server::routes(skills))
+    StartedFront::new(nuncio_skill::server::routes(skills))
         .with_job(crawler.clone().run(parts.stop.clone().cancelled_owned()))
         .with_job(jobs::run(callbacks, parts.stop.clone(), parts.closed.clone()))
 }
 
-fn start_anp(parts: &ServerParts<'_>) -> FrontService {
+fn start_anp(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let stop = || parts.stop.clone().cancelled_owned();
-    FrontService::new(nuncio_anp::server::routes(parts.anp.clone()))
+    StartedFront::new(nuncio_anp::server::routes(parts.anp.clone()))
         .with_job(messages::deliver(parts.anp.clone(), parts.stop.clone(), parts.closed.clone()))
         .with_job(parts.directory.clone().run(stop()))
         .with_job(parts.directory_publisher.clone().run(stop()))
 }
 
-fn start_a2h(parts: &ServerParts<'_>) -> FrontService {
+fn start_a2h(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let (engine, people, metrics) = (parts.engine, Arc::clone(&parts.auth.people), Arc::clone(&parts.metrics));
     let (presets, connections) = (Arc::clone(&parts.hosting.presets), parts.settings.limits.connections);
-    let a2h = A2h::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
+    let a2h = A2hServerState::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
     let webhooks = AgentWebhooks { engine: engine.clone(), fetch: Arc::clone(&parts.fetch_for_agents) };
-    FrontService::new(nuncio_a2h::server::routes(a2h)).with_job(jobs::run(
+    StartedFront::new(nuncio_a2h::server::routes(a2h)).with_job(jobs::run(
         webhooks,
         parts.stop.clone(),
         parts.closed.clone(),

@@ -25,7 +25,7 @@ pub(crate) use files::InformationFiles;
 type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Hosting {
+pub(crate) struct HostDescription {
     pub(crate) host: HostInfo,
     issuers: Arc<Issuers>,
     /// OAuth endpoints of the issuers that skills name.
@@ -37,7 +37,7 @@ pub(crate) struct Hosting {
     pub(crate) presets: Arc<Presets>,
 }
 
-impl Hosting {
+impl HostDescription {
     /// A host whose addresses begin with `base`.
     pub(crate) fn new(base: &str, settings: &Settings, issuers: Arc<Issuers>, dids: Dids) -> Result<Self, StartError> {
         let host_name = || Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned));

@@ -21,7 +21,7 @@ use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
 use crate::dids;
-use crate::fronts::{ServerParts, fronts};
+use crate::fronts::{ProtocolDependencies, fronts};
 use crate::metrics::Metrics;
 use crate::system::SystemEntropy;
 
@@ -62,11 +62,11 @@ impl MiddlewareState {
 
 /// The router with every layer.
 pub(crate) fn app(
-    parts: &ServerParts<'_>,
+    parts: &ProtocolDependencies<'_>,
     routes: impl Iterator<Item = Router>,
     proxies: Arc<TrustedProxies>,
 ) -> Router {
-    let ServerParts { engine, auth, settings, .. } = *parts;
+    let ProtocolDependencies { engine, auth, settings, .. } = *parts;
     let shared = MiddlewareState {
         engine: engine.clone(),
         auth: auth.clone(),

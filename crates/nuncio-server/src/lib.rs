@@ -35,7 +35,7 @@ pub use fronts::fronts;
 pub use nuncio_auth::NetworkExposure;
 pub use nuncio_backend::fetch;
 pub use nuncio_backend::runners::McpOffer;
-pub use nuncio_http::front::Front;
+pub use nuncio_http::front::ProtocolFront;
 pub use offers::{local_runners_config, mcp_offers};
 pub use programs::{describe_confinement, program_notes};
 pub use serve::{ListenAddress, ServeOptions, Server, TlsFiles, open_engine};

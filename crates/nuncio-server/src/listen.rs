@@ -69,7 +69,7 @@ pub(crate) fn raise_descriptor_limit() -> usize {
 pub(crate) struct ConnectionAcceptor {
     pub(crate) app: Router,
     pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) times: ConnectionTimes,
+    pub(crate) times: ConnectionTimeouts,
     pub(crate) connections: Arc<Connections>,
     pub(crate) proxies: Arc<TrustedProxies>,
     pub(crate) runtimes: Arc<ServerRuntimes>,
@@ -77,7 +77,7 @@ pub(crate) struct ConnectionAcceptor {
 
 /// Time limits of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ConnectionTimes {
+pub(crate) struct ConnectionTimeouts {
     pub(crate) head: Duration,
     /// Time until the peer reads data that waits to be written.
     pub(crate) write: Duration,
@@ -183,7 +183,7 @@ impl ConnectionAcceptor {
     }
 }
 
-impl ConnectionTimes {
+impl ConnectionTimeouts {
     fn idle_limits(self, open: &OpenConnection) -> IdleLimits {
         if open.is_reserved {
             let short = RESERVED_IDLE_TIME.min(self.head);

@@ -1,7 +1,7 @@
 //! Direct messages that operators send as an agent, and the delivery of agents' replies to other servers.
 
 use nuncio_anp::client::{AgentSigners, AgentTarget, AnpClient, ClientError, RequestSigner as _};
-use nuncio_anp::server::{Anp, DirectMessage};
+use nuncio_anp::server::{AnpServerState, OutgoingDirectMessage};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
@@ -21,7 +21,7 @@ const MAX_TEXT: usize = 256 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct DirectMessageSender {
     pub(crate) engine: Engine,
-    pub(crate) anp: Anp,
+    pub(crate) anp: AnpServerState,
     pub(crate) client: AnpClient,
     pub(crate) dids: Dids,
 }
@@ -45,7 +45,7 @@ impl DirectMessageSender {
             return Err(wrong(format!("{agent} cannot write to itself")));
         }
         let id = random_name(&SystemEntropy, "msg-");
-        let message = DirectMessage { agent: agent.clone(), to, id, answers: None, text };
+        let message = OutgoingDirectMessage { agent: agent.clone(), to, id, answers: None, text };
         Ok(self.anp.say(&message).await?)
     }
 
@@ -71,7 +71,7 @@ impl DirectMessageSender {
 
 /// Delivers replies to the senders of messages until `stop`. Deliveries that run then may finish until `closed`; the next
 /// process sends the rest.
-pub(crate) async fn deliver(anp: Anp, stop: CancellationToken, closed: CancellationToken) {
+pub(crate) async fn deliver(anp: AnpServerState, stop: CancellationToken, closed: CancellationToken) {
     tokio::select! {
         () = anp.deliver(stop.cancelled_owned()) => {}
         () = closed.cancelled() => {}

@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nuncio_anp::client::LocalDids;
+use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{McpOffer, Runners, RunnersConfig};
 use nuncio_core::Code;
@@ -23,7 +23,7 @@ pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result
         fetch: Arc::new(fetch),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        local_dids: LocalDids::default(),
+        local_dids: LocalDidScheme::default(),
         executable,
         working_dir,
         confined: true,

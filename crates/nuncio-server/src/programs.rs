@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nuncio_backend::runners::resolve_allowed;
-use nuncio_confine::{Confinement, confinement};
+use nuncio_confine::{ConfinementSupport, confinement};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 
@@ -47,7 +47,7 @@ impl ProgramRules {
 
 fn refuse_approvers<'a>(
     mut agents: impl Iterator<Item = &'a Agent> + Clone,
-    confinement: Confinement,
+    confinement: ConfinementSupport,
 ) -> Result<(), StartError> {
     let approved = agents.clone().find(|agent| agent.needs_approvers());
     let running = agents.find_map(|agent| Some((agent, agent.programs().next()?.first()?)));
@@ -64,7 +64,7 @@ fn refuse_approvers<'a>(
 
 /// Text for the operator about the confinement that this system supports.
 #[must_use]
-pub fn describe_confinement(confinement: Confinement) -> &'static str {
+pub fn describe_confinement(confinement: ConfinementSupport) -> &'static str {
     match (confinement.files, confinement.network, confinement.signals) {
         (true, true, true) => {
             "programs reach the files their agents allow, no Unix sockets and no other process; the network is open"
@@ -113,7 +113,7 @@ pub fn program_notes(agent: &Agent, file: &Path) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const NO_LANDLOCK: Confinement = Confinement { files: false, network: true, signals: false };
+    const NO_LANDLOCK: ConfinementSupport = ConfinementSupport { files: false, network: true, signals: false };
 
     fn agent(name: &str, rest: &str) -> Agent {
         let text = format!("[agent]\nname = {name:?}\nversion = \"1.0.0\"\n{rest}");

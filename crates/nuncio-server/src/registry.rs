@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_engine::Engine;
-use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
+use nuncio_engine::follow::{FollowSource, FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::Fetch;
 use nuncio_skill::crawl::{SkillCrawler, unlisted};
 
@@ -31,7 +31,7 @@ pub(crate) async fn open(
 pub(crate) async fn follow(
     engine: &Engine,
     crawler: Option<&SkillCrawler>,
-    domain: Domain,
+    domain: ServerOrigin,
 ) -> Result<FollowResult, StartError> {
     let (followed, visited) = match crawler {
         Some(crawler) => crawler.follow(domain, FollowSource::Operator).await?,
@@ -43,7 +43,7 @@ pub(crate) async fn follow(
 pub(crate) async fn unfollow(
     engine: &Engine,
     crawler: Option<&SkillCrawler>,
-    domain: &Domain,
+    domain: &ServerOrigin,
 ) -> Result<(), StartError> {
     match crawler {
         Some(crawler) => crawler.unfollow(domain).await?,

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDids};
+use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDidScheme};
 use nuncio_anp::directory::DirectoryPublisher;
 use nuncio_anp::project::Host;
-use nuncio_anp::server::Anp;
-use nuncio_auth::did::{DidResolver, LocalhostDids};
+use nuncio_anp::server::AnpServerState;
+use nuncio_auth::did::{DidResolver, LocalhostDidPolicy};
 use nuncio_auth::person_tokens::public_key;
 use nuncio_auth::{Authenticator, DidAuth, Issuers, NetworkExposure, PersonTokens, SignatureVerifier};
 use nuncio_backend::brains::LocalBrains;
@@ -20,7 +20,7 @@ use nuncio_bus::LocalBus;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
-use nuncio_engine::vault::Vault;
+use nuncio_engine::vault::SecretCipher;
 use nuncio_engine::{Engine, Limits, Ports};
 use nuncio_http::device_tokens::DeviceTokens as _;
 use nuncio_http::{BodyBudget, BodyLimits};
@@ -42,11 +42,11 @@ use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{AddressSource, Dids};
 use crate::error::StartError;
-use crate::fronts::{self, ServerParts};
-use crate::hosting::Hosting;
+use crate::fronts::{self, ProtocolDependencies};
+use crate::hosting::HostDescription;
 use crate::http::{self, client_address::TrustedProxies};
 use crate::listen::{
-    ConnectionAcceptor, ConnectionLimits, ConnectionTimes, Connections, ServerRuntimes, raise_descriptor_limit,
+    ConnectionAcceptor, ConnectionLimits, ConnectionTimeouts, Connections, ServerRuntimes, raise_descriptor_limit,
 };
 use crate::messages::DirectMessageSender;
 use crate::metrics::Metrics;
@@ -147,7 +147,7 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
     let AssembledEngine { engine, fetch, peers, .. } = assemble(&data, &settings, &with)?;
     engine.access().load().await?;
     let dids = Dids::open_offline(data.private_files(), clock)?;
-    let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
+    let directory = registry::agents::open(&engine, fetch, &settings.registry, LocalDidScheme::Https, None).await?;
     let invites = admin::InviteOrigin { key: public_key(&data.signing_key("people.key")?), url: None };
     let checkpoints = Arc::new(Checkpoints::open(&data)?);
     let host = admin::AdminHost::CommandLine { _lock: Arc::new(data) };
@@ -185,7 +185,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         fetch: Arc::clone(&fetch) as _,
         clock: Arc::clone(&with.clock),
         entropy: Arc::new(SystemEntropy),
-        local_dids: if with.dev { LocalDids::Http } else { LocalDids::Https },
+        local_dids: if with.dev { LocalDidScheme::Http } else { LocalDidScheme::Https },
         executable: with.executable.clone(),
         working_dir: data.path().to_owned(),
         confined: true,
@@ -200,7 +200,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         brains: Arc::new(LocalBrains::new(&runners)),
         runner: Arc::clone(&runners) as _,
         clock: Arc::clone(&with.clock),
-        vault: Vault::new(&secret_key),
+        vault: SecretCipher::new(&secret_key),
         entropy,
         meter: Arc::clone(&with.meter),
     };
@@ -281,10 +281,10 @@ impl Server {
         let dids = Dids::open(data.private_files(), &base, source, Arc::clone(&with.clock))?;
         runners.set_signers(Arc::new(dids.clone()));
         let localhost = match (with.dev, &with.extra_ca) {
-            (true, Some(_)) => LocalhostDids::HttpsOrHttp,
-            (true, None) => LocalhostDids::Http,
-            (false, Some(_)) => LocalhostDids::Https,
-            (false, None) => LocalhostDids::Refused,
+            (true, Some(_)) => LocalhostDidPolicy::HttpsOrHttp,
+            (true, None) => LocalhostDidPolicy::Http,
+            (false, Some(_)) => LocalhostDidPolicy::Https,
+            (false, None) => LocalhostDidPolicy::Refused,
         };
         let host_dids = Arc::new(dids.clone());
         let resolver =
@@ -306,7 +306,7 @@ impl Server {
             people: Arc::clone(&people),
         };
         let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
-        let local_dids = if with.dev { LocalDids::Http } else { LocalDids::Https };
+        let local_dids = if with.dev { LocalDidScheme::Http } else { LocalDidScheme::Https };
         let directory =
             registry::agents::open(&engine, Arc::clone(&fetch) as _, &settings.registry, local_dids, Some(&base))
                 .await?;
@@ -317,7 +317,7 @@ impl Server {
         let anp_host = Host::new(&base);
         let directory_publisher =
             DirectoryPublisher::new(engine.clone(), client.clone(), Arc::new(dids.clone()), anp_host.clone(), register);
-        let hosting = Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
+        let hosting = HostDescription::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
         let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
         let mut publisher = AgentPublisher {
             engine: engine.clone(),
@@ -352,8 +352,8 @@ impl Server {
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
         let identities = Arc::new(AnpIdentities::new(&did_auth, &engine, &hosting));
         let anp_host = Host { drafts: engine.drafts().is_enabled(), ..anp_host };
-        let anp = Anp::new(engine.clone(), anp_host, bodies.clone(), identities, directory.clone());
-        let parts = ServerParts {
+        let anp = AnpServerState::new(engine.clone(), anp_host, bodies.clone(), identities, directory.clone());
+        let parts = ProtocolDependencies {
             engine: &engine,
             auth: &auth,
             hosting: &hosting,
@@ -376,7 +376,7 @@ impl Server {
         let acceptor = ConnectionAcceptor {
             app,
             tls,
-            times: ConnectionTimes {
+            times: ConnectionTimeouts {
                 head: Duration::from_secs(settings.limits.header_seconds),
                 write: Duration::from_secs(settings.limits.write_seconds),
             },
@@ -393,7 +393,8 @@ impl Server {
             acceptor.runtimes.spawn_unidentified(tasks.track_future(accepting));
         }
         let messages = DirectMessageSender { engine: engine.clone(), anp, client, dids: dids.clone() };
-        let server = admin::ServerParts { crawler: crawler.clone(), publisher: directory_publisher.clone(), messages };
+        let server =
+            admin::AdminServerParts { crawler: crawler.clone(), publisher: directory_publisher.clone(), messages };
         let admin_api = admin::AdminApi {
             engine: engine.clone(),
             checkpoints: Arc::new(checkpoints),

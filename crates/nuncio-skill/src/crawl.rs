@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::crawl::{CrawlTargets, Crawler};
-use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
+use nuncio_engine::follow::{FollowSource, FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::{Engine, EngineError};
 use tokio::sync::watch;
@@ -32,9 +32,9 @@ pub struct UnlistedSkill {
 
 /// Visits the followed domains. Cheap to clone; clones share one state.
 #[derive(Debug, Clone)]
-pub struct SkillCrawler(Crawler<FollowedDomains>);
+pub struct SkillCrawler(Crawler<FollowedDomainTargets>);
 
-struct FollowedDomains {
+struct FollowedDomainTargets {
     engine: Engine,
     fetch: Arc<dyn Fetch>,
     /// Minimum time between two visits of a domain.
@@ -53,7 +53,7 @@ impl SkillCrawler {
         let clock = Arc::clone(engine.clock());
         let (catalogue, listing_lock) = Default::default();
         let visits = watch::Sender::new(0);
-        Self(Crawler::new(FollowedDomains { engine, fetch, interval, catalogue, listing_lock, visits }, clock))
+        Self(Crawler::new(FollowedDomainTargets { engine, fetch, interval, catalogue, listing_lock, visits }, clock))
     }
 
     /// Skills found at other hosts.
@@ -83,8 +83,8 @@ impl SkillCrawler {
 
     /// Follows a domain and has [`SkillCrawler::run`] visit it now. The flag says whether the visit has finished; a long
     /// one continues in the background.
-    pub async fn follow(&self, domain: Domain, by: FollowSource) -> Result<(FollowedDomain, bool), EngineError> {
-        let FollowedDomains { engine, visits, .. } = self.0.targets();
+    pub async fn follow(&self, domain: ServerOrigin, by: FollowSource) -> Result<(FollowedDomain, bool), EngineError> {
+        let FollowedDomainTargets { engine, visits, .. } = self.0.targets();
         let mut visits = visits.subscribe();
         let followed = engine.directory().follow(domain, by).await?;
         self.0.wake();
@@ -121,8 +121,8 @@ impl SkillCrawler {
     ///
     /// # Errors
     /// Fails if the domain is not followed, or if the settings file follows it.
-    pub async fn unfollow(&self, domain: &Domain) -> Result<(), EngineError> {
-        let FollowedDomains { engine, listing_lock, catalogue, .. } = self.0.targets();
+    pub async fn unfollow(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
+        let FollowedDomainTargets { engine, listing_lock, catalogue, .. } = self.0.targets();
         let _order = listing_lock.lock().await;
         engine.directory().unfollow(domain).await?;
         catalogue.remove(domain.as_str());
@@ -131,19 +131,19 @@ impl SkillCrawler {
 }
 
 #[async_trait]
-impl CrawlTargets for FollowedDomains {
-    type Target = Domain;
+impl CrawlTargets for FollowedDomainTargets {
+    type Target = ServerOrigin;
 
-    async fn schedule(&self) -> Result<Vec<(Domain, Timestamp)>, EngineError> {
+    async fn schedule(&self) -> Result<Vec<(ServerOrigin, Timestamp)>, EngineError> {
         let followed = self.engine.directory().followed().await?;
         Ok(followed.into_iter().map(|followed| (followed.domain, followed.next_visit)).collect())
     }
 
-    fn host(&self, domain: &Domain) -> String {
+    fn host(&self, domain: &ServerOrigin) -> String {
         domain.host().to_owned()
     }
 
-    async fn visit(&self, domain: &Domain) -> Result<(), EngineError> {
+    async fn visit(&self, domain: &ServerOrigin) -> Result<(), EngineError> {
         let Some((followed, offers)) = self.engine.directory().followed_domain(domain).await? else { return Ok(()) };
         if followed.next_visit <= self.engine.now() {
             let snapshot = offers.map(|offers| DomainSnapshot::read(&offers)).unwrap_or_default();

@@ -44,13 +44,13 @@ impl ListedSkill {
 }
 
 #[derive(Debug, Clone)]
-pub struct HostSkills {
+pub struct HostSkillListing {
     last_seen: Timestamp,
     /// Skills of the host, sorted by id.
     skills: Arc<[ListedSkill]>,
 }
 
-impl HostSkills {
+impl HostSkillListing {
     #[must_use]
     pub fn new(mut skills: Vec<ListedSkill>, last_seen: Timestamp) -> Self {
         skills.sort_by(|one, other| one.entry.id.cmp(&other.entry.id));
@@ -65,7 +65,7 @@ impl HostSkills {
 }
 
 /// Skills of other hosts by origin.
-pub type SkillCatalogue = Catalogue<HostSkills>;
+pub type SkillCatalogue = Catalogue<HostSkillListing>;
 
 /// Parsed search request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl RegistryQuery {
 
     /// Returns one page of matching skills of this host (`own`) and all others.
     #[must_use]
-    pub fn find(&self, catalogue: &SkillCatalogue, here: &str, own: HostSkills) -> RegistrySearchPage {
+    pub fn find(&self, catalogue: &SkillCatalogue, here: &str, own: HostSkillListing) -> RegistrySearchPage {
         let mut hosts = catalogue.all();
         // Followed copies of this host's own skills are ignored; `own` is current.
         hosts.insert(here.to_owned(), own);
@@ -155,7 +155,7 @@ pub struct RegistryEntry {
 }
 
 impl RegistryEntry {
-    fn new(origin: &str, host_skills: &HostSkills, skill: &ListedSkill) -> Self {
+    fn new(origin: &str, host_skills: &HostSkillListing, skill: &ListedSkill) -> Self {
         Self {
             entry: skill.entry.clone(),
             provider: skill.provider.clone(),

@@ -15,7 +15,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::SkillAuth;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::key_expired;
-use nuncio_engine::{Caller, CallerIdentity, Engine, EngineError};
+use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
 use url::Url;
 
@@ -64,7 +64,7 @@ pub type FindIssuer = dyn Fn(Option<&Url>) -> Option<OAuthEndpoints> + Send + Sy
 
 /// State that all routes of Skill Sharing share.
 #[derive(Clone)]
-pub struct Skills {
+pub struct SkillServerState {
     engine: Engine,
     host: Arc<HostInfo>,
     bodies: BodyLimits,
@@ -74,7 +74,7 @@ pub struct Skills {
     registry: Arc<Registry>,
 }
 
-impl Skills {
+impl SkillServerState {
     #[must_use]
     pub fn new(
         engine: Engine,
@@ -96,19 +96,19 @@ impl Skills {
     }
 }
 
-impl fmt::Debug for Skills {
+impl fmt::Debug for SkillServerState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Skills").field("host", &self.host).finish_non_exhaustive()
+        f.debug_struct("SkillServerState").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
-/// Builds the router. The server must add an [`CallerIdentity`] to each request.
-pub fn routes(skills: Skills) -> Router {
+/// Builds the router. The server must add a [`CallerCheckResult`] to each request.
+pub fn routes(skills: SkillServerState) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(skills)
 }
 
 /// Routes as data; a test compares them with the OpenAPI document.
-fn table() -> Vec<(&'static str, MethodRouter<Skills>)> {
+fn table() -> Vec<(&'static str, MethodRouter<SkillServerState>)> {
     vec![
         ("/.well-known/skill-sharing", get(discover::index).fallback(method_not_allowed)),
         ("/skills/{*path}", any(skill)),
@@ -120,7 +120,11 @@ fn table() -> Vec<(&'static str, MethodRouter<Skills>)> {
 }
 
 /// Handles `/skills/{id}.json` and `/skills/{id}/invoke`; an id may have several path segments.
-async fn skill(State(skills): State<Skills>, WildcardPath(path): WildcardPath, request: Request) -> SkillResult {
+async fn skill(
+    State(skills): State<SkillServerState>,
+    WildcardPath(path): WildcardPath,
+    request: Request,
+) -> SkillResult {
     if let Some(id) = path.strip_suffix("/invoke") {
         return invoke::invoke(&skills, id, request).await;
     }
@@ -149,7 +153,7 @@ async fn method_not_allowed() -> SkillError {
 /// Caller by the key or token of the request, or by a key in the default header; `None` without credentials.
 fn caller(
     headers: &HeaderMap,
-    identity: Option<&CallerIdentity>,
+    identity: Option<&CallerCheckResult>,
     engine: &Engine,
 ) -> Result<Option<Caller>, EngineError> {
     match by_identity(identity)? {
@@ -159,21 +163,21 @@ fn caller(
 }
 
 /// Caller by the key or token of the request.
-fn by_identity(identity: Option<&CallerIdentity>) -> Result<Option<Caller>, EngineError> {
+fn by_identity(identity: Option<&CallerCheckResult>) -> Result<Option<Caller>, EngineError> {
     match identity {
-        Some(CallerIdentity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
-        Some(CallerIdentity::Invalid) => Err(invalid()),
-        Some(CallerIdentity::Expired(at)) => Err(key_expired(*at)),
-        Some(CallerIdentity::Known(_) | CallerIdentity::Missing) | None => Ok(None),
+        Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
+        Some(CallerCheckResult::Invalid) => Err(invalid()),
+        Some(CallerCheckResult::Expired(at)) => Err(key_expired(*at)),
+        Some(CallerCheckResult::Known(_) | CallerCheckResult::Missing) | None => Ok(None),
     }
 }
 
 /// Caller of an API key.
 fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
     match std::str::from_utf8(key).map(|key| engine.access().identity_by_key(key)) {
-        Ok(CallerIdentity::Known(caller)) => Ok(caller),
-        Ok(CallerIdentity::Expired(at)) => Err(key_expired(at)),
-        Ok(CallerIdentity::Missing | CallerIdentity::Invalid) | Err(_) => Err(invalid()),
+        Ok(CallerCheckResult::Known(caller)) => Ok(caller),
+        Ok(CallerCheckResult::Expired(at)) => Err(key_expired(at)),
+        Ok(CallerCheckResult::Missing | CallerCheckResult::Invalid) | Err(_) => Err(invalid()),
     }
 }
 
@@ -182,9 +186,9 @@ fn invalid() -> EngineError {
 }
 
 /// Caller without credentials.
-fn anonymous(identity: Option<&CallerIdentity>) -> Caller {
+fn anonymous(identity: Option<&CallerCheckResult>) -> Caller {
     match identity {
-        Some(CallerIdentity::Known(caller)) => caller.clone(),
+        Some(CallerCheckResult::Known(caller)) => caller.clone(),
         _ => Caller::new(Principal::Anonymous),
     }
 }

@@ -19,11 +19,11 @@ pub use enums::{AuthType, ExecutionStatus};
 pub use error::{ErrorBody, ErrorCode, ErrorResponse, RetryAdvice};
 pub use index::{IndexProvider, SkillIndex, SkillIndexEntry};
 pub use invocation::{
-    Caller, Credentials, ExecutionError, InvocationContext, InvocationRequest, InvocationResponse, Timestamps,
+    Caller, ExecutionError, InvocationContext, InvocationCredentials, InvocationRequest, InvocationResponse, Timestamps,
 };
 pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
 pub use nuncio_core::execution::Priority;
-pub use quantity::Quantity;
+pub use quantity::LenientNumber;
 
 /// Protocol version of this implementation.
 pub const PROTOCOL_VERSION: SkillVersion = SkillVersion { major: 1, minor: 0, patch: 0 };

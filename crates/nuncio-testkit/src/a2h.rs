@@ -3,7 +3,7 @@
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_core::person::{DeviceAssertion, Enrolment};
+use nuncio_core::person::{DeviceAssertion, EnrolmentAssertion};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use reqwest::header::HeaderMap;
@@ -17,7 +17,7 @@ mod sealed;
 mod socket;
 
 pub use relay::{ExternalAgent, artifact, manifest, text};
-pub use sealed::{AgentTransport, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice, content_key_in};
+pub use sealed::{AgentTransport, JumpingClock, MeddlingProxy, PeerPorts, SealedAgent, SealedDevice, content_key_in};
 pub use socket::{Socket, SocketMessage, tungstenite};
 
 #[derive(Debug, Clone)]
@@ -146,7 +146,7 @@ impl DeviceKey {
     #[must_use]
     pub fn enrolment(&self, code: &str, name: &str) -> Value {
         let enrolment =
-            Enrolment { invite: Digest::of_bytes(code.as_bytes()), key: self.public(), name: name.to_owned() };
+            EnrolmentAssertion { invite: Digest::of_bytes(code.as_bytes()), key: self.public(), name: name.to_owned() };
         json!({
             "code": code, "device_name": name,
             "public_key": self.public(), "signature": self.sign(&enrolment.message()),
@@ -176,7 +176,7 @@ impl Default for DeviceKey {
 
 /// An enrolled device of a person.
 #[derive(Debug)]
-pub struct Handset {
+pub struct TestDevice {
     pub server: AnonymousA2hClient,
     pub id: String,
     pub audience: String,
@@ -184,7 +184,7 @@ pub struct Handset {
     key: DeviceKey,
 }
 
-impl Handset {
+impl TestDevice {
     /// Enrols a device with an invite code.
     pub async fn enrol(server: &AnonymousA2hClient, code: &str) -> Self {
         let key = DeviceKey::new();

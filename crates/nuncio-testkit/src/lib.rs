@@ -15,7 +15,7 @@ pub use client::AapClient;
 pub use clock::ManualClock;
 pub use eventually::{eventually, is_alive};
 pub use gateway::{Gateway, GatewayBuilder, KeyHolder};
-pub use leftovers::{LeftProcess, descendants};
+pub use leftovers::{ChildProcess, descendants};
 pub use raw::RawAnswer;
 pub use reqwest::Method;
 pub use stream::{EventStream, Sse};

@@ -126,7 +126,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) listen: ListenAddress,
     #[command(flatten)]
-    pub(crate) data: Data,
+    pub(crate) data: DataDirOption,
     /// Settings file [default: nuncio.toml in the data directory]
     #[arg(long, value_name = "FILE", env = "NUNCIO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
@@ -186,7 +186,7 @@ pub(crate) struct Chat {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Data {
+pub(crate) struct DataDirOption {
     /// Data directory
     #[arg(long = "data", value_name = "DIR", default_value = "nuncio-data", env = "NUNCIO_DATA", global = true)]
     pub(crate) path: PathBuf,
@@ -198,7 +198,7 @@ pub(crate) struct DataDirCommand<C: Subcommand> {
     #[command(subcommand)]
     pub(crate) command: C,
     #[command(flatten)]
-    pub(crate) data: Data,
+    pub(crate) data: DataDirOption,
 }
 
 #[derive(Debug, Subcommand)]

@@ -34,7 +34,7 @@ pub(crate) struct AlreadyReported;
 /// The errors were already printed and include an unreadable input: exit status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("see above")]
-pub(crate) struct ReportedUnreadable;
+pub(crate) struct UnreadableInputReported;
 
 /// Prints the error. The exit status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
@@ -43,7 +43,7 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     if error.is::<AlreadyReported>() {
         return ExitCode::FAILURE;
     }
-    if error.is::<ReportedUnreadable>() {
+    if error.is::<UnreadableInputReported>() {
         return ExitCode::from(2);
     }
     if let Some(failure) = error.downcast_ref::<ConsumerError>() {

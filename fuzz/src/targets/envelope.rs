@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nuncio_core::bundle::{OneTimeKey, SealMode};
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
     MemoryKeyStore, NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity,
@@ -27,12 +27,12 @@ struct Exchange {
 impl Exchange {
     fn new() -> Self {
         let now = Timestamp::from_millis(NOW);
-        let identity = |owner: Recipient, device: &str, mode: SealMode| {
+        let identity = |owner: RelayParty, device: &str, mode: SealMode| {
             let new = NewSealIdentity { named: Some((owner, DeviceId::parse(device).unwrap())), mode, now };
             SealIdentity::create(Arc::new(MemoryKeyStore::new()), &new).unwrap()
         };
-        let person = Recipient::Person(PersonName::parse("ada").unwrap());
-        let agent = Recipient::Agent(AgentId::parse("hotel").unwrap());
+        let person = RelayParty::Person(PersonName::parse("ada").unwrap());
+        let agent = RelayParty::Agent(AgentId::parse("hotel").unwrap());
         let mut sender = identity(person.clone(), "phone", SealMode::Stateful);
         let mut unopened = Vec::new();
         let message = PlaintextMessage {

@@ -1,6 +1,6 @@
 //! JSON-RPC bodies (ANP core binding): what is accepted is read the same from what we write.
 
-use nuncio_anp::wire::{Request, Response};
+use nuncio_anp::wire::{AnpRequest, Response};
 use serde_json::{Value, json};
 
 use crate::seeds::objects_with;
@@ -8,10 +8,10 @@ use crate::seeds::objects_with;
 const MAX_RESPONSE_BYTES: usize = 1 << 16;
 
 pub fn run(data: &[u8]) {
-    match Request::read(data) {
+    match AnpRequest::read(data) {
         Ok(request) => {
             let written = request.to_json().to_string();
-            assert_eq!(Request::read(written.as_bytes()).unwrap(), request);
+            assert_eq!(AnpRequest::read(written.as_bytes()).unwrap(), request);
         }
         Err(refused) => {
             let (id, error) = *refused;

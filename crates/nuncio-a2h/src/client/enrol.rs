@@ -3,7 +3,7 @@
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::person::Enrolment;
+use nuncio_core::person::EnrolmentAssertion;
 use nuncio_core::signature::PublicKey;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::AddressTrust;
@@ -53,7 +53,8 @@ pub async fn enrol(
             "the server's key is not the one in the invite: the connection is intercepted, or the fingerprint was mistyped",
         ));
     }
-    let enrolment = Enrolment { invite: Digest::of_bytes(invitation.code.as_bytes()), key, name: name.to_owned() };
+    let enrolment =
+        EnrolmentAssertion { invite: Digest::of_bytes(invitation.code.as_bytes()), key, name: name.to_owned() };
     let request = EnrollRequest {
         code: invitation.code.clone(),
         device_name: name.to_owned(),

@@ -9,7 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::Conversation;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Dial, Fetch};
 use nuncio_engine::relay::NewPost;
@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, mpsc};
 use url::Url;
 
 use super::read::{self, kind_of_two};
-use super::relay_identity::{Credentials, RelayIdentity};
+use super::relay_identity::{RelayCredentials, RelayIdentity};
 use super::socket::RelayConnection;
 use super::{Relay, RelayError, RelayEvent};
 use crate::wire::Page;
@@ -51,8 +51,8 @@ pub struct RelayAddress {
 #[derive(Debug)]
 pub struct HttpRelay {
     address: RelayAddress,
-    me: Recipient,
-    credentials: Arc<dyn Credentials>,
+    me: RelayParty,
+    credentials: Arc<dyn RelayCredentials>,
     fetch: Arc<dyn Fetch>,
     /// WebSocket dialler; without one, events are polled.
     dial: Option<Arc<dyn Dial>>,
@@ -66,7 +66,7 @@ impl HttpRelay {
     #[must_use]
     pub fn by_socket(
         address: RelayAddress,
-        credentials: Arc<dyn Credentials>,
+        credentials: Arc<dyn RelayCredentials>,
         fetch: Arc<dyn Fetch>,
         dial: Arc<dyn Dial>,
     ) -> Self {
@@ -75,7 +75,7 @@ impl HttpRelay {
 
     /// Receives events by long polling; for agents only.
     #[must_use]
-    pub fn by_polling(address: RelayAddress, credentials: Arc<dyn Credentials>, fetch: Arc<dyn Fetch>) -> Self {
+    pub fn by_polling(address: RelayAddress, credentials: Arc<dyn RelayCredentials>, fetch: Arc<dyn Fetch>) -> Self {
         let me = credentials.who().recipient();
         let (connection, streaming) = (Mutex::default(), std::sync::Mutex::default());
         Self { address, me, credentials, fetch, dial: None, connection, streaming }
@@ -167,7 +167,7 @@ impl HttpRelay {
 
 #[async_trait]
 impl Relay for HttpRelay {
-    fn me(&self) -> &Recipient {
+    fn me(&self) -> &RelayParty {
         &self.me
     }
 
@@ -180,10 +180,10 @@ impl Relay for HttpRelay {
         Ok(held.one_time_keys)
     }
 
-    async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError> {
+    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError> {
         let path = match owner {
-            Recipient::Person(name) => format!("/keys/users/{name}/devices"),
-            Recipient::Agent(id) => format!("/keys/agents/{id}"),
+            RelayParty::Person(name) => format!("/keys/users/{name}/devices"),
+            RelayParty::Agent(id) => format!("/keys/agents/{id}"),
         };
         self.get(&path).await
     }
@@ -197,7 +197,7 @@ impl Relay for HttpRelay {
         Ok(read::conversation(self.get(&format!("/conversations/{id}")).await?))
     }
 
-    async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
+    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError> {
         let kind = kind_of_two(&self.me, other)?;
         let body = OpenConversationRequest { kind, with: vec![other.clone().into()] };
         Ok(read::conversation(self.send("POST", "/conversations", &body).await?))

@@ -7,11 +7,11 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, MessageRef, StreamId};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, StreamSender};
-use nuncio_engine::{Caller, Credential, Engine, EngineError};
+use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
 
@@ -29,7 +29,7 @@ const READER_NAME: &str = "agent";
 pub struct LocalRelay {
     engine: Engine,
     caller: Caller,
-    me: Recipient,
+    me: RelayParty,
     /// Set after the first stream.
     streamer: Arc<Mutex<Option<StreamSender>>>,
     /// Streams that the engine ended, to be reported among the events.
@@ -39,9 +39,10 @@ pub struct LocalRelay {
 impl LocalRelay {
     #[must_use]
     pub fn new(engine: Engine, agent: AgentId) -> Self {
-        let caller = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
+        let caller =
+            Caller { authentication: AuthenticationMethod::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
         let (tell, ended) = mpsc::unbounded_channel();
-        let (me, ended) = (Recipient::Agent(agent), (tell, Mutex::new(ended)));
+        let (me, ended) = (RelayParty::Agent(agent), (tell, Mutex::new(ended)));
         Self { engine, caller, me, streamer: Arc::default(), ended }
     }
 
@@ -90,7 +91,7 @@ impl LocalRelay {
 
 #[async_trait]
 impl Relay for LocalRelay {
-    fn me(&self) -> &Recipient {
+    fn me(&self) -> &RelayParty {
         &self.me
     }
 
@@ -99,7 +100,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.device_keys().register_keys(&self.caller, upload).await?.one_time_keys)
     }
 
-    async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError> {
+    async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError> {
         Ok(self.engine.device_keys().keys_of(&self.caller, owner).await?)
     }
 
@@ -111,7 +112,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.relay().conversation_for(&self.caller, id).await?.conversation)
     }
 
-    async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
+    async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError> {
         let kind = super::read::kind_of_two(&self.me, other)?;
         let new = NewConversation { kind, with: vec![other.clone()] };
         Ok(self.engine.relay().open_conversation(&self.caller, new).await?.0.conversation)

@@ -3,7 +3,7 @@
 use nuncio_core::Code;
 use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, NewMessage, SenderType};
 use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::{RelayError, RelayEvent, RelayEventKind};
 use crate::wire::conversation::ConversationView;
 use crate::wire::message::MessageView;
 
-pub(super) fn kind_of_two(one: &Recipient, other: &Recipient) -> Result<ConversationType, RelayError> {
+pub(super) fn kind_of_two(one: &RelayParty, other: &RelayParty) -> Result<ConversationType, RelayError> {
     Conversation::type_of_two(one, other).ok_or_else(|| RelayError::Refused {
         code: Code::BadRequest,
         message: "a conversation of two agents is not supported".to_owned(),
@@ -33,17 +33,17 @@ pub(super) fn garbled(why: &str) -> RelayError {
     RelayError::Unreachable(format!("its response cannot be parsed: {why}"))
 }
 
-fn recipient(kind: SenderType, id: &str) -> Result<Recipient, RelayError> {
+fn recipient(kind: SenderType, id: &str) -> Result<RelayParty, RelayError> {
     let bad = |_| garbled("a member has an invalid id");
     match kind {
-        SenderType::Human => PersonName::parse(id).map(Recipient::Person).map_err(bad),
-        SenderType::Agent => AgentId::parse(id).map(Recipient::Agent).map_err(bad),
+        SenderType::Human => PersonName::parse(id).map(RelayParty::Person).map_err(bad),
+        SenderType::Agent => AgentId::parse(id).map(RelayParty::Agent).map_err(bad),
     }
 }
 
 pub(super) fn conversation(view: ConversationView) -> Conversation {
     let ConversationView { id, kind, members, created_by, created_at, .. } = view;
-    let mut members: Vec<Recipient> = members.into_iter().map(Into::into).collect();
+    let mut members: Vec<RelayParty> = members.into_iter().map(Into::into).collect();
     members.sort();
     Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 }
 }

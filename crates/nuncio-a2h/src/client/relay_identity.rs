@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_core::person::DeviceAssertion;
 use nuncio_core::signature::Signature;
@@ -28,7 +28,7 @@ const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
 #[async_trait]
-pub trait Credentials: fmt::Debug + Send + Sync + 'static {
+pub trait RelayCredentials: fmt::Debug + Send + Sync + 'static {
     fn who(&self) -> &RelayIdentity;
     /// An access token for the relay that is valid now.
     async fn token(&self) -> Result<String, RelayError>;
@@ -43,10 +43,10 @@ pub enum RelayIdentity {
 impl RelayIdentity {
     /// Identity as a member of conversations.
     #[must_use]
-    pub fn recipient(&self) -> Recipient {
+    pub fn recipient(&self) -> RelayParty {
         match self {
-            Self::Agent(id) => Recipient::Agent(id.clone()),
-            Self::Device(person, _) => Recipient::Person(person.clone()),
+            Self::Agent(id) => RelayParty::Agent(id.clone()),
+            Self::Device(person, _) => RelayParty::Person(person.clone()),
         }
     }
 }
@@ -67,7 +67,7 @@ impl AgentToken {
 opaque_debug!(AgentToken);
 
 #[async_trait]
-impl Credentials for AgentToken {
+impl RelayCredentials for AgentToken {
     fn who(&self) -> &RelayIdentity {
         &self.who
     }
@@ -96,7 +96,7 @@ pub struct DeviceLogin {
 opaque_debug!(DeviceLogin);
 
 #[async_trait]
-impl Credentials for DeviceLogin {
+impl RelayCredentials for DeviceLogin {
     fn who(&self) -> &RelayIdentity {
         &self.who
     }

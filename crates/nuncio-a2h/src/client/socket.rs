@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::read::{body, event, garbled};
-use super::relay_identity::Credentials;
+use super::relay_identity::RelayCredentials;
 use super::{RelayError, RelayEvent};
 use crate::wire::frame::{ClientFrame, ServerFrame};
 
@@ -61,7 +61,7 @@ impl RelayConnection {
     }
 
     /// The next event, and those that have already arrived.
-    pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<RelayEvent>, RelayError> {
+    pub(super) async fn next(&mut self, credentials: &dyn RelayCredentials) -> Result<Vec<RelayEvent>, RelayError> {
         let mut events = Vec::new();
         while events.is_empty() {
             let frame = tokio::select! {
@@ -86,7 +86,11 @@ impl RelayConnection {
     }
 
     /// Event of a frame; frames about the connection are handled here.
-    async fn heard(&mut self, frame: Value, credentials: &dyn Credentials) -> Result<Option<RelayEvent>, RelayError> {
+    async fn heard(
+        &mut self,
+        frame: Value,
+        credentials: &dyn RelayCredentials,
+    ) -> Result<Option<RelayEvent>, RelayError> {
         // Events are no server frames, and those of unknown types are passed on.
         let is_about_connection =
             matches!(frame["type"].as_str(), Some("auth.expiring" | "auth.error" | "session.invalidated"));

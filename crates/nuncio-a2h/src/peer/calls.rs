@@ -8,10 +8,10 @@ use std::time::Duration;
 use nuncio_core::conversation::{ContentType, MsgSubtype};
 use nuncio_core::device_time::AGENT_WAITS;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::runner::SentMessages;
+use nuncio_engine::ports::runner::SentCallMessages;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
@@ -34,7 +34,7 @@ pub struct CallOptions {
     /// Run time once the call may start; taken from the manifest by default.
     pub timeout: Option<Duration>,
     /// Collects the messages that carry the call.
-    pub sent: SentMessages,
+    pub sent: SentCallMessages,
 }
 
 /// A sent tool call that waits for its answer from the conversation.
@@ -105,7 +105,7 @@ impl ToolCalls {
         payload: Value,
         until: Timestamp,
         again: &Notify,
-        sent: &SentMessages,
+        sent: &SentCallMessages,
     ) -> Infallible {
         loop {
             again.notified().await;
@@ -121,7 +121,7 @@ impl ToolCalls {
         conversation: &ConversationId,
         payload: Value,
         until: Timestamp,
-        sent: &SentMessages,
+        sent: &SentCallMessages,
     ) -> Result<(), SendError> {
         loop {
             let send_slot = self.outbox.send_slot_until(conversation, until).await?;
@@ -164,7 +164,7 @@ impl ToolCalls {
 
     /// Scope and timeout of a tool in the agent's manifest.
     async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
-        let Recipient::Agent(me) = self.runtime.me() else { return Err(ToolError::Undeclared(name.clone())) };
+        let RelayParty::Agent(me) = self.runtime.me() else { return Err(ToolError::Undeclared(name.clone())) };
         let manifest = self.runtime.relay.manifest(me).await.map_err(SendError::from)?;
         let tools = manifest["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let tool = tools.iter().find(|tool| tool["name"] == name.as_str());

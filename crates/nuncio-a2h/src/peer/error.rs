@@ -2,7 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_core::ids::{DeviceId, ToolName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{DistrustReason, KeyStoreError, SealError, TrustError};
 
 use crate::client::RelayError;
@@ -18,11 +18,11 @@ pub enum SendError {
     #[error(transparent)]
     Meet(#[from] TrustError),
     #[error("{0} has no device with keys at the relay yet")]
-    NoDevice(Recipient),
+    NoDevice(RelayParty),
     /// The recipient's keys changed, without an endorsement by a trusted key.
     #[error("the keys of {owner} changed ({}): compare safety numbers, then accept them", .devices.iter().map(|(device, why)| format!("{device}: {why}")).collect::<Vec<_>>().join("; "))]
     KeysChanged {
-        owner: Recipient,
+        owner: RelayParty,
         /// Devices, and why each is distrusted.
         devices: Vec<(DeviceId, DistrustReason)>,
     },

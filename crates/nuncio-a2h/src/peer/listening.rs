@@ -2,7 +2,7 @@
 
 use nuncio_core::conversation::{ContentType, ConversationType, SenderType, StreamId};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{RelayMetadata, SealIdentity, StreamOpener};
 
 use super::{Peer, lock};
@@ -14,7 +14,7 @@ const MAX_INCOMING_STREAMS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     pub conversation: ConversationId,
-    pub sender: Recipient,
+    pub sender: RelayParty,
     pub stream: StreamId,
     pub what: StreamEventKind,
 }
@@ -33,7 +33,7 @@ pub enum StreamEventKind {
 
 #[derive(Debug)]
 pub(super) struct IncomingTextStream {
-    sender: Recipient,
+    sender: RelayParty,
     opener: StreamOpener,
 }
 
@@ -51,7 +51,7 @@ impl Peer {
                 encrypted_payload,
                 ..
             } => {
-                let Ok(sender) = AgentId::parse(&sender_id).map(Recipient::Agent) else { return };
+                let Ok(sender) = AgentId::parse(&sender_id).map(RelayParty::Agent) else { return };
                 self.receive_stream_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
             }
             // Only agents stream.
@@ -79,7 +79,7 @@ impl Peer {
         }
     }
 
-    async fn receive_stream_start(&self, name: StreamKey, sender: Recipient, envelope: &[u8]) {
+    async fn receive_stream_start(&self, name: StreamKey, sender: RelayParty, envelope: &[u8]) {
         let (id, stream) = &name;
         let Ok(conversation) = self.conversation(id).await else { return };
         let theirs = conversation.kind == ConversationType::H2a && conversation.has(&sender) && sender != *self.me();
@@ -143,7 +143,7 @@ impl Peer {
         }
     }
 
-    async fn report_stream(&self, ((conversation, stream), sender): (StreamKey, Recipient), what: StreamEventKind) {
+    async fn report_stream(&self, ((conversation, stream), sender): (StreamKey, RelayParty), what: StreamEventKind) {
         let event = StreamEvent { conversation, sender, stream, what };
         self.parts.handler.on_stream(self, event).await;
     }

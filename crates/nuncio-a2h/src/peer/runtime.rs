@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use nuncio_core::conversation::{Conversation, ConversationType};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::ports::{Clock, Entropy};
@@ -24,11 +24,11 @@ pub(super) struct PeerRuntime {
 }
 
 impl PeerRuntime {
-    pub(super) fn me(&self) -> &Recipient {
+    pub(super) fn me(&self) -> &RelayParty {
         self.relay.me()
     }
 
-    pub(super) async fn conversation_with(&self, other: &Recipient) -> Result<Arc<Conversation>, SendError> {
+    pub(super) async fn conversation_with(&self, other: &RelayParty) -> Result<Arc<Conversation>, SendError> {
         let alone = |known: &&Arc<Conversation>| known.other(self.me()) == Some(other);
         let known = lock(&self.conversations).values().find(alone).cloned();
         match known {

@@ -7,7 +7,7 @@ use nuncio_core::bundle::{KeyBundle, OneTimeKey};
 use nuncio_core::conversation::Conversation;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::backup::RestoredKeys;
 use nuncio_identity::seal::{KeyReview, PendingKeys, RecipientDevice, SealError, SealIdentity};
 
@@ -24,31 +24,31 @@ pub struct SealKeys {
     pub(super) runtime: Arc<PeerRuntime>,
     pub(super) seal_identity: Arc<Mutex<SealIdentity>>,
     /// Cache of trusted keys, until they change.
-    pub(super) trusted_keys: Mutex<HashMap<Recipient, Vec<KeyBundle>>>,
+    pub(super) trusted_keys: Mutex<HashMap<RelayParty, Vec<KeyBundle>>>,
 }
 
 impl SealKeys {
-    pub async fn pinned(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
+    pub async fn pinned(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, SendError> {
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.pinned(&owner)).await??)
     }
 
     /// Number that both sides compare to detect a man in the middle; `None` before first contact.
-    pub async fn safety_number(&self, owner: &Recipient) -> Result<Option<String>, SendError> {
+    pub async fn safety_number(&self, owner: &RelayParty) -> Result<Option<String>, SendError> {
         self.fetch_and_review_keys(owner).await?;
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.safety_number(&owner)).await??)
     }
 
     /// Published keys that wait for acceptance.
-    pub async fn waiting(&self, owner: &Recipient) -> Result<Vec<PendingKeys>, SendError> {
+    pub async fn waiting(&self, owner: &RelayParty) -> Result<Vec<PendingKeys>, SendError> {
         self.fetch_and_review_keys(owner).await?;
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.decisions().waiting(&owner)).await??)
     }
 
     /// Accepts a device whose keys wait for a decision, by the key fingerprint that the person saw.
-    pub async fn accept_key(&self, owner: &Recipient, device: &DeviceId, seen: &Digest) -> Result<(), SendError> {
+    pub async fn accept_key(&self, owner: &RelayParty, device: &DeviceId, seen: &Digest) -> Result<(), SendError> {
         let (key_owner, accepted, seen) = (owner.clone(), device.clone(), *seen);
         self.with_seal_identity(move |seal_identity| {
             seal_identity.decisions().accept_key(&key_owner, &accepted, &seen)
@@ -59,7 +59,7 @@ impl SealKeys {
     }
 
     /// Stops trusting a device, even if other devices endorse it.
-    pub async fn remove_keys(&self, owner: &Recipient, device: &DeviceId) -> Result<(), SendError> {
+    pub async fn remove_keys(&self, owner: &RelayParty, device: &DeviceId) -> Result<(), SendError> {
         let (key_owner, removed) = (owner.clone(), device.clone());
         self.with_seal_identity(move |seal_identity| seal_identity.decisions().remove(&key_owner, &removed)).await??;
         self.keys_changed(owner);
@@ -136,7 +136,7 @@ impl SealKeys {
             let bundles = match member == self.runtime.me() {
                 false => self.trusted(member).await?,
                 // The person's other devices get a copy; an agent has one device.
-                true if matches!(member, Recipient::Agent(_)) => continue,
+                true if matches!(member, RelayParty::Agent(_)) => continue,
                 true => self.trusted(member).await.unwrap_or_default(),
             };
             all.extend(bundles.into_iter().map(|bundle| (bundle, None)));
@@ -145,7 +145,7 @@ impl SealKeys {
     }
 
     /// Trusted devices of a recipient.
-    async fn trusted(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
+    async fn trusted(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, SendError> {
         if let Some(known) = lock(&self.trusted_keys).get(owner) {
             return Ok(known.clone());
         }
@@ -164,7 +164,7 @@ impl SealKeys {
 
     pub(super) async fn fetch_and_review_keys(
         &self,
-        owner: &Recipient,
+        owner: &RelayParty,
     ) -> Result<(Vec<KeyBundle>, KeyReview), SendError> {
         let bundles = self.runtime.relay.keys_of(owner).await?;
         let (reviewed, published) = (owner.clone(), bundles.clone());
@@ -180,7 +180,7 @@ impl SealKeys {
         Ok((bundles, review))
     }
 
-    pub(super) fn keys_changed(&self, owner: &Recipient) {
+    pub(super) fn keys_changed(&self, owner: &RelayParty) {
         lock(&self.trusted_keys).remove(owner);
     }
 

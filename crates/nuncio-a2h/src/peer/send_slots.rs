@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::ids::ConversationId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 
@@ -42,8 +42,8 @@ impl Outbox {
     ) -> Result<SendSlot, SendError> {
         // A person's devices share sessions across conversations; an agent has one session per person.
         let send_lock = match self.runtime.me() {
-            Recipient::Person(_) => None,
-            Recipient::Agent(_) => Some(conversation.clone()),
+            RelayParty::Person(_) => None,
+            RelayParty::Agent(_) => Some(conversation.clone()),
         };
         let next = async {
             self.leftovers.get_or_try_init(|| self.send_leftovers()).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, ConversationType, StreamId};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::entropy::timed_name;
@@ -84,7 +84,7 @@ impl OutgoingStreams {
         answers: MessageIds,
         id: &ConversationId,
     ) -> Result<Option<StreamWriter>, SendError> {
-        if !self.runtime.relay.streams() || matches!(self.runtime.me(), Recipient::Person(_)) {
+        if !self.runtime.relay.streams() || matches!(self.runtime.me(), RelayParty::Person(_)) {
             return Ok(None);
         }
         let conversation = self.runtime.conversation(id).await?;

@@ -11,14 +11,14 @@ use nuncio_engine::consent::{AgentPatch, Publication, UpdatedAgent};
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Value, json};
 
-use super::{A2h, A2hResult, ListQuery, PathParam, caller, created, data, page, person, visitor};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, created, data, page, person, visitor};
 use crate::error::A2hError;
 use crate::lift::{self, IfMatchHeader};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
 use crate::wire::webhook::SecretText;
 
 /// `POST /a2h/agents`
-pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn create(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let made = a2h.engine.manifests().create_agent(&by, lift::new_agent(body)?).await?;
@@ -30,7 +30,7 @@ pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> A2hResul
 }
 
 /// `GET /a2h/agents/{id}`
-pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let caller_if_known = visitor(&request)?;
     let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
     let view = a2h.whole(&account, caller_if_known.as_ref()).await?;
@@ -38,7 +38,7 @@ pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, reque
 }
 
 /// `PATCH /a2h/agents/{id}`
-pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = if_match(request.headers())?;
@@ -81,7 +81,7 @@ pub(super) async fn update(State(a2h): State<A2h>, PathParam(id): PathParam, req
 }
 
 /// `GET /a2h/agents?q=&owner=me&cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
     let caller_if_known = visitor(&request)?;
@@ -100,7 +100,11 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult 
 }
 
 /// `POST /a2h/agents/{id}/token:rotate`
-pub(super) async fn rotate_token(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn rotate_token(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let by = caller(&request)?;
     let (account, token) = a2h.engine.accounts().rotate_agent_token(&by, &agent_id(&id)?).await?;
     let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
@@ -108,7 +112,11 @@ pub(super) async fn rotate_token(State(a2h): State<A2h>, PathParam(id): PathPara
 }
 
 /// `DELETE /a2h/agents/{id}/token`
-pub(super) async fn revoke_token(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn revoke_token(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let by = caller(&request)?;
     let account = a2h.engine.accounts().revoke_agent_token(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(&account, Some(&by))))
@@ -143,7 +151,7 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
     response
 }
 
-impl A2h {
+impl A2hServerState {
     /// Account that the caller may read: a public one for anyone, others for authenticated callers.
     pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
         let found: Result<_, A2hError> = async { Ok(self.engine.accounts().account(&agent_id(id)?).await?) }.await;

@@ -8,15 +8,15 @@ use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewDevice;
-use nuncio_http::{CallerReport, CredentialLocation};
+use nuncio_http::{CallerReporter, CredentialLocation};
 
-use super::{A2h, A2hResult, MAX_BODY, data};
+use super::{A2hResult, A2hServerState, MAX_BODY, data};
 use crate::lift;
 use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
 
 /// `POST /a2h/auth/enroll`
-pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> A2hResult {
-    let report = request.extensions().get::<CallerReport>().cloned();
+pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
+    let report = request.extensions().get::<CallerReporter>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
     let device = a2h.engine.people().enrol_device(new).await?;
@@ -27,8 +27,8 @@ pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> A2hResul
 }
 
 /// `POST /a2h/auth/token`
-pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> A2hResult {
-    let report = request.extensions().get::<CallerReport>().cloned();
+pub(super) async fn token(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
+    let report = request.extensions().get::<CallerReporter>().cloned();
     let body: TokenRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let device = a2h.engine.people().assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;
     identified(report, &device)?;
@@ -36,16 +36,16 @@ pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> A2hResult
 }
 
 /// `GET /a2h/auth/keys`: the server's identity for devices, and the keys that verify its tokens.
-pub(super) async fn keys(State(a2h): State<A2h>) -> Response {
+pub(super) async fn keys(State(a2h): State<A2hServerState>) -> Response {
     data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
 }
 
 /// Attributes the request to the person of the device in rate limits and metrics.
-fn identified(report: Option<CallerReport>, device: &Device) -> Result<(), EngineError> {
-    report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&Principal::Person(device.person.clone())))
+fn identified(report: Option<CallerReporter>, device: &Device) -> Result<(), EngineError> {
+    report.map_or(Ok(()), |CallerReporter(observer)| observer.identified(&Principal::Person(device.person.clone())))
 }
 
-impl A2h {
+impl A2hServerState {
     /// Reads a body that contains its own credential.
     async fn signed_body(&self, request: Request) -> Result<Bytes, EngineError> {
         self.read(request, MAX_BODY, CredentialLocation::Body).await

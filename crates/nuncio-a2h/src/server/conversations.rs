@@ -4,32 +4,32 @@ use axum::extract::{Request, State};
 use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::ids::ConversationId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::EngineError;
-use nuncio_engine::ports::store::relay::MemberView;
+use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::relay::NewConversation;
 
-use super::{A2h, A2hResult, ListQuery, PathParam, created, data, page, participant};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, created, data, page, participant};
 use crate::lift;
 use crate::wire::conversation::{
     ConversationMember, ConversationPatch, ConversationView, LeftConversationView, OpenConversationRequest,
 };
 
 /// `GET /a2h/conversations?cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
     let (_, by) = participant(&request)?;
     let found = a2h.engine.relay().conversations(&by, after.as_ref(), wanted.limit + 1).await?;
-    let cursor = |membership: &MemberView| membership.conversation.id.to_string();
+    let cursor = |membership: &MemberConversation| membership.conversation.id.to_string();
     Ok(page(found, wanted.limit, |membership| view(membership.clone()), cursor))
 }
 
 /// `POST /a2h/conversations`: creates one, or returns the existing one of two members.
-pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn open(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let body: OpenConversationRequest = lift::strict(&a2h.body(request).await?)?;
-    let with = body.with.into_iter().map(Recipient::from).collect();
+    let with = body.with.into_iter().map(RelayParty::from).collect();
     let (membership, new) =
         a2h.engine.relay().open_conversation(&by, NewConversation { kind: body.kind, with }).await?;
     let path = format!("/a2h/conversations/{}", membership.conversation.id);
@@ -37,14 +37,14 @@ pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> A2hResult 
 }
 
 /// `GET /a2h/conversations/{id}`
-pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let membership = a2h.engine.relay().conversation_for(&by, &conversation_id(&id)?).await?;
     Ok(data(StatusCode::OK, view(membership)))
 }
 
 /// `PATCH /a2h/conversations/{id}`: sets the read position, or changes the members of a group.
-pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn change(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (me, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let body: ConversationPatch = lift::strict(&a2h.body(request).await?)?;
@@ -54,7 +54,7 @@ pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, req
         }
         ConversationPatch { read_seq: None, add, remove } if add.is_some() || remove.is_some() => {
             let all = |members: Option<Vec<ConversationMember>>| -> Vec<_> {
-                members.unwrap_or_default().into_iter().map(Recipient::from).collect()
+                members.unwrap_or_default().into_iter().map(RelayParty::from).collect()
             };
             let (add, remove) = (all(add), all(remove));
             if remove.contains(&me) {
@@ -69,7 +69,7 @@ pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, req
 }
 
 /// `DELETE /a2h/conversations/{id}`: the caller leaves the group.
-pub(super) async fn leave(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn leave(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (me, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     a2h.engine.relay().change_members(&by, &id, &[], &[me]).await?;
@@ -82,8 +82,8 @@ pub(super) fn conversation_id(text: &str) -> Result<ConversationId, EngineError>
     ConversationId::parse(text).map_err(missing)
 }
 
-fn view(membership: MemberView) -> ConversationView {
-    let MemberView { conversation, last_seq, read_seq } = membership;
+fn view(membership: MemberConversation) -> ConversationView {
+    let MemberConversation { conversation, last_seq, read_seq } = membership;
     ConversationView {
         id: conversation.id,
         kind: conversation.kind,

@@ -2,7 +2,7 @@ use axum::response::{IntoResponse as _, Response};
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
-use nuncio_http::front::{DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, TokenKind, title};
+use nuncio_http::front::{DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, TokenKind, title};
 
 use crate::error::A2hError;
 use crate::project;
@@ -29,7 +29,7 @@ fn is_public(path: &str) -> bool {
 #[derive(Debug)]
 pub struct A2hFront;
 
-impl Front for A2hFront {
+impl ProtocolFront for A2hFront {
     fn protocol(&self) -> Protocol {
         Protocol::A2h
     }

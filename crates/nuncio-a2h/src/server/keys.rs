@@ -6,36 +6,48 @@ use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, KeyBundle};
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::relay::KeyUploadResult;
-use nuncio_engine::{Caller, Credential, EngineError};
+use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
 use super::agents::agent_id;
 use super::conversations::conversation_id;
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, participant, person};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, data, participant, person};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::keys::{BackupView, EndorsementRequest, KeysRequest, PublishedKeysStatus};
 
 /// `POST /a2h/agents/{id}/keys/register`
-pub(super) async fn register_agent(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn register_agent(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = itself(&request, &id)?;
     a2h.register(&by, request).await
 }
 
 /// `POST /a2h/users/me/devices/{id}/keys`
-pub(super) async fn register_device(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn register_device(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = person(&request)?;
-    match &by.credential {
-        Credential::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
+    match &by.authentication {
+        AuthenticationMethod::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
         _ => Err(A2hError::new(Code::PermissionDenied, "a device brings its own keys, with its own token")),
     }
 }
 
 /// `POST /a2h/users/me/devices/{id}/endorsement`: another device of the same person vouches for it.
-pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn endorse(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = person(&request)?;
     let id = device_id(&id)?;
     let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
@@ -43,35 +55,51 @@ pub(super) async fn endorse(State(a2h): State<A2h>, PathParam(id): PathParam, re
 }
 
 /// `GET /a2h/keys/agents/{id}`
-pub(super) async fn of_agent(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn of_agent(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = participant(&request)?;
-    Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
+    Ok(all(a2h.engine.device_keys().keys_of(&by, &RelayParty::Agent(agent_id(&id)?)).await?))
 }
 
 /// `GET /a2h/keys/users/{name}/devices`
-pub(super) async fn of_person(State(a2h): State<A2h>, PathParam(name): PathParam, request: Request) -> A2hResult {
+pub(super) async fn of_person(
+    State(a2h): State<A2hServerState>,
+    PathParam(name): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = participant(&request)?;
     let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
     let name = PersonName::parse(&name).map_err(missing)?;
-    Ok(all(a2h.engine.device_keys().keys_of(&by, &Recipient::Person(name)).await?))
+    Ok(all(a2h.engine.device_keys().keys_of(&by, &RelayParty::Person(name)).await?))
 }
 
 /// `GET /a2h/keys/groups/{conversation_id}`: keys of all members of a conversation.
-pub(super) async fn of_conversation(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn of_conversation(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = participant(&request)?;
     Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
 /// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
 /// `agent:ID`.
-pub(super) async fn take_one(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn take_one(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (_, by) = participant(&request)?;
     let owner = ListQuery::of(&request)?.text("owner").map(recipient).transpose()?;
     Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
 /// `POST` and `PUT /a2h/keys/backup`: replaces the previous backup.
-pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn back_up(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
     let content = serde_json::to_string(&backup).map_err(|why| A2hError::new(Code::Internal, why.to_string()))?;
@@ -80,7 +108,7 @@ pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> A2hResu
 }
 
 /// `GET /a2h/keys/backup`
-pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn backup(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let (content, updated_at) = a2h.engine.device_keys().backup(&name).await?;
     let unreadable = |why: serde_json::Error| A2hError::new(Code::Internal, format!("the backup is unreadable: {why}"));
@@ -89,17 +117,17 @@ pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> A2hResul
 }
 
 /// `DELETE /a2h/keys/backup`
-pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn forget_backup(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     a2h.engine.device_keys().remove_backup(&name).await?;
     Ok(data(StatusCode::OK, serde_json::json!({})))
 }
 
 /// Requires that the agent named in the path calls with its own token.
-pub(super) fn itself(request: &Request, id: &str) -> Result<(Recipient, Caller), EngineError> {
+pub(super) fn itself(request: &Request, id: &str) -> Result<(RelayParty, Caller), EngineError> {
     let (me, by) = participant(request)?;
     let id = agent_id(id)?;
-    match me == Recipient::Agent(id) && by.credential == Credential::AgentToken {
+    match me == RelayParty::Agent(id) && by.authentication == AuthenticationMethod::AgentToken {
         true => Ok((me, by)),
         false => Err(EngineError::new(Code::PermissionDenied, "only the agent itself may, with its own token")),
     }
@@ -110,8 +138,8 @@ fn device_id(text: &str) -> Result<DeviceId, EngineError> {
     DeviceId::parse(text).map_err(missing)
 }
 
-fn recipient(text: &str) -> Result<Recipient, EngineError> {
-    let parsed = Principal::parse(text).and_then(|principal| Recipient::try_from(principal).ok());
+fn recipient(text: &str) -> Result<RelayParty, EngineError> {
+    let parsed = Principal::parse(text).and_then(|principal| RelayParty::try_from(principal).ok());
     parsed.ok_or_else(|| EngineError::new(Code::BadRequest, "owner must be person:NAME or agent:ID"))
 }
 
@@ -119,7 +147,7 @@ fn all(bundles: Vec<KeyBundle>) -> Response {
     answer(StatusCode::OK, &Page { data: bundles, next_cursor: None })
 }
 
-impl A2h {
+impl A2hServerState {
     async fn register(&self, by: &Caller, request: Request) -> A2hResult {
         let body: KeysRequest = lift::strict(&self.body(request).await?)?;
         let KeyUploadResult { seq, one_time_keys } =

@@ -6,13 +6,13 @@ use nuncio_core::Code;
 use nuncio_core::account::ManifestVersion;
 
 use super::agents::{agent_id, written};
-use super::{A2h, A2hResult, ListQuery, PathParam, caller, data, page, visitor};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, caller, data, page, visitor};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
 
 /// `POST /a2h/agents/{id}/manifest:diff`: the verdict; nothing is written.
-pub(super) async fn diff(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn diff(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
@@ -21,7 +21,11 @@ pub(super) async fn diff(State(a2h): State<A2h>, PathParam(id): PathParam, reque
 }
 
 /// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: newest first.
-pub(super) async fn history(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn history(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
     let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
@@ -31,7 +35,7 @@ pub(super) async fn history(State(a2h): State<A2h>, PathParam(id): PathParam, re
 
 /// `GET /a2h/agents/{id}/manifests/{version}`
 pub(super) async fn version(
-    State(a2h): State<A2h>,
+    State(a2h): State<A2hServerState>,
     PathParam((id, version)): PathParam<(String, String)>,
     request: Request,
 ) -> A2hResult {

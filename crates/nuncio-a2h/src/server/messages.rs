@@ -5,13 +5,13 @@ use http::{StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::ids::{ConversationId, MessageId};
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::PostReceipt;
-use nuncio_engine::{Caller, Credential, EngineError};
+use nuncio_engine::{AuthenticationMethod, Caller, EngineError};
 
 use super::conversations::conversation_id;
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, data, participant};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, data, participant};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -24,7 +24,7 @@ const MESSAGES_PER_READ: usize = 16;
 pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 
 /// `POST /a2h/conversations/{id}/messages`
-pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn send(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
@@ -43,7 +43,7 @@ pub(super) async fn send(State(a2h): State<A2h>, PathParam(id): PathParam, reque
 }
 
 /// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn list(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let wanted = ListQuery::of(&request)?;
@@ -55,14 +55,14 @@ pub(super) async fn list(State(a2h): State<A2h>, PathParam(id): PathParam, reque
 }
 
 /// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
-pub(super) async fn claim(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     // The body is optional.
     let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
         false => ClaimRequest::default(),
     };
-    if let (Some(named), Credential::Device(device)) = (&body.device_id, &by.credential)
+    if let (Some(named), AuthenticationMethod::Device(device)) = (&body.device_id, &by.authentication)
         && named != device
     {
         let message = format!("a device claims for itself: you are {device}, and device_id says {named}");
@@ -74,7 +74,7 @@ pub(super) async fn claim(State(a2h): State<A2h>, PathParam(id): PathParam, requ
     Ok(data(StatusCode::OK, ClaimView { message_id, device_id: claim.device, claimed_at: claim.at }))
 }
 
-impl A2h {
+impl A2hServerState {
     /// Messages of a conversation after a number, limited in count and size, and whether there are more.
     pub(super) async fn messages_within(
         &self,
@@ -103,7 +103,11 @@ impl A2h {
     }
 
     /// Event in wire form; `None` if its message was deleted.
-    pub(super) async fn event(&self, to: &Recipient, mailed: QueuedNotification) -> Result<Option<Event>, EngineError> {
+    pub(super) async fn event(
+        &self,
+        to: &RelayParty,
+        mailed: QueuedNotification,
+    ) -> Result<Option<Event>, EngineError> {
         let message = match &mailed.notification {
             Notification::Message { conversation, seq } => {
                 let message_ref = MessageRef { conversation: conversation.clone(), seq: *seq };

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use http::StatusCode;
-use nuncio_core::notification::{QueuedNotification, Recipient};
+use nuncio_core::notification::{QueuedNotification, RelayParty};
 use nuncio_engine::EngineError;
 
 use super::keys::itself;
 use super::messages::MAX_SEALED;
 use super::socket::AGENT;
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, socket};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, socket};
 use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::{Event, EventKind};
@@ -19,7 +19,7 @@ const DEFAULT_WAIT_SECONDS: u64 = 25;
 const MAX_WAIT_SECONDS: u64 = 60;
 
 /// Returns events after `after`, which counts as acknowledged; waits until there is one.
-pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn poll(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (to, _) = itself(&request, &id)?;
     let wanted = ListQuery::of(&request)?;
     let wait = wanted.number("wait")?.unwrap_or(DEFAULT_WAIT_SECONDS);
@@ -59,11 +59,11 @@ pub(super) async fn poll(State(a2h): State<A2h>, PathParam(id): PathParam, reque
     }
 }
 
-impl A2h {
+impl A2hServerState {
     /// Wire form of as many events as one response holds; `cursor` is set to the last.
     async fn wire_events(
         &self,
-        to: &Recipient,
+        to: &RelayParty,
         found: Vec<QueuedNotification>,
         cursor: &mut u64,
     ) -> Result<Vec<Event>, EngineError> {

@@ -9,12 +9,12 @@ use nuncio_core::relation::Relation;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewRelation;
 
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, created, data, page, person};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, created, data, page, person};
 use crate::lift;
 use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
 
 /// `POST /a2h/h2a/relations`
-pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn establish(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
     let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
@@ -24,7 +24,7 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> A2hRe
 }
 
 /// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.
-pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn change(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
@@ -38,7 +38,7 @@ pub(super) async fn change(State(a2h): State<A2h>, PathParam(id): PathParam, req
 }
 
 /// `DELETE /a2h/h2a/relations/{id}`, with the signed ledger entry.
-pub(super) async fn revoke(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn revoke(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
     // Without a body the response contains the entry to sign.
@@ -51,7 +51,7 @@ pub(super) async fn revoke(State(a2h): State<A2h>, PathParam(id): PathParam, req
 }
 
 /// `GET /a2h/h2a/relations?cursor=&limit=`
-pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
     let (person, _) = person(&request)?;
@@ -60,13 +60,13 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> A2hResult 
 }
 
 /// `GET /a2h/h2a/relations/{id}`, for its person and its agent.
-pub(super) async fn show(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let relation = a2h.engine.consent().relation(&caller(&request)?, &relation_id(&id)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
 /// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for its person and its agent.
-pub(super) async fn ledger(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn ledger(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
     let mut found =
@@ -92,7 +92,7 @@ fn relation_id(text: &str) -> Result<RelationId, EngineError> {
     RelationId::parse(text).map_err(|_| EngineError::new(Code::RelationNotFound, "there is no such relation of yours"))
 }
 
-impl A2h {
+impl A2hServerState {
     fn relation_view(&self, relation: &Relation) -> RelationView {
         RelationView::of(relation, self.engine.now())
     }

@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_http::{CallerReport, QueryParameters};
+use nuncio_http::{CallerReporter, QueryParameters};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::agents::agent_id;
-use super::{A2h, A2hResult};
+use super::{A2hResult, A2hServerState};
 use crate::error::A2hError;
 use crate::wire::frame::close;
 
@@ -37,13 +37,13 @@ pub trait SocketMetrics: fmt::Debug + Send + Sync {
 }
 
 #[derive(Debug)]
-pub(super) struct Sockets {
+pub(super) struct SocketLimits {
     permits: Arc<Semaphore>,
     slots: SocketSlots,
     metrics: Arc<dyn SocketMetrics>,
 }
 
-impl Sockets {
+impl SocketLimits {
     /// Limits the number of open connections; `metrics` counts them.
     pub(super) fn new(most: usize, metrics: Arc<dyn SocketMetrics>) -> Self {
         Self {
@@ -87,24 +87,24 @@ enum SocketEndpoint {
 }
 
 /// `GET /a2h/ws/human`
-pub(super) async fn human(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn human(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     open(a2h, SocketEndpoint::Human, request)
 }
 
 /// `GET /a2h/ws/agent?agent_id=`
-pub(super) async fn agent(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn agent(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let asked = QueryParameters::of(request.uri());
     let named = asked.pairs().find(|(name, _)| *name == "agent_id").map(|(_, id)| agent_id(id)).transpose()?;
     open(a2h, SocketEndpoint::Agent(named), request)
 }
 
-fn open(a2h: A2h, endpoint: SocketEndpoint, mut request: Request) -> A2hResult {
+fn open(a2h: A2hServerState, endpoint: SocketEndpoint, mut request: Request) -> A2hResult {
     let upgrade = WebSocketUpgrade::of(&mut request).map_err(|why| {
         let message = format!("this address speaks WebSocket (version 13, over HTTP/1.1): {why}");
         A2hError::new(Code::BadRequest, message)
     })?;
     let Some(permit) = a2h.sockets.open() else { return Ok(full()) };
-    let report = request.extensions().get::<CallerReport>().cloned();
+    let report = request.extensions().get::<CallerReporter>().cloned();
     let engine = a2h.engine.clone();
     Ok(upgrade.accept(&engine, move |socket| serve(a2h, endpoint, socket, permit, report)))
 }
@@ -116,18 +116,18 @@ pub(super) fn full() -> Response {
 
 /// Serves a connection from the first frame to the last.
 async fn serve(
-    a2h: A2h,
+    a2h: A2hServerState,
     endpoint: SocketEndpoint,
     socket: WebSocket,
     permit: ConnectionPermit,
-    report: Option<CallerReport>,
+    report: Option<CallerReporter>,
 ) {
     let mut connection = SocketConnection::new(socket, Arc::clone(a2h.engine.clock()));
     // Boxed, so that an idle connection does not reserve memory for authentication.
     let admitted = Box::pin(entry::admit(&a2h, &endpoint, &mut connection)).await;
     let admitted = admitted.and_then(|admitted| {
         let caller = Principal::from(admitted.recipient.clone());
-        let counted = report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&caller));
+        let counted = report.map_or(Ok(()), |CallerReporter(observer)| observer.identified(&caller));
         counted.map(|()| admitted).map_err(|_| CloseReason::closed(close::TOO_MANY, "too many requests"))
     });
     match admitted {

@@ -6,9 +6,9 @@ use axum::extract::{Request, State};
 use http::StatusCode;
 use nuncio_core::Code;
 use nuncio_core::ids::DeviceId;
-use nuncio_engine::Credential;
+use nuncio_engine::AuthenticationMethod;
 
-use super::{A2h, A2hResult, PathParam, answer, data, person};
+use super::{A2hResult, A2hServerState, PathParam, answer, data, person};
 use crate::error::A2hError;
 use crate::lift;
 use crate::wire::Page;
@@ -20,24 +20,24 @@ const INVITE_LASTS: Duration = Duration::from_secs(600);
 /// `GET /a2h/users/me`
 pub(super) async fn me(request: Request) -> A2hResult {
     let (user_id, caller) = person(&request)?;
-    let device_id = match caller.credential {
-        Credential::Device(id) => Some(id),
+    let device_id = match caller.authentication {
+        AuthenticationMethod::Device(id) => Some(id),
         _ => None,
     };
     Ok(data(StatusCode::OK, MeView { user_id, device_id }))
 }
 
 /// `GET /a2h/users/me/devices`
-pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn devices(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let devices = a2h.engine.people().devices(&name).await?.into_iter().map(DeviceView::from).collect();
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
 }
 
 /// `POST /a2h/users/me/devices`: a device invites another device of the same person.
-pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> A2hResult {
+pub(super) async fn invite_device(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, caller) = person(&request)?;
-    if !matches!(caller.credential, Credential::Device(_)) {
+    if !matches!(caller.authentication, AuthenticationMethod::Device(_)) {
         return Err(A2hError::new(Code::PermissionDenied, "a device invites another, with its own token"));
     }
     let InviteRequest {} = lift::strict(&a2h.body(request).await?)?;
@@ -53,7 +53,11 @@ pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> A
 }
 
 /// `DELETE /a2h/users/me/devices/{id}`: revokes a device.
-pub(super) async fn revoke_device(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn revoke_device(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let (name, caller) = person(&request)?;
     let id = DeviceId::parse(&id).map_err(|_| A2hError::new(Code::DeviceNotFound, "you have no such device"))?;
     let device = a2h.engine.people().revoke_device(&name, &id, &caller).await?;

@@ -2,12 +2,12 @@
 
 use axum::extract::{Request, State};
 use http::StatusCode;
-use nuncio_core::notification::Recipient;
-use nuncio_engine::ports::store::relay::DeliveryLog;
+use nuncio_core::notification::RelayParty;
+use nuncio_engine::ports::store::relay::DeliveryLogEntry;
 use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
-use super::{A2h, A2hResult, ListQuery, PathParam, answer, caller, data};
+use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, data};
 use crate::wire::webhook::{
     DeliveriesView, DeliveryView, SecretText, SecretView, WaitingDeliveryView, WebhookBody, WebhookView,
 };
@@ -15,21 +15,29 @@ use crate::wire::webhook::{
 /// Type and body of a webhook call; `None` if its message was deleted.
 #[must_use]
 pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
-    let recipient = Recipient::Agent(call.delivery.agent.clone());
+    let recipient = RelayParty::Agent(call.delivery.agent.clone());
     let body = WebhookBody::of(&recipient, call.delivery.mailed.clone(), call.message.clone())?;
     let bytes = serde_json::to_vec(&body).ok()?;
     Some((body.kind, bytes))
 }
 
 /// `POST /a2h/agents/{id}/webhook-secret:rotate`
-pub(super) async fn rotate_secret(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn rotate_secret(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let by = caller(&request)?;
     let secret = a2h.engine.accounts().rotate_webhook_secret(&by, &agent_id(&id)?).await?;
     Ok(data(StatusCode::OK, SecretView { webhook_secret: SecretText(secret.text()) }))
 }
 
 /// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`
-pub(super) async fn deliveries(State(a2h): State<A2h>, PathParam(id): PathParam, request: Request) -> A2hResult {
+pub(super) async fn deliveries(
+    State(a2h): State<A2hServerState>,
+    PathParam(id): PathParam,
+    request: Request,
+) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = ListQuery::of(&request)?;
@@ -48,8 +56,8 @@ pub(super) async fn deliveries(State(a2h): State<A2h>, PathParam(id): PathParam,
     Ok(answer(StatusCode::OK, &view))
 }
 
-fn over(logged: DeliveryLog) -> DeliveryView {
-    let DeliveryLog { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
+fn over(logged: DeliveryLogEntry) -> DeliveryView {
+    let DeliveryLogEntry { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
     DeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
 }
 

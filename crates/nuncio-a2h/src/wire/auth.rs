@@ -16,7 +16,7 @@ pub struct EnrollRequest {
     pub device_name: String,
     /// Ed25519 public key of the device.
     pub public_key: PublicKey,
-    /// Signature over [`nuncio_core::person::Enrolment::message`].
+    /// Signature over [`nuncio_core::person::EnrolmentAssertion::message`].
     pub signature: Signature,
 }
 

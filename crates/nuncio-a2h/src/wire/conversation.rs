@@ -2,7 +2,7 @@
 
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -15,16 +15,16 @@ pub enum ConversationMember {
     Agent { id: AgentId },
 }
 
-impl From<Recipient> for ConversationMember {
-    fn from(recipient: Recipient) -> Self {
+impl From<RelayParty> for ConversationMember {
+    fn from(recipient: RelayParty) -> Self {
         match recipient {
-            Recipient::Person(id) => Self::Human { id },
-            Recipient::Agent(id) => Self::Agent { id },
+            RelayParty::Person(id) => Self::Human { id },
+            RelayParty::Agent(id) => Self::Agent { id },
         }
     }
 }
 
-impl From<ConversationMember> for Recipient {
+impl From<ConversationMember> for RelayParty {
     fn from(member: ConversationMember) -> Self {
         match member {
             ConversationMember::Human { id } => Self::Person(id),
@@ -87,9 +87,9 @@ mod tests {
     fn member_json_has_its_type_and_refuses_unknown_fields() {
         let ada = ConversationMember::Human { id: PersonName::parse("ada").unwrap() };
         assert_eq!(json!(ada), json!({"type": "human", "id": "ada"}));
-        assert_eq!(ConversationMember::from(Recipient::from(ada.clone())), ada);
+        assert_eq!(ConversationMember::from(RelayParty::from(ada.clone())), ada);
         let agent: ConversationMember = serde_json::from_value(json!({"type": "agent", "id": "agt_1"})).unwrap();
-        assert_eq!(Recipient::from(agent), Recipient::Agent(AgentId::parse("agt_1").unwrap()));
+        assert_eq!(RelayParty::from(agent), RelayParty::Agent(AgentId::parse("agt_1").unwrap()));
         for wrong in [
             json!({"type": "human", "id": "A B"}),
             json!({"type": "system", "id": "ada"}),

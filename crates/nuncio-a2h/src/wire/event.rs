@@ -3,11 +3,11 @@
 use nuncio_core::conversation::{ConversationMessage, MessageRef, SenderType};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, PersonName, RelationId, ScopeId};
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient, WebhookState};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty, WebhookState};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::message::{Message, MessageView};
+use super::message::{MessageView, WireMessage};
 
 /// Numbered event. It may be delivered more than once, with the same `event_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -64,7 +64,7 @@ pub enum EventKind {
     #[serde(rename = "user.devices_changed")]
     DevicesChanged { user_id: PersonName },
     #[serde(rename = "message.new")]
-    MessageNew(Box<Message>),
+    MessageNew(Box<WireMessage>),
     /// A member has read a conversation up to a message.
     #[serde(rename = "message.read")]
     MessageRead { conversation_id: ConversationId, reader_id: String, reader_type: SenderType, conversation_seq: u64 },
@@ -91,7 +91,11 @@ pub struct EstablishedPayload {
 impl Event {
     /// A notification in wire form, with its message. `None` if the message was deleted.
     #[must_use]
-    pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
+    pub fn of(
+        recipient: &RelayParty,
+        mailed: QueuedNotification,
+        message: Option<ConversationMessage>,
+    ) -> Option<Self> {
         let QueuedNotification { seq, at, notification } = mailed;
         let what = EventKind::of(notification, message)?;
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
@@ -99,7 +103,7 @@ impl Event {
 
     /// A replayed message as an event without number; `None` if its conversation id was not created here.
     #[must_use]
-    pub fn again(recipient: &Recipient, message: ConversationMessage) -> Option<Self> {
+    pub fn again(recipient: &RelayParty, message: ConversationMessage) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;
         let event_id = event_id(recipient, &message.message_id);
         Some(Self { what: EventKind::MessageNew(Box::new(message)), seq: 0, event_id, created_at })
@@ -107,7 +111,7 @@ impl Event {
 }
 
 /// Derives the event id from the recipient and a number or message id.
-fn event_id(recipient: &Recipient, which: impl std::fmt::Display) -> String {
+fn event_id(recipient: &RelayParty, which: impl std::fmt::Display) -> String {
     let digest = Digest::of_bytes(format!("{recipient}\n{which}").as_bytes()).to_string();
     format!("evt_{}", &digest[..32])
 }
@@ -178,7 +182,7 @@ mod tests {
     /// Specification §2.5: the event's four fields, flat.
     #[test]
     fn reauth_event_has_the_fields_of_the_specification() {
-        let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
+        let recipient = RelayParty::Person(PersonName::parse("ada").unwrap());
         let notification = Notification::ReauthRequired {
             agent: AgentId::parse("agt_1").unwrap(),
             relation: None,
@@ -202,7 +206,7 @@ mod tests {
         assert_eq!(event, expected);
         let read = serde_json::from_value::<Event>(event.clone()).unwrap();
         assert_eq!(Some(read), Event::of(&recipient, mailed, None));
-        let other = Recipient::Agent(AgentId::parse("agt_1").unwrap());
+        let other = RelayParty::Agent(AgentId::parse("agt_1").unwrap());
         assert_ne!(event["event_id"], event_id(&other, 7));
         assert_ne!(event["event_id"], event_id(&recipient, 8));
     }
@@ -210,7 +214,7 @@ mod tests {
     /// Protocol §3, with the ids of the message.
     #[test]
     fn message_event_is_flat_json_and_round_trips() {
-        let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
+        let recipient = RelayParty::Person(PersonName::parse("ada").unwrap());
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let posted = ConversationMessage {
             conversation: conversation.clone(),
@@ -218,7 +222,7 @@ mod tests {
             at: Timestamp::from_millis(0),
             post: NewMessage {
                 client_id: ClientMessageId::parse("m1").unwrap(),
-                sender: Recipient::Agent(AgentId::parse("agt_1").unwrap()),
+                sender: RelayParty::Agent(AgentId::parse("agt_1").unwrap()),
                 device: None,
                 content_type: ContentType::Artifact,
                 subtype: Some(MsgSubtype::ArtifactToolCall),

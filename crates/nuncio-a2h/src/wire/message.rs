@@ -44,13 +44,13 @@ pub struct ReceiptView {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MessageView {
     #[serde(flatten)]
-    pub message: Message,
+    pub message: WireMessage,
     pub created_at: Timestamp,
 }
 
 /// A message without its time of arrival.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Message {
+pub struct WireMessage {
     pub conversation_id: ConversationId,
     /// Id chosen by the server.
     pub message_id: MessageId,
@@ -74,7 +74,7 @@ impl MessageView {
     pub fn of(posted: ConversationMessage) -> Result<Self, InvalidName> {
         let message_id = posted.reference().id()?;
         let ConversationMessage { conversation, seq, at, post } = posted;
-        let message = Message {
+        let message = WireMessage {
             conversation_id: conversation,
             message_id,
             client_message_id: post.client_id,

@@ -2,14 +2,14 @@
 
 use nuncio_core::conversation::{ContentType, ConversationMessage, MsgSubtype, SenderType};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
-use nuncio_core::notification::{QueuedNotification, Recipient, WebhookState};
+use nuncio_core::notification::{QueuedNotification, RelayParty, WebhookState};
 use nuncio_core::opaque_debug;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::event::{Event, EventKind};
-use super::message::{Message, SealedBytes};
+use super::message::{SealedBytes, WireMessage};
 
 pub const VERSION: &str = "v1";
 
@@ -23,12 +23,12 @@ pub struct WebhookBody {
     /// Sealed message, if the event is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_envelope: Option<SealedBytes>,
-    pub metadata: CallMetadata,
+    pub metadata: WebhookMetadata,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum CallMetadata {
+pub enum WebhookMetadata {
     Message(Box<MessageMetadata>),
     Event(Value),
 }
@@ -54,7 +54,11 @@ pub struct MessageMetadata {
 impl WebhookBody {
     /// Body for an event. `None` if its message was deleted.
     #[must_use]
-    pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
+    pub fn of(
+        recipient: &RelayParty,
+        mailed: QueuedNotification,
+        message: Option<ConversationMessage>,
+    ) -> Option<Self> {
         let event = Event::of(recipient, mailed, message)?;
         let created_at = event.created_at;
         if let EventKind::MessageNew(message) = event.what {
@@ -62,11 +66,11 @@ impl WebhookBody {
         }
         let mut fields = serde_json::to_value(event).ok()?;
         let Value::String(kind) = fields.as_object_mut()?.remove("type")? else { return None };
-        let metadata = CallMetadata::Event(fields);
+        let metadata = WebhookMetadata::Event(fields);
         Some(Self { kind, version: VERSION.to_owned(), wire_envelope: None, metadata })
     }
 
-    fn of_message(message: Message, created_at: Timestamp) -> Self {
+    fn of_message(message: WireMessage, created_at: Timestamp) -> Self {
         let kind = match message.msg_subtype {
             Some(MsgSubtype::ArtifactResponse) => "artifact_response",
             Some(MsgSubtype::ArtifactToolCall) | None => "message.new",
@@ -86,7 +90,7 @@ impl WebhookBody {
             kind: kind.to_owned(),
             version: VERSION.to_owned(),
             wire_envelope: Some(message.encrypted_payload),
-            metadata: CallMetadata::Message(Box::new(metadata)),
+            metadata: WebhookMetadata::Message(Box::new(metadata)),
         }
     }
 }
@@ -164,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    fn agent() -> Recipient {
-        Recipient::Agent(AgentId::parse("agt_1").unwrap())
+    fn agent() -> RelayParty {
+        RelayParty::Agent(AgentId::parse("agt_1").unwrap())
     }
 
     fn told(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<WebhookBody> {
@@ -173,7 +177,7 @@ mod tests {
         let at = Timestamp::from_millis(1_794_740_400_000);
         let post = NewMessage {
             client_id: ClientMessageId::parse("m1").unwrap(),
-            sender: Recipient::Person(PersonName::parse("ada").unwrap()),
+            sender: RelayParty::Person(PersonName::parse("ada").unwrap()),
             device: Some(DeviceId::parse("dev_1").unwrap()),
             content_type,
             subtype,
@@ -212,7 +216,7 @@ mod tests {
 
     #[test]
     fn webhook_body_of_other_events_has_their_fields() {
-        let notification = Notification::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
+        let notification = Notification::KeysChanged { owner: RelayParty::Person(PersonName::parse("ada").unwrap()) };
         let mailed = QueuedNotification { seq: 4, at: Timestamp::from_millis(0), notification };
         let body = serde_json::to_value(WebhookBody::of(&agent(), mailed, None).unwrap()).unwrap();
         let event_id = body["metadata"]["event_id"].clone();

@@ -79,14 +79,14 @@ pub enum TurnUpdate {
 pub struct TurnEnd {
     pub stop: TurnStop,
     /// How the end was received.
-    pub received: TurnReception,
+    pub received: TurnCompleteness,
     /// Calls that now wait for this client.
     pub pending: Vec<UnansweredCall>,
 }
 
 /// How completely a turn was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnReception {
+pub enum TurnCompleteness {
     /// Received up to its `turn_stop`.
     Whole,
     /// Received up to its `turn_stop`, over several connections.

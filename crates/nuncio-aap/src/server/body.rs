@@ -8,10 +8,13 @@ use nuncio_engine::converse::IdempotencyKey;
 use nuncio_http::{CredentialLocation, idempotency_key, is_json};
 use serde_json::Value;
 
-use super::Aap;
+use super::AapServerState;
 
 /// Returns the JSON body, and the request's idempotency key with the digest of the body.
-pub(super) async fn read(aap: &Aap, request: Request) -> Result<(Value, Option<IdempotencyKey>), EngineError> {
+pub(super) async fn read(
+    aap: &AapServerState,
+    request: Request,
+) -> Result<(Value, Option<IdempotencyKey>), EngineError> {
     let (parts, body) = request.into_parts();
     is_json(&parts.headers)?;
     let key = idempotency_key(&parts.headers)?;

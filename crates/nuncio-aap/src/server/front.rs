@@ -2,9 +2,9 @@ use axum::response::Response;
 use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
-use nuncio_engine::converse::PermissionPrompts;
+use nuncio_engine::converse::PermissionResponder;
 use nuncio_http::front::{
-    DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, SignatureRule, TokenKind, title,
+    DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, title,
 };
 use serde_json::json;
 
@@ -24,7 +24,7 @@ const PATHS: &[PathRules] = &[PathRules {
 #[derive(Debug)]
 pub struct AapFront;
 
-impl Front for AapFront {
+impl ProtocolFront for AapFront {
     fn protocol(&self) -> Protocol {
         Protocol::Aap
     }
@@ -71,7 +71,7 @@ impl Front for AapFront {
         project::inexpressible(agent)
     }
 
-    fn permission_prompts(&self) -> PermissionPrompts {
-        PermissionPrompts::App
+    fn permission_prompts(&self) -> PermissionResponder {
+        PermissionResponder::App
     }
 }

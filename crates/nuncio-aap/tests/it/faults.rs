@@ -1,7 +1,7 @@
 //! Recovery from known faults of other servers, one test per fault.
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{ClientError, TurnReception, TurnUpdate};
+use nuncio_aap::client::{ClientError, TurnCompleteness, TurnUpdate};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::session::AwaitedAnswer;
@@ -69,7 +69,7 @@ async fn missing_turn_stop_is_recovered_from_history() {
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(updates, [TurnUpdate::Text("It is ".into()), TurnUpdate::Interrupted, TurnUpdate::Text("3.".into())]);
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnReception::FromHistory));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnCompleteness::FromHistory));
     assert_eq!(conversation.messages(), [Message::user("hi"), Message::assistant(vec![Block::text("It is 3.")])]);
 }
 
@@ -81,7 +81,7 @@ async fn missing_turn_stop_without_history_keeps_received_text() {
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "It is 3.");
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnReception::Incomplete));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnCompleteness::Incomplete));
     assert_eq!(conversation.messages().len(), 2);
 }
 
@@ -106,7 +106,7 @@ async fn duplicate_turn_stop_ends_turn_once() {
     let mut conversation = server.conversation(&streams()).await;
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert!(updates.is_empty(), "{updates:?}");
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnReception::Whole));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnCompleteness::Whole));
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn broken_stream_is_resumed_after_last_event() {
     let (updates, ended) = say(&mut conversation, "count").await;
     assert_eq!(received_text(&updates), "one two three");
     assert_eq!(updates.iter().filter(|update| **update == TurnUpdate::Interrupted).count(), 1);
-    assert_eq!(ended.received, TurnReception::Continued);
+    assert_eq!(ended.received, TurnCompleteness::Continued);
     let behind: Vec<_> =
         server.asked("/stream").iter().map(|asked| asked.head.contains("last-event-id: 1.1")).collect();
     assert_eq!(behind, [true, true, false]);
@@ -202,7 +202,7 @@ async fn turn_without_turn_stop_after_every_resume_is_incomplete() {
     let server = ScriptedServer::start(answers.collect()).await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "count").await;
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnReception::Incomplete));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnCompleteness::Incomplete));
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn stream_that_cannot_be_resumed_falls_back_to_history() {
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (updates, ended) = say(&mut conversation, "count").await;
     assert_eq!(received_text(&updates), "one two");
-    assert_eq!(ended.received, TurnReception::FromHistory);
+    assert_eq!(ended.received, TurnCompleteness::FromHistory);
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn history_answer_to_an_earlier_equal_text_is_not_taken_as_the_new_answer(
     say(&mut conversation, "again").await;
     let (updates, ended) = say(&mut conversation, "again").await;
     assert_eq!(received_text(&updates), "");
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnReception::Incomplete));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, TurnCompleteness::Incomplete));
 }
 
 #[tokio::test]
@@ -332,7 +332,7 @@ async fn blocks_keep_streamed_order_when_history_orders_them_differently() {
     .await;
     let mut conversation = server.conversation(&streams_and_remembers()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(ended.received, TurnReception::FromHistory);
+    assert_eq!(ended.received, TurnCompleteness::FromHistory);
     assert_eq!(conversation.messages()[1], Message::assistant(vec![Block::thinking("hm"), Block::text("a")]));
 }
 
@@ -352,7 +352,7 @@ async fn unknown_events_fields_and_plain_text_data_are_tolerated() {
     let (updates, ended) = say(&mut conversation, "hi").await;
     assert_eq!(received_text(&updates), "a");
     assert_eq!(updates.iter().filter(|update| matches!(update, TurnUpdate::Unknown { .. })).count(), 3);
-    assert_eq!(ended.received, TurnReception::Whole);
+    assert_eq!(ended.received, TurnCompleteness::Whole);
 }
 
 #[tokio::test]
@@ -360,7 +360,7 @@ async fn last_event_without_blank_line_is_parsed() {
     let updates = events(&[start(), delta("a"), stop("end_turn")]);
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates.trim_end())]).await;
     let mut conversation = server.conversation(&streams()).await;
-    assert_eq!(say(&mut conversation, "hi").await.1.received, TurnReception::Whole);
+    assert_eq!(say(&mut conversation, "hi").await.1.received, TurnCompleteness::Whole);
 }
 
 #[tokio::test]

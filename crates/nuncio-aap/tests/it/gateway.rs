@@ -1,7 +1,7 @@
 //! The client against a real gateway.
 
 use futures_util::StreamExt as _;
-use nuncio_aap::client::{AapConversation, HistoryKind, NewSession, TurnEvent, TurnReception, TurnUpdate};
+use nuncio_aap::client::{AapConversation, HistoryKind, NewSession, TurnCompleteness, TurnEvent, TurnUpdate};
 use nuncio_core::message::Message;
 use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, StreamMode, TurnInput};
@@ -61,7 +61,7 @@ async fn client_and_server_histories_agree_after_calls() {
         }
     });
     let (updates, ended) = send(&mut conversation, TurnInput::Answers(answers.collect())).await;
-    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnReception::Whole));
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, TurnCompleteness::Whole));
     assert!(updates.iter().any(|update| matches!(update, TurnUpdate::Result { call, .. } if call.as_str() == "c1")));
     let theirs = conversation.client().history(conversation.session(), HistoryKind::Full).await.unwrap();
     let sorted = |messages: &[Message]| {

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::{AgentTarget, NamedHost, authority};
+use super::target::{AgentTarget, UserNamedHost, authority};
 use super::verify::{ClaimedDescription, DescriptionChecks, DidLookup, checks};
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
@@ -34,7 +34,7 @@ pub struct VerifiedDescription {
     pub checks: DescriptionChecks,
     /// Deviations and warnings, for people.
     pub notes: Vec<String>,
-    pub(super) named_host: NamedHost,
+    pub(super) named_host: UserNamedHost,
 }
 
 impl VerifiedDescription {
@@ -71,7 +71,7 @@ impl AnpClient {
     pub(super) async fn describe_did(
         &self,
         did: &Did,
-        named_host: NamedHost,
+        named_host: UserNamedHost,
     ) -> Result<VerifiedDescription, ClientError> {
         let mut notes = Vec::new();
         let bound = self.current(did, &named_host, &mut notes).await?;
@@ -99,7 +99,7 @@ impl AnpClient {
     pub(super) async fn describe_at(
         &self,
         url: &Url,
-        named_host: NamedHost,
+        named_host: UserNamedHost,
     ) -> Result<VerifiedDescription, ClientError> {
         let read = self.read_description(url, &named_host).await?;
         let lookup = self.look_up(read.description.did.as_deref(), &named_host).await;
@@ -109,7 +109,7 @@ impl AnpClient {
     fn described(
         &self,
         url: Url,
-        named_host: NamedHost,
+        named_host: UserNamedHost,
         read: FetchedDescription,
         lookup: &DidLookup,
     ) -> VerifiedDescription {
@@ -126,7 +126,7 @@ impl AnpClient {
         VerifiedDescription { url, description, raw, document, checks, notes, named_host }
     }
 
-    async fn look_up(&self, did: Option<&str>, named_host: &NamedHost) -> DidLookup {
+    async fn look_up(&self, did: Option<&str>, named_host: &UserNamedHost) -> DidLookup {
         let Some(text) = did else { return DidLookup::None };
         let did = match Did::parse(text) {
             Ok(did) => did,
@@ -139,7 +139,7 @@ impl AnpClient {
         }
     }
 
-    async fn read_description(&self, url: &Url, named_host: &NamedHost) -> Result<FetchedDescription, ClientError> {
+    async fn read_description(&self, url: &Url, named_host: &UserNamedHost) -> Result<FetchedDescription, ClientError> {
         let value = self.http.document(url, named_host, AnpDocumentType::AgentDescription.max_bytes()).await?;
         tolerate(url, value)
     }

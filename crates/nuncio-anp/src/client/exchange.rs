@@ -14,7 +14,7 @@ use url::Url;
 use super::Bearer;
 use super::error::{ClientError, Reason, plain, shown};
 use super::sign::RequestSigner;
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use super::tokens::TokenCache;
 
 /// When the client sends its credentials.
@@ -28,7 +28,7 @@ pub(super) enum AuthTiming {
 #[derive(Debug)]
 pub(super) struct ClientRequest<'a> {
     pub(super) url: &'a Url,
-    pub(super) named_host: &'a NamedHost,
+    pub(super) named_host: &'a UserNamedHost,
     /// `None` sends GET, a body sends POST with JSON.
     pub(super) body: Option<Bytes>,
     pub(super) auth_timing: AuthTiming,
@@ -137,7 +137,7 @@ impl HttpExchange {
     pub(super) async fn document(
         &self,
         url: &Url,
-        named_host: &NamedHost,
+        named_host: &UserNamedHost,
         max_bytes: usize,
     ) -> Result<Value, ClientError> {
         let (auth_timing, timeout) = (AuthTiming::WhenAsked, self.timeout);

@@ -10,7 +10,7 @@ use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain};
 use super::negotiate::{Agreement, NegotiationRequest};
-use super::operation::Operation;
+use super::operation::RemoteMethod;
 use super::target::AgentTarget;
 use crate::negotiation::ExecutionMode;
 
@@ -76,7 +76,7 @@ impl AnpClient {
         agent: &VerifiedDescription,
         method: &MethodChoice,
         names: &[&str],
-    ) -> Result<(Operation, Option<Agreement>), ClientError> {
+    ) -> Result<(RemoteMethod, Option<Agreement>), ClientError> {
         agent.checks.ensure_trusted()?;
         match method {
             MethodChoice::Method(name) => Ok((self.operation(agent, name).await?, None)),
@@ -93,7 +93,7 @@ impl AnpClient {
         agent: &VerifiedDescription,
         agreement: &Agreement,
         names: &[&str],
-    ) -> Result<Operation, ClientError> {
+    ) -> Result<RemoteMethod, ClientError> {
         let result = &agreement.result;
         let selected = result.selected.as_ref();
         let mode = result.execution.as_ref().map(|it| it.mode.as_str());
@@ -131,20 +131,20 @@ impl AnpClient {
 
 /// Selects the method of the negotiated interface: by the schema that the result names, by the capability's name, the
 /// only method, or the only method that accepts these arguments.
-fn chosen(agreement: &Agreement, all: &[Operation], names: &[&str]) -> Result<Operation, ClientError> {
+fn chosen(agreement: &Agreement, all: &[RemoteMethod], names: &[&str]) -> Result<RemoteMethod, ClientError> {
     let of_name = |name: &str| all.iter().find(|it| it.name == name);
     let result = &agreement.result;
     let schema = result.schemas.as_ref().and_then(|it| it.request_schema.as_ref()).and_then(Value::as_str);
     let of_schema = schema.and_then(|text| text.rsplit(['/', '#']).next()?.strip_suffix(".input"));
     let capability = result.selected.as_ref().and_then(|it| it.capability.as_deref());
     let of_capability = capability.and_then(|id| id.rsplit('.').next());
-    let takes = |it: &&Operation| {
+    let takes = |it: &&RemoteMethod| {
         let properties = it.input["properties"].as_object();
         let needed = it.input["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         names.iter().all(|name| properties.is_some_and(|properties| properties.contains_key(*name)))
             && needed.into_iter().all(|name| names.contains(&name))
     };
-    let only = |mut some: Vec<&Operation>| if some.len() == 1 { some.pop().cloned() } else { None };
+    let only = |mut some: Vec<&RemoteMethod>| if some.len() == 1 { some.pop().cloned() } else { None };
     let by_name = of_schema.and_then(of_name).or_else(|| of_capability.and_then(of_name)).cloned();
     let found = by_name.or_else(|| only(all.iter().collect())).or_else(|| only(all.iter().filter(takes).collect()));
     found.ok_or_else(|| {

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use crate::validate::{self, AnpDocumentType};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
 
@@ -35,7 +35,7 @@ impl AnpClient {
     /// # Errors
     /// The list is unavailable or invalid, leads to another host, or has too many pages.
     pub async fn list(&self, host: &Url) -> Result<HostListing, ClientError> {
-        let named_host = NamedHost::by(host);
+        let named_host = UserNamedHost::by(host);
         let mut url = host.clone();
         url.set_path(WELL_KNOWN);
         let mut listing = HostListing { url: url.clone(), agents: Vec::new(), notes: Vec::new() };
@@ -65,7 +65,7 @@ impl AnpClient {
         Ok(listing)
     }
 
-    async fn page(&self, url: &Url, named_host: &NamedHost) -> Result<CollectionPage, ClientError> {
+    async fn page(&self, url: &Url, named_host: &UserNamedHost) -> Result<CollectionPage, ClientError> {
         let value = self.http.document(url, named_host, AnpDocumentType::CollectionPage.max_bytes()).await?;
         let report = validate::check(AnpDocumentType::CollectionPage, &value);
         if !report.valid {

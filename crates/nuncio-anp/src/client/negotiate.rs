@@ -139,8 +139,8 @@ impl AnpClient {
         agent.checks.ensure_trusted()?;
         self.agreements.forget(agent, needs, self);
         let agreement = match self.find_partner(agent).await? {
-            NegotiationPartner::Nobody(why) => local_choice::choose(self, agent, needs, why)?,
-            NegotiationPartner::Service(runtime, notes) => {
+            NegotiationPartnerLookup::Nobody(why) => local_choice::choose(self, agent, needs, why)?,
+            NegotiationPartnerLookup::Service(runtime, notes) => {
                 self.negotiate_with_agent(agent, needs, runtime, notes).await?
             }
         };
@@ -165,8 +165,8 @@ impl AnpClient {
     }
 
     /// Finds the negotiation partner; none if the description or the capabilities exclude negotiation (ANP-06 §6.3).
-    async fn find_partner(&self, agent: &VerifiedDescription) -> Result<NegotiationPartner, ClientError> {
-        let nobody = |why: &str| Ok(NegotiationPartner::Nobody(why.to_owned()));
+    async fn find_partner(&self, agent: &VerifiedDescription) -> Result<NegotiationPartnerLookup, ClientError> {
+        let nobody = |why: &str| Ok(NegotiationPartnerLookup::Nobody(why.to_owned()));
         if agent.description.negotiation().is_none() {
             return nobody("it declares no MetaProtocolInterface");
         }
@@ -184,7 +184,7 @@ impl AnpClient {
         if !runtime.capabilities.supported_profiles.iter().any(|it| it == profile::NEGOTIATION) {
             return nobody("its service does not negotiate at this moment");
         }
-        Ok(NegotiationPartner::Service(Box::new(runtime), notes))
+        Ok(NegotiationPartnerLookup::Service(Box::new(runtime), notes))
     }
 
     async fn negotiate_with_agent(
@@ -273,7 +273,7 @@ impl AnpClient {
     }
 }
 
-enum NegotiationPartner {
+enum NegotiationPartnerLookup {
     Service(Box<MessageService>, Vec<String>),
     Nobody(String),
 }

@@ -16,7 +16,7 @@ const MAX_METHODS: usize = 1024;
 const MAX_FETCHED_DOCUMENTS: usize = 16;
 
 #[derive(Debug, Clone)]
-pub struct Operation {
+pub struct RemoteMethod {
     pub name: String,
     pub description: Option<String>,
     /// Id of the interface that declares the method, if it has one.
@@ -30,7 +30,7 @@ pub struct Operation {
     pub output: Option<Value>,
 }
 
-impl Operation {
+impl RemoteMethod {
     /// Validates arguments against the input schema. A schema that does not compile accepts everything; the server
     /// validates anyway.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ClientError> {
@@ -54,7 +54,10 @@ impl AnpClient {
     ///
     /// # Errors
     /// The agent has interfaces, and none of them can be read.
-    pub async fn operations(&self, agent: &VerifiedDescription) -> Result<(Vec<Operation>, Vec<String>), ClientError> {
+    pub async fn operations(
+        &self,
+        agent: &VerifiedDescription,
+    ) -> Result<(Vec<RemoteMethod>, Vec<String>), ClientError> {
         let (found, notes, unread) = self.readable_operations(agent).await;
         match unread {
             Some(error) if found.is_empty() => Err(error),
@@ -66,7 +69,7 @@ impl AnpClient {
     async fn readable_operations(
         &self,
         agent: &VerifiedDescription,
-    ) -> (Vec<Operation>, Vec<String>, Option<ClientError>) {
+    ) -> (Vec<RemoteMethod>, Vec<String>, Option<ClientError>) {
         let (mut found, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         let mut fetched = 0;
         for interface in agent.description.interfaces.iter().flatten().filter(|it| is_openrpc(it)) {
@@ -79,7 +82,7 @@ impl AnpClient {
             match self.interface_operations(agent, interface).await {
                 Ok(methods) => {
                     for operation in methods {
-                        let is_listed = |it: &Operation| it.name == operation.name && it.server == operation.server;
+                        let is_listed = |it: &RemoteMethod| it.name == operation.name && it.server == operation.server;
                         if found.len() < MAX_METHODS && !found.iter().any(is_listed) {
                             found.push(operation);
                         }
@@ -101,7 +104,7 @@ impl AnpClient {
         (found, notes, first)
     }
 
-    pub async fn operation(&self, agent: &VerifiedDescription, name: &str) -> Result<Operation, ClientError> {
+    pub async fn operation(&self, agent: &VerifiedDescription, name: &str) -> Result<RemoteMethod, ClientError> {
         let (all, _, unread) = self.readable_operations(agent).await;
         let found = all.iter().find(|it| it.name == name).cloned();
         found.ok_or_else(|| unread.unwrap_or_else(|| unknown_method(agent, name, &all)))
@@ -113,7 +116,7 @@ impl AnpClient {
         agent: &VerifiedDescription,
         id: Option<&str>,
         url: Option<&Url>,
-    ) -> Result<Vec<Operation>, ClientError> {
+    ) -> Result<Vec<RemoteMethod>, ClientError> {
         let declared = id.and_then(|id| agent.description.interface(id));
         if let Some(interface) = declared {
             return self.interface_operations(agent, interface).await;
@@ -132,7 +135,7 @@ impl AnpClient {
         &self,
         agent: &VerifiedDescription,
         interface: &Interface,
-    ) -> Result<Vec<Operation>, ClientError> {
+    ) -> Result<Vec<RemoteMethod>, ClientError> {
         if let Some(document) = inline(interface) {
             return methods(interface, &document, &agent.url);
         }
@@ -154,7 +157,7 @@ impl AnpClient {
 }
 
 /// The error for an unknown method; lists the existing ones.
-fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[Operation]) -> ClientError {
+fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[RemoteMethod]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
     let address = shown(&agent.url);
     let message = match names.as_slice() {
@@ -177,7 +180,7 @@ fn inline(interface: &Interface) -> Option<OpenRpc> {
 }
 
 /// The methods of a document. Methods with an unresolvable reference are skipped.
-fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<Operation>, ClientError> {
+fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<RemoteMethod>, ClientError> {
     let components = document.components.as_ref().map(|it| Value::Object(it.clone()));
     let server = document.servers.iter().flatten().next().map(|server| server.url.as_str());
     let mut found = Vec::new();
@@ -194,7 +197,7 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
             let message = format!("{} has its methods called at {:?}: {why}", shown(base), plain(server));
             ClientError::new(Reason::InvalidDocument, message)
         })?;
-        found.push(Operation {
+        found.push(RemoteMethod {
             description: method.description.clone().or_else(|| method.summary.clone()),
             interface: interface.id.clone(),
             server,

@@ -8,7 +8,7 @@ use url::Url;
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, status_error};
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use crate::directory::PROFILE;
 use crate::wire::Registration;
 
@@ -30,7 +30,7 @@ impl AnpClient {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))
                 .advice("name a directory by its host name")
         })?;
-        let named_host = NamedHost::by(directory);
+        let named_host = UserNamedHost::by(directory);
         let described = self.describe_did(&did, named_host).await?;
         described.checks.ensure_trusted()?;
         let interfaces = described.description.interfaces.iter().flatten();

@@ -7,13 +7,17 @@ use serde_json::Value;
 
 use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
-use super::target::{NamedHost, did_url};
+use super::target::{UserNamedHost, did_url};
 
 const MAX_DID_DOCUMENT_BYTES: usize = 64 * 1024;
 const MAX_SUCCESSORS: usize = 8;
 
 impl AnpClient {
-    pub(super) async fn resolve(&self, did: &Did, named_host: &NamedHost) -> Result<Arc<BoundDocument>, ClientError> {
+    pub(super) async fn resolve(
+        &self,
+        did: &Did,
+        named_host: &UserNamedHost,
+    ) -> Result<Arc<BoundDocument>, ClientError> {
         // If the user named a local http URL, local DIDs are resolved over http too.
         let by_http = self.options.local.is_http() || named_host.is_local_http();
         let url = did_url(did, by_http)?;
@@ -32,7 +36,7 @@ impl AnpClient {
     pub(super) async fn current(
         &self,
         did: &Did,
-        named_host: &NamedHost,
+        named_host: &UserNamedHost,
         notes: &mut Vec<String>,
     ) -> Result<Arc<BoundDocument>, ClientError> {
         let mut bound = self.resolve(did, named_host).await?;

@@ -11,8 +11,8 @@ use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, HttpExchange, json_body};
-use super::operation::Operation;
-use super::target::NamedHost;
+use super::operation::RemoteMethod;
+use super::target::UserNamedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -22,7 +22,7 @@ impl AnpClient {
     pub async fn call(
         &self,
         agent: &VerifiedDescription,
-        operation: &Operation,
+        operation: &RemoteMethod,
         arguments: &Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Value, ClientError> {
@@ -39,7 +39,7 @@ impl HttpExchange {
     pub(super) async fn post(
         &self,
         url: &Url,
-        named_host: &NamedHost,
+        named_host: &UserNamedHost,
         request: &Value,
         auth_timing: AuthTiming,
         timeout: Option<Duration>,

@@ -10,7 +10,7 @@ use super::error::{ClientError, Reason, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(crate) use nuncio_core::address::authority;
-pub(super) use nuncio_engine::ports::fetch::NamedHost;
+pub(super) use nuncio_engine::ports::fetch::UserNamedHost;
 
 /// A target as written by a user or operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +41,10 @@ impl AgentTarget {
     }
 
     /// The host that the user named and therefore trusts.
-    pub(super) fn named_host(&self, local: LocalDids) -> Result<NamedHost, ClientError> {
+    pub(super) fn named_host(&self, local: LocalDidScheme) -> Result<UserNamedHost, ClientError> {
         match self {
-            Self::Description(url) | Self::Host(url) => Ok(NamedHost::by(url)),
-            Self::Did(did) => Ok(NamedHost::by(&did_url(did, local.is_http())?)),
+            Self::Description(url) | Self::Host(url) => Ok(UserNamedHost::by(url)),
+            Self::Did(did) => Ok(UserNamedHost::by(&did_url(did, local.is_http())?)),
         }
     }
 }
@@ -60,14 +60,14 @@ impl fmt::Display for AgentTarget {
 
 /// How DIDs of this machine are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LocalDids {
+pub enum LocalDidScheme {
     #[default]
     Https,
     /// DIDs of localhost are resolved over plain http, for development.
     Http,
 }
 
-impl LocalDids {
+impl LocalDidScheme {
     pub(super) const fn is_http(self) -> bool {
         matches!(self, Self::Http)
     }
@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn only_https_urls_on_the_host_of_the_target_are_trusted() {
         let url = |text: &str| Url::parse(text).unwrap();
-        let named_host = AgentTarget::parse("did:wba:example.com:a").unwrap().named_host(LocalDids::Https).unwrap();
+        let named_host =
+            AgentTarget::parse("did:wba:example.com:a").unwrap().named_host(LocalDidScheme::Https).unwrap();
         for (text, trust) in [
             ("https://example.com/x", AddressTrust::Configured),
             ("http://example.com/x", AddressTrust::Stranger),

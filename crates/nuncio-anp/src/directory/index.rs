@@ -22,7 +22,7 @@ use url::Url;
 
 use super::verification::{ListingRefusal, RefusalKind, VerifiedAgent, verify};
 use super::{AgentCatalogue, DirectoryRow, ListedAgent, OwnRows, SearchPage, SearchQuery, own_row};
-use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDids, authority, did_authority};
+use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDidScheme, authority, did_authority};
 use crate::project::Host;
 
 /// Time limit for one request of a verification.
@@ -49,7 +49,7 @@ pub struct DirectoryOptions {
     /// Time between two verifications of an agent.
     pub interval: Duration,
     pub limits: DirectoryLimits,
-    pub local: LocalDids,
+    pub local: LocalDidScheme,
     /// Base URL of this server; `None` if none is running.
     pub here: Option<String>,
 }
@@ -65,10 +65,10 @@ pub struct RegisteredAgent {
 /// Index of the registered agents. Clones are cheap and share their state.
 #[derive(Debug, Clone)]
 pub struct DirectoryIndex {
-    crawler: Crawler<ListedAgents>,
+    crawler: Crawler<ListedAgentTargets>,
 }
 
-struct ListedAgents {
+struct ListedAgentTargets {
     engine: Engine,
     /// Fetches targets named by operators.
     configured: AnpClient,
@@ -92,7 +92,7 @@ impl DirectoryIndex {
         };
         let strangers = client(Arc::new(UntrustedFetch(Arc::clone(&fetch))) as Arc<dyn Fetch>);
         let clock = Arc::clone(engine.clock());
-        let agents = ListedAgents {
+        let agents = ListedAgentTargets {
             configured: client(fetch),
             strangers,
             engine,
@@ -124,7 +124,7 @@ impl DirectoryIndex {
         self.agents().options.accept
     }
 
-    fn agents(&self) -> &ListedAgents {
+    fn agents(&self) -> &ListedAgentTargets {
         self.crawler.targets()
     }
 
@@ -195,7 +195,7 @@ impl DirectoryIndex {
         did_of: impl Fn(&nuncio_core::ids::AgentName) -> Option<String>,
         wanted: &SearchQuery,
     ) -> SearchPage {
-        let ListedAgents { engine, own, catalogue, .. } = self.agents();
+        let ListedAgentTargets { engine, own, catalogue, .. } = self.agents();
         // The edition is read before the agents, so that a concurrent change invalidates the cached rows.
         let edition = engine.agents().agents_edition();
         let agents = engine.agents().list();
@@ -213,7 +213,7 @@ impl DirectoryIndex {
     }
 }
 
-impl ListedAgents {
+impl ListedAgentTargets {
     fn list(&self, entry: DirectoryListing, listed: ListedAgent) {
         let url = entry.url.clone();
         self.catalogue.put(url.clone().as_str(), Arc::new(DirectoryRow::new(url, listed, Some(entry))));
@@ -315,7 +315,7 @@ impl ListedAgents {
 }
 
 #[async_trait]
-impl CrawlTargets for ListedAgents {
+impl CrawlTargets for ListedAgentTargets {
     type Target = Url;
 
     async fn schedule(&self) -> Result<Vec<(Url, Timestamp)>, EngineError> {

@@ -11,7 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
-use nuncio_engine::follow::Domain;
+use nuncio_engine::follow::ServerOrigin;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -28,7 +28,7 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(30), Duration::fr
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegistrationStatus {
     pub agent: AgentName,
-    pub directory: Domain,
+    pub directory: ServerOrigin,
     /// Time of the last successful registration.
     pub registered: Option<Timestamp>,
     /// The id that the directory assigned.
@@ -61,8 +61,8 @@ struct PublisherState {
     client: AnpClient,
     signers: Arc<dyn AgentSigners>,
     host: Host,
-    directories: Vec<Domain>,
-    statuses: Mutex<BTreeMap<(AgentName, Domain), RegistrationStatus>>,
+    directories: Vec<ServerOrigin>,
+    statuses: Mutex<BTreeMap<(AgentName, ServerOrigin), RegistrationStatus>>,
 }
 
 impl DirectoryPublisher {
@@ -72,7 +72,7 @@ impl DirectoryPublisher {
         client: AnpClient,
         signers: Arc<dyn AgentSigners>,
         host: Host,
-        directories: Vec<Domain>,
+        directories: Vec<ServerOrigin>,
     ) -> Self {
         let statuses = Mutex::default();
         Self { state: Arc::new(PublisherState { engine, client, signers, host, directories, statuses }) }
@@ -107,7 +107,7 @@ impl PublisherState {
         }
     }
 
-    fn statuses(&self) -> MutexGuard<'_, BTreeMap<(AgentName, Domain), RegistrationStatus>> {
+    fn statuses(&self) -> MutexGuard<'_, BTreeMap<(AgentName, ServerOrigin), RegistrationStatus>> {
         self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,7 +2,7 @@
 
 use nuncio_core::string_enum;
 
-use super::offer::{Ability, InterfaceOffer, InterfaceType, SecurityProfile};
+use super::offer::{InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 use super::request::PreparedRequest;
 use super::score::Score;
 
@@ -87,7 +87,7 @@ impl Constraints {
 pub(super) fn check(
     offer: &InterfaceOffer,
     wanted: &PreparedRequest<'_>,
-    ability: Option<&Ability>,
+    ability: Option<&OfferedCapability>,
     security: Option<SecurityProfile>,
     score: &Score,
 ) -> Constraints {

@@ -22,7 +22,7 @@ pub struct InterfaceOffer {
     pub content_types: Vec<String>,
     /// Execution modes of the interface, preferred first.
     pub execution_modes: Vec<ExecutionMode>,
-    pub abilities: Vec<Ability>,
+    pub abilities: Vec<OfferedCapability>,
     /// Whether each use needs a person's approval.
     pub human_authorization: bool,
     /// Measured latency, unless an ability has its own.
@@ -38,7 +38,7 @@ pub struct InterfaceOffer {
 
 /// A capability as offered by an interface.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ability {
+pub struct OfferedCapability {
     pub capability: Arc<Capability>,
     pub latency_ms: Option<u64>,
     pub timeout_ms: Option<u64>,
@@ -48,7 +48,7 @@ pub struct Ability {
     pub response_schema: Option<String>,
 }
 
-impl From<Arc<Capability>> for Ability {
+impl From<Arc<Capability>> for OfferedCapability {
     fn from(capability: Arc<Capability>) -> Self {
         Self { capability, latency_ms: None, timeout_ms: None, request_schema: None, response_schema: None }
     }
@@ -57,13 +57,13 @@ impl From<Arc<Capability>> for Ability {
 impl InterfaceOffer {
     /// The ability's latency, or the interface's.
     #[must_use]
-    pub fn latency_of(&self, ability: Option<&Ability>) -> Option<u64> {
+    pub fn latency_of(&self, ability: Option<&OfferedCapability>) -> Option<u64> {
         ability.and_then(|ability| ability.latency_ms).or(self.latency_ms)
     }
 
     /// The ability's time limit, or the interface's.
     #[must_use]
-    pub fn timeout_of(&self, ability: Option<&Ability>) -> Option<u64> {
+    pub fn timeout_of(&self, ability: Option<&OfferedCapability>) -> Option<u64> {
         ability.and_then(|ability| ability.timeout_ms).or(self.timeout_ms)
     }
 }
@@ -117,8 +117,9 @@ pub(super) struct PreparedOffer {
 
 impl PreparedOffer {
     pub(super) fn new(offer: InterfaceOffer) -> Self {
-        let tags_of =
-            |ability: &Ability| ability.capability.intent_tags.iter().filter_map(|tag| IntentTag::parse(tag)).collect();
+        let tags_of = |ability: &OfferedCapability| {
+            ability.capability.intent_tags.iter().filter_map(|tag| IntentTag::parse(tag)).collect()
+        };
         let mut tags: Vec<_> = offer.abilities.iter().map(tags_of).collect();
         if tags.is_empty() {
             tags.push(Vec::new());
@@ -129,7 +130,7 @@ impl PreparedOffer {
     /// Share of the wanted words that the ability contains, out of 1000; of an offer without abilities, its description.
     pub(super) fn words_of(&self, at: usize, wanted: &WordSet) -> u32 {
         match self.offer.abilities.get(at) {
-            Some(Ability { capability, .. }) => {
+            Some(OfferedCapability { capability, .. }) => {
                 let texts = [capability.name.as_str(), &capability.description];
                 wanted.found_in(texts.into_iter().chain(capability.intent_tags.iter().map(String::as_str)))
             }

@@ -11,7 +11,7 @@ use crate::wire::{self, CallerCapabilities, Intent};
 
 /// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Request {
+pub struct InterfaceRequest {
     /// Negotiation mode; an absent one means `structured_selection`.
     pub mode: Option<String>,
     pub intent: Intent,
@@ -38,7 +38,7 @@ string_enum! {
     }
 }
 
-impl Request {
+impl InterfaceRequest {
     /// The negotiation mode; `None` if it is unknown.
     #[must_use]
     pub fn mode(&self) -> Option<NegotiationMode> {
@@ -51,13 +51,13 @@ impl Request {
 
 /// A request with precomputed tags and words, shared by all offers.
 pub(super) struct PreparedRequest<'a> {
-    pub(super) request: &'a Request,
+    pub(super) request: &'a InterfaceRequest,
     pub(super) tags: Vec<IntentTag>,
     pub(super) words: WordSet,
 }
 
 impl<'a> PreparedRequest<'a> {
-    pub(super) fn new(request: &'a Request) -> Self {
+    pub(super) fn new(request: &'a InterfaceRequest) -> Self {
         let intent = &request.intent;
         let tags = intent.intent_tags.iter().map(String::as_str);
         let texts = intent.name.iter().chain(&intent.description).map(String::as_str);
@@ -82,7 +82,7 @@ impl<'a> PreparedRequest<'a> {
 
     /// Whether one of the [`SECURITY_CONSTRAINTS`] allows a profile.
     pub(super) fn allows(&self, constraint: Constraint, profile: SecurityProfile) -> bool {
-        let Request { caller, constraints, security_profile, .. } = self.request;
+        let InterfaceRequest { caller, constraints, security_profile, .. } = self.request;
         match constraint {
             Constraint::RequiredSecurityProfile => {
                 constraints.required_security_profile.as_ref().is_none_or(|required| required == profile.as_str())
@@ -140,7 +140,7 @@ impl<'a> PreparedRequest<'a> {
 
     /// The constraints that the request contains.
     pub(super) fn requested(&self) -> Constraints {
-        let Request { caller, constraints, .. } = self.request;
+        let InterfaceRequest { caller, constraints, .. } = self.request;
         let mut requested = Constraints::default();
         let present = [
             (Constraint::CandidateInterfaces, !self.request.candidate_interfaces.is_empty()),

@@ -71,8 +71,8 @@ fn texts(words: &[&str]) -> Vec<String> {
 }
 
 /// The request of the specification's example (§7.2), without its request for human authorization.
-fn request() -> Request {
-    Request {
+fn request() -> InterfaceRequest {
+    InterfaceRequest {
         mode: Some("structured_selection".to_owned()),
         intent: Intent {
             name: Some("book_hotel_room".to_owned()),
@@ -95,18 +95,18 @@ fn request() -> Request {
         },
         candidate_interfaces: texts(&["interface.booking.structured.v1", "interface.conversation.nl.v1"]),
         created_at: Some(NOW),
-        ..Request::default()
+        ..InterfaceRequest::default()
     }
 }
 
-fn accepted<'a>(offers: &'a InterfaceOffers, request: &Request) -> ChosenInterface<'a> {
+fn accepted<'a>(offers: &'a InterfaceOffers, request: &InterfaceRequest) -> ChosenInterface<'a> {
     match offers.choose(request, NOW) {
         Ok(InterfaceSelection::Accepted(accepted)) => accepted,
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(offers: &InterfaceOffers, request: &Request) -> (ErrorCode, Vec<&'static str>) {
+fn refused(offers: &InterfaceOffers, request: &InterfaceRequest) -> (ErrorCode, Vec<&'static str>) {
     let refusal = offers.choose(request, NOW).unwrap_err();
     assert!(!refusal.message.is_empty());
     (refusal.cause, refusal.unsupported.names())
@@ -156,14 +156,14 @@ fn caller_preferences_decide_between_equal_interfaces() {
 #[test]
 fn intent_matches_by_tags_or_else_by_words() {
     let rooms = |id: &str, capabilities: Vec<Arc<Capability>>| {
-        let abilities = capabilities.into_iter().map(Ability::from).collect();
+        let abilities = capabilities.into_iter().map(OfferedCapability::from).collect();
         InterfaceOffer { id: id.to_owned(), abilities, ..structured() }
     };
     let search = capability("cap.search", "查找空房", &[]);
     let book = capability("cap.book", "预订客房", &[]);
     let create = capability("cap.create", "Create", &["hotel.booking.create"]);
     let offers = InterfaceOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
-    let ask = |intent| Request { intent, ..Request::default() };
+    let ask = |intent| InterfaceRequest { intent, ..InterfaceRequest::default() };
     let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
     let it = accepted(&offers, &by_words);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentMatchKind::Words));

@@ -3,7 +3,7 @@
 use nuncio_core::time::Timestamp;
 
 use super::constraint::{Constraint, Constraints, SECURITY_CONSTRAINTS};
-use super::offer::{Ability, ExecutionMode, InterfaceOffer, SecurityProfile};
+use super::offer::{ExecutionMode, InterfaceOffer, OfferedCapability, SecurityProfile};
 use super::score::Score;
 use super::{EvaluatedOffer, MAX_AGE, NegotiationMode};
 use crate::wire::ErrorCode;
@@ -21,7 +21,7 @@ pub enum InterfaceSelection<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChosenInterface<'a> {
     pub offer: &'a InterfaceOffer,
-    pub ability: Option<&'a Ability>,
+    pub ability: Option<&'a OfferedCapability>,
     /// The strongest profile that both sides support.
     pub security: SecurityProfile,
     pub content_type: Option<&'a str>,
@@ -44,7 +44,7 @@ pub struct DraftingOffer<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative<'a> {
     pub offer: &'a InterfaceOffer,
-    pub ability: Option<&'a Ability>,
+    pub ability: Option<&'a OfferedCapability>,
     pub score: Score,
     pub lost: RejectionReason,
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
 
-use super::{Host, ToolDocument, interface_id, name_of};
-use crate::negotiation::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
+use super::{Host, ToolDocumentKind, interface_id, name_of};
+use crate::negotiation::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 use crate::wire::{profile, texts};
 
 /// State of a tool for one caller at one time.
@@ -47,7 +47,7 @@ impl Host {
     #[must_use]
     pub fn offers(&self, agent: &Agent, moment: &OfferContext<'_>) -> Vec<InterfaceOffer> {
         let mut offers = Vec::new();
-        for set in ToolDocument::ALL {
+        for set in ToolDocumentKind::ALL {
             for granted in [true, false] {
                 offers.extend(self.tools_offer(agent, set, granted, moment));
             }
@@ -62,7 +62,7 @@ impl Host {
     fn tools_offer(
         &self,
         agent: &Agent,
-        set: ToolDocument,
+        set: ToolDocumentKind,
         granted: bool,
         moment: &OfferContext<'_>,
     ) -> Option<InterfaceOffer> {
@@ -77,12 +77,12 @@ impl Host {
             return None;
         }
         let abilities: Vec<_> = agent.abilities().into_iter().map(Arc::new).collect();
-        let mut found: BTreeMap<_, Ability> = BTreeMap::new();
+        let mut found: BTreeMap<_, OfferedCapability> = BTreeMap::new();
         for capability in &abilities {
             let of: Vec<_> = tools.iter().filter(|(tool, _)| capability.is_of(&tool.name)).collect();
             let Some((tool, _)) = of.first() else { continue };
             // With several tools, the slowest one determines the latency, and there is no single schema.
-            let mut ability = Ability::from(capability.clone());
+            let mut ability = OfferedCapability::from(capability.clone());
             ability.latency_ms = of.iter().filter_map(|(_, state)| state.latency_ms).max();
             ability.timeout_ms = of.iter().map(|(_, state)| state.timeout_ms).max();
             if of.len() == 1 {
@@ -137,7 +137,7 @@ impl Host {
             human_authorization: false,
             latency_ms: state.latency_ms,
             timeout_ms: state.timeout_ms,
-            url: if state.signs { self.anp_url() } else { self.interface_url(&agent.name, ToolDocument::Tools) },
+            url: if state.signs { self.anp_url() } else { self.interface_url(&agent.name, ToolDocumentKind::Tools) },
             description: format!("Natural language conversation with {}.", name_of(agent)),
             granted: state.granted,
         }

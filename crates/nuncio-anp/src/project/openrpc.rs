@@ -4,7 +4,7 @@ use nuncio_core::agent::{Agent, Tool};
 use serde_json::{Map, Value, json};
 
 use super::refs::SchemaComponents;
-use super::{Host, ToolDocument, description_of, name_of, said};
+use super::{Host, ToolDocumentKind, description_of, name_of, said};
 use crate::wire::{
     ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
 };
@@ -23,18 +23,18 @@ pub fn chat_method(agent: &Agent) -> Option<&'static str> {
 
 impl Host {
     #[must_use]
-    pub fn openrpc(&self, agent: &Agent, set: ToolDocument) -> OpenRpc {
+    pub fn openrpc(&self, agent: &Agent, set: ToolDocumentKind) -> OpenRpc {
         let mut components = SchemaComponents::default();
         let mut methods: Vec<_> =
             agent.tools.iter().filter(|tool| set.has(agent, tool)).map(|tool| method(tool, &mut components)).collect();
-        if set == ToolDocument::Tools
+        if set == ToolDocumentKind::Tools
             && let Some(name) = chat_method(agent)
         {
             methods.push(chat(name, agent, self.drafts_with(agent)));
         }
         let title = match set {
-            ToolDocument::Tools => name_of(agent).to_owned(),
-            ToolDocument::Authorized => format!("{}, with a person's agreement", name_of(agent)),
+            ToolDocumentKind::Tools => name_of(agent).to_owned(),
+            ToolDocumentKind::Authorized => format!("{}, with a person's agreement", name_of(agent)),
         };
         OpenRpc {
             openrpc: OPENRPC_VERSION.to_owned(),
@@ -61,7 +61,7 @@ impl Host {
 
     /// URL of the schema of a tool's arguments or result.
     pub(super) fn schema_url(&self, agent: &Agent, tool: &Tool, part: &str) -> String {
-        let set = ToolDocument::of(agent, tool);
+        let set = ToolDocumentKind::of(agent, tool);
         format!("{}#/components/schemas/{}.{part}", self.interface_url(&agent.name, set), tool.name)
     }
 }

@@ -9,7 +9,7 @@ use crate::validate::{self, AnpDocumentType, AnpReport, DocumentFault};
 use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
 
 impl Host {
-    pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::Information {
+    pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::InformationItem {
         // Our own files are public; the protection of other URLs is unknown.
         let (url, security) = match &information.source {
             InformationLocation::Url(url) => (url.to_string(), None),
@@ -17,7 +17,7 @@ impl Host {
                 (self.information_url(&agent.name, path.stem()), Some(Security::Name(NOSEC.to_owned())))
             }
         };
-        wire::Information {
+        wire::InformationItem {
             r#type: information.kind.clone(),
             description: Some(information.description.clone()),
             url: Some(url),

@@ -7,11 +7,11 @@ use nuncio_engine::Caller;
 use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Map, Value, json};
 
-use super::Anp;
+use super::AnpServerState;
 use super::rpc::invalid_params;
 use crate::wire::{ErrorCode, RpcError};
 
-impl Anp {
+impl AnpServerState {
     /// Sends a message to the agent and waits for the agent's answer. Tools run through the call chain on behalf of
     /// this caller, who cannot be asked about permissions, so calls that need approval wait for an approver.
     pub(super) async fn chat(

@@ -11,13 +11,13 @@ use nuncio_engine::EngineError;
 use nuncio_engine::direct_messages::ReplyContent;
 use nuncio_engine::ports::store::PendingReply;
 
-use super::{Anp, DirectMessage};
+use super::{AnpServerState, OutgoingDirectMessage};
 
 const MAX_CONCURRENT_DELIVERIES: usize = 16;
 
 const STORE_FAILURE_DELAY: Duration = Duration::from_secs(30);
 
-impl Anp {
+impl AnpServerState {
     /// Delivers replies until `stop` completes; started deliveries are finished.
     pub async fn deliver(self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop);
@@ -71,7 +71,7 @@ impl Anp {
     }
 
     async fn deliver_text(&self, reply: &PendingReply, text: String) {
-        let failed = match self.send(&DirectMessage::answer(reply, text)).await {
+        let failed = match self.send(&OutgoingDirectMessage::answer(reply, text)).await {
             Ok(()) => return self.retry_until_ok(|| self.engine.direct_messages().remove_pending_reply(reply)).await,
             Err(failed) => failed,
         };

@@ -14,8 +14,8 @@ use nuncio_engine::direct_messages::{IncomingMessage, ReplyAddress};
 use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
-use super::Anp;
-use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
+use super::AnpServerState;
+use crate::wire::{AnpRequest, ErrorCode, RpcError, TargetKind};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
 /// never stop.
@@ -23,7 +23,7 @@ pub(super) const IS_ANSWER: &str = "x_answers";
 
 const MAX_ID_BYTES: usize = 256;
 
-impl Anp {
+impl AnpServerState {
     pub(super) async fn direct(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
         // Only an origin proof counts, because the message may have been forwarded.
         let sender = match caller.map(|caller| (caller.principal.clone(), caller)) {

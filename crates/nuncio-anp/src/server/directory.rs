@@ -13,7 +13,7 @@ use serde_json::json;
 use url::Url;
 
 use super::discover::VARY;
-use super::{Anp, AnpResult, error_response, json_response, refuse};
+use super::{AnpResult, AnpServerState, error_response, json_response, refuse};
 use crate::client::AgentTarget;
 use crate::directory::{PATH, RegisteredAgent, RegistrationPolicy, SearchQuery, shown};
 use crate::wire::{CollectionPage, Registration, canonical};
@@ -21,7 +21,7 @@ use crate::wire::{CollectionPage, Registration, canonical};
 const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
 
 /// `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`
-pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response {
+pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) -> Response {
     let asked = QueryParameters::of(request.uri());
     let wanted = match SearchQuery::read(asked.pairs()) {
         Ok(wanted) => wanted,
@@ -64,7 +64,7 @@ impl Registration {
 }
 
 /// `POST /registry/agents`
-pub(super) async fn register(State(anp): State<Anp>, request: Request) -> AnpResult {
+pub(super) async fn register(State(anp): State<AnpServerState>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     if anp.directory.accepts() != RegistrationPolicy::Anyone
         && let Some(challenge) = asked.challenge.take()
@@ -99,7 +99,7 @@ pub(super) async fn register(State(anp): State<Anp>, request: Request) -> AnpRes
 }
 
 /// `DELETE /registry/agents/{id}`
-pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> AnpResult {
+pub(super) async fn remove(State(anp): State<AnpServerState>, Path(id): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     if let Some(challenge) = asked.challenge.take() {
         return Err(challenge);
@@ -116,7 +116,7 @@ pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, reque
 }
 
 /// `GET /registry/ad.json`
-pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> Response {
+pub(super) async fn description(State(anp): State<AnpServerState>, headers: HeaderMap) -> Response {
     let did = anp.identities.service_did();
     let name = format!("directory {}", did.as_deref().unwrap_or_default());
     anp.answer_document(&headers, name, "there is no directory here", || {

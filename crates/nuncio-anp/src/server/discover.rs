@@ -14,8 +14,8 @@ use nuncio_http::{CachePolicy, CacheableDocument};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Anp, refuse};
-use crate::project::ToolDocument;
+use super::{AnpServerState, refuse};
+use crate::project::ToolDocumentKind;
 use crate::wire::canonical;
 
 /// Responses depend only on the URL, so only the encoding varies.
@@ -24,7 +24,7 @@ pub(super) const VARY: &str = "accept-encoding";
 /// Documents by name, for one edition of the agents.
 pub(super) type DocumentCache = EditionCache<u64, String, CacheableDocument>;
 
-impl Anp {
+impl AnpServerState {
     /// Answers with a document; `missing` is the error if there is none.
     pub(super) fn answer_document(
         &self,
@@ -62,7 +62,7 @@ pub(super) struct PageQuery {
 
 /// `GET /.well-known/agent-descriptions?page=`
 pub(super) async fn agents(
-    State(anp): State<Anp>,
+    State(anp): State<AnpServerState>,
     asked: Result<Query<PageQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
@@ -77,7 +77,11 @@ pub(super) async fn agents(
 }
 
 /// `GET /agents/{name}/ad.json`
-pub(super) async fn description(State(anp): State<Anp>, Path(name): Path<String>, headers: HeaderMap) -> Response {
+pub(super) async fn description(
+    State(anp): State<AnpServerState>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     // A new key changes the DID, and thereby the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
     anp.answer_document(&headers, format!("ad {name} {did}"), "there is no such agent here", || {
@@ -89,20 +93,20 @@ pub(super) async fn description(State(anp): State<Anp>, Path(name): Path<String>
 
 /// `GET /agents/{name}/interfaces/{set}.json`
 pub(super) async fn interface(
-    State(anp): State<Anp>,
+    State(anp): State<AnpServerState>,
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {
     anp.answer_document(&headers, format!("interface {name} {file}"), "there is no such interface here", || {
         let agent = anp.agent(&name)?;
-        let set = ToolDocument::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
+        let set = ToolDocumentKind::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
         Some(json!(anp.host.openrpc(&agent, set)))
     })
 }
 
 /// `GET /agents/{name}/information/{stem}.json`
 pub(super) async fn information(
-    State(anp): State<Anp>,
+    State(anp): State<AnpServerState>,
     Path((name, file)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Response {

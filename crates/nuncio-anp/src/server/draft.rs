@@ -12,15 +12,15 @@ use nuncio_engine::publish::PublishedAgent;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
-use super::Anp;
+use super::AnpServerState;
 use super::negotiate::RESULT_VALIDITY;
 use super::rpc::{invalid_params, tool_failed, with_reason};
 use crate::negotiate::draft::{self, CallerDecision, DraftLocations};
 use crate::negotiation::{MAX_AGE, SecurityProfile};
-use crate::project::{ToolDocument, interface_id};
-use crate::wire::{Alternative, ErrorCode, NegotiateBody, Request as AnpRequest, RpcError, read_digest};
+use crate::project::{ToolDocumentKind, interface_id};
+use crate::wire::{Alternative, AnpRequest, ErrorCode, NegotiateBody, RpcError, read_digest};
 
-impl Anp {
+impl AnpServerState {
     pub(super) async fn draft(
         &self,
         caller: Option<&Caller>,
@@ -85,7 +85,7 @@ impl Anp {
         let locations = DraftLocations {
             interface: interface_id(agent, "conversation"),
             negotiated: self.host.anp_url(),
-            used: self.host.interface_url(agent, ToolDocument::Tools),
+            used: self.host.interface_url(agent, ToolDocumentKind::Tools),
         };
         let until = self.engine.now().after(RESULT_VALIDITY);
         let result = draft::result(draft, locations, alternatives, negotiation_id, until)?;

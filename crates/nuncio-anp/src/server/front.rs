@@ -3,7 +3,7 @@ use nuncio_core::agent::Agent;
 use nuncio_core::policy::Protocol;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, SignatureRule, TokenKind, sample, title,
+    DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, sample, title,
 };
 use serde_json::json;
 
@@ -29,7 +29,7 @@ const fn signed_by_did(prefix: &'static str) -> PathRules {
 #[derive(Debug)]
 pub struct AnpFront;
 
-impl Front for AnpFront {
+impl ProtocolFront for AnpFront {
     fn protocol(&self) -> Protocol {
         Protocol::Anp
     }

@@ -8,13 +8,13 @@ use nuncio_engine::EngineError;
 use nuncio_engine::ports::store::{PendingReply, SentDirectMessage};
 use serde_json::{Value, json};
 
-use super::Anp;
+use super::AnpServerState;
 use super::direct::IS_ANSWER;
-use crate::wire::{Request as AnpRequest, profile};
+use crate::wire::{AnpRequest, profile};
 
 /// A message from a local agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectMessage {
+pub struct OutgoingDirectMessage {
     pub agent: AgentName,
     /// DID of the message's recipient.
     pub to: String,
@@ -25,7 +25,7 @@ pub struct DirectMessage {
     pub text: String,
 }
 
-impl DirectMessage {
+impl OutgoingDirectMessage {
     /// An agent's reply as a message, whose id is derived from the message it replies to.
     #[must_use]
     pub(super) fn answer(reply: &PendingReply, text: String) -> Self {
@@ -76,9 +76,9 @@ impl DeliveryFailure {
     }
 }
 
-impl Anp {
+impl AnpServerState {
     /// Sends a message: to a local agent directly, to others through their message service.
-    pub(super) async fn send(&self, message: &DirectMessage) -> Result<(), DeliveryFailure> {
+    pub(super) async fn send(&self, message: &OutgoingDirectMessage) -> Result<(), DeliveryFailure> {
         let request = self.identities.signed_message(message).map_err(DeliveryFailure::permanent)?;
         if !self.identities.is_ours(&message.to) {
             return self.identities.post(message, &request).await;
@@ -93,7 +93,7 @@ impl Anp {
     }
 
     /// Sends a message on behalf of an agent and records it, so that the reply can be matched to the message.
-    pub async fn say(&self, message: &DirectMessage) -> Result<SentDirectMessage, EngineError> {
+    pub async fn say(&self, message: &OutgoingDirectMessage) -> Result<SentDirectMessage, EngineError> {
         let sent =
             self.engine.direct_messages().record_direct_message(&message.agent, &message.id, &message.to).await?;
         self.send(message).await.map_err(|failed| {

@@ -8,16 +8,16 @@ use nuncio_engine::Caller;
 use nuncio_engine::publish::PublishedAgent;
 use serde_json::{Value, json};
 
-use super::Anp;
+use super::AnpServerState;
 use super::draft::negotiation_id;
 use crate::negotiate::{draft, read, request as negotiation_request, result};
 use crate::negotiation::{InterfaceOffers, InterfaceSelection, NegotiationMode};
 use crate::project::{ConversationInterfaceState, OfferContext, ToolState};
-use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
+use crate::wire::{AnpRequest, ErrorCode, RpcError, TargetKind};
 
 pub(super) const RESULT_VALIDITY: Duration = Duration::from_secs(600);
 
-impl Anp {
+impl AnpServerState {
     /// Chooses an interface for an intent. The result grants no permission: the following call is authorised on its
     /// own.
     pub(super) async fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {

@@ -14,7 +14,7 @@ use nuncio_engine::sync_call::SyncCall;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Map, Value, json};
 
-use super::{Anp, AnpResult, refuse};
+use super::{AnpResult, AnpServerState, refuse};
 use crate::project::chat_method;
 use crate::wire::{ErrorCode, Response as AnpResponse, RpcError};
 
@@ -24,7 +24,7 @@ const MAX_BATCH: usize = 32;
 const TOOL_FAILED: i64 = -32000;
 
 /// `POST /agents/{name}/rpc`
-pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> AnpResult {
+pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     let missing = |_| refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
     let served = anp.engine.agents().agent(&name).map_err(missing)?;
@@ -52,7 +52,7 @@ pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, reque
 }
 
 /// Handles one request; `None` for a notification.
-async fn one(anp: &Anp, served: &Arc<PublishedAgent>, caller: &Caller, request: Value) -> Option<Value> {
+async fn one(anp: &AnpServerState, served: &Arc<PublishedAgent>, caller: &Caller, request: Value) -> Option<Value> {
     let id = request.get("id").cloned();
     let outcome = match read(request) {
         Ok((method, Some(arguments))) => run(anp, served, caller, &method, arguments).await,
@@ -89,7 +89,7 @@ fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError
 }
 
 async fn run(
-    anp: &Anp,
+    anp: &AnpServerState,
     served: &Arc<PublishedAgent>,
     caller: &Caller,
     method: &str,

@@ -5,15 +5,15 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use serde_json::{Map, Value, json};
 
-use super::{Anp, AnpResult};
+use super::{AnpResult, AnpServerState};
 use crate::negotiation::SecurityProfile;
 use crate::wire::{
-    ErrorCode, MAX_REQUEST_BYTES, Request as AnpRequest, Response as AnpResponse, RpcError, ServiceCapabilities,
-    method, profile, texts,
+    AnpRequest, ErrorCode, MAX_REQUEST_BYTES, Response as AnpResponse, RpcError, ServiceCapabilities, method, profile,
+    texts,
 };
 
 /// `POST /anp`
-pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> AnpResult {
+pub(super) async fn answer(State(anp): State<AnpServerState>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     // This endpoint does not require authentication up front.
     asked.challenge = None;
@@ -28,7 +28,7 @@ pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> AnpResul
     Ok(asked.answer(Some(&response.to_json())))
 }
 
-impl Anp {
+impl AnpServerState {
     pub(super) async fn dispatch(&self, caller: Option<Caller>, request: AnpRequest) -> Result<Value, RpcError> {
         if self.engine.is_closing() {
             return Err(RpcError::new(ErrorCode::TemporarilyUnavailable));

@@ -27,7 +27,7 @@ open! {
         security: Security,
         /// Published information. The specification misspells the name; other spellings are accepted.
         #[serde(rename = "Infomations", alias = "Informations", alias = "informations")]
-        information?: Vec<Information>,
+        information?: Vec<InformationItem>,
         /// Capabilities, independent of the interface (ANP-06).
         capabilities?: Vec<Capability>,
         interfaces?: Vec<Interface>,
@@ -64,7 +64,7 @@ open! {
 }
 
 open! {
-    struct Information {
+    struct InformationItem {
         /// Kind of document, such as `Product`.
         r#type: String,
         description?: String,

@@ -17,10 +17,10 @@ const MAX_METHOD: usize = 128;
 
 /// A well-formed core-binding request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct AnpRequest {
     pub id: String,
     pub method: String,
-    pub meta: Meta,
+    pub meta: RequestMeta,
     pub auth: Option<Auth>,
     pub body: Map<String, Value>,
     /// `meta` as sent, which the origin proof covers.
@@ -29,7 +29,7 @@ pub struct Request {
 
 /// Metadata of a request (P1 §6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta {
+pub struct RequestMeta {
     /// The ANP profile that defines the request's body.
     pub profile: String,
     pub security_profile: SecurityProfile,
@@ -71,7 +71,7 @@ pub struct Auth {
 /// The id of an invalid request, if it could be read, and the error.
 pub type Refused = (Option<String>, RpcError);
 
-impl Request {
+impl AnpRequest {
     /// Parses a request; the error is the response to send.
     pub fn read(bytes: &[u8]) -> Result<Self, Box<Refused>> {
         let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
@@ -109,7 +109,7 @@ fn read_id(members: &Map<String, Value>) -> Result<String, RpcError> {
     }
 }
 
-fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<Request, RpcError> {
+fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<AnpRequest, RpcError> {
     let invalid = |message: &str| RpcError::new(ErrorCode::InvalidRequest).with_message(message);
     if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("jsonrpc must be \"2.0\""));
@@ -137,22 +137,22 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<Request, R
     let Some(Value::Object(body)) = params.remove("body") else {
         return Err(shape_error("params.body", "an object"));
     };
-    let meta = Meta::read(&raw_meta)?;
+    let meta = RequestMeta::read(&raw_meta)?;
     let auth = params.remove("auth").map(|auth| {
         let auth: Result<Auth, _> = serde_json::from_value(auth);
         auth.map_err(|error| shape_error("params.auth", &format!("scheme and origin_proof ({error})")))
     });
-    Ok(Request { id: id.to_owned(), method: method_name, meta, auth: auth.transpose()?, body, raw_meta })
+    Ok(AnpRequest { id: id.to_owned(), method: method_name, meta, auth: auth.transpose()?, body, raw_meta })
 }
 
-fn anonymous(id: &str, method_name: String) -> Request {
-    let meta = Meta::new(profile::CORE_BINDING);
+fn anonymous(id: &str, method_name: String) -> AnpRequest {
+    let meta = RequestMeta::new(profile::CORE_BINDING);
     let raw_meta = [("profile", &*meta.profile), ("security_profile", meta.security_profile.as_str())];
     let raw_meta = raw_meta.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    Request { id: id.to_owned(), method: method_name, meta, auth: None, body: Map::new(), raw_meta }
+    AnpRequest { id: id.to_owned(), method: method_name, meta, auth: None, body: Map::new(), raw_meta }
 }
 
-impl Meta {
+impl RequestMeta {
     /// Metadata that names a profile only.
     pub(crate) fn new(profile: &str) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! Calls by the ANP client: signed if the client has a DID, with a token if the server granted one.
 
-use nuncio_anp::client::{AgentTarget, Operation, Reason, VerifiedDescription};
+use nuncio_anp::client::{AgentTarget, Reason, RemoteMethod, VerifiedDescription};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::{
     BoundDocument, DidDocument, K1ProofRule, NewDocument, SignaturePolicy, SignedRequest, verify_request,
@@ -35,7 +35,7 @@ fn signer(request: &ReceivedRequest, now: Timestamp) -> Option<(String, Option<S
     Some((verified.did.to_string(), verified.nonce))
 }
 
-async fn search(world: &TestClient) -> (VerifiedDescription, Operation) {
+async fn search(world: &TestClient) -> (VerifiedDescription, RemoteMethod) {
     let agent = world.client.describe(&AgentTarget::parse(AD).unwrap()).await.unwrap();
     let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
     (agent, operation)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
 use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
-use nuncio_anp::project::{ConversationInterfaceState, Host as Published, OfferContext, ToolDocument, ToolState};
-use nuncio_anp::wire::{Request, RpcError};
+use nuncio_anp::project::{ConversationInterfaceState, Host as Published, OfferContext, ToolDocumentKind, ToolState};
+use nuncio_anp::wire::{AnpRequest, RpcError};
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_core::agent::Agent;
 use nuncio_core::time::Timestamp;
@@ -336,7 +336,7 @@ pub(crate) fn capabilities() -> Value {
 
 /// The hotel's response to a negotiation, computed by our own implementation.
 pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
-    let request = Request::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
+    let request = AnpRequest::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
     let open = |_: &nuncio_core::agent::Tool| ToolState {
         available: true,
         granted: true,
@@ -380,7 +380,7 @@ pub(crate) async fn grand_hotel(
     let published = Published::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());
     let page = json!(published.page([&agent].into_iter(), 1));
-    let [tools, authorized] = ToolDocument::ALL.map(|set| json!(published.openrpc(&agent, set)));
+    let [tools, authorized] = ToolDocumentKind::ALL.map(|set| json!(published.openrpc(&agent, set)));
     TestServer::start(move |request, before| {
         odd(request, before).unwrap_or_else(|| match request.line() {
             "GET /.well-known/agent-descriptions" => TestReply::json(&page),

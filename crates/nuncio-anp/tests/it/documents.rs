@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_anp::project::{Host, ToolDocument, chat_method};
+use nuncio_anp::project::{Host, ToolDocumentKind, chat_method};
 use nuncio_anp::server::AnpFront;
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::canonical;
 use nuncio_core::agent::Agent;
-use nuncio_http::front::Front as _;
+use nuncio_http::front::ProtocolFront as _;
 use serde_json::Value;
 
 use crate::{agent, example_agent};
@@ -40,8 +40,8 @@ fn indented(bytes: &[u8]) -> String {
 fn documents(agent: &Agent) -> Vec<(&'static str, AnpDocumentType, Vec<u8>)> {
     let mut found =
         vec![("ad.json", AnpDocumentType::AgentDescription, canonical(&host().description(agent, Some(DID))))];
-    for set in ToolDocument::ALL.into_iter().filter(|set| set.is_of(agent)) {
-        let name = if set == ToolDocument::Tools { "tools.json" } else { "authorized.json" };
+    for set in ToolDocumentKind::ALL.into_iter().filter(|set| set.is_of(agent)) {
+        let name = if set == ToolDocumentKind::Tools { "tools.json" } else { "authorized.json" };
         found.push((name, AnpDocumentType::OpenRpc, canonical(&host().openrpc(agent, set))));
     }
     found
@@ -168,8 +168,8 @@ fn tools_needing_approval_have_a_separate_interface() {
     ];
     assert_eq!(shown, expected.map(|(id, human, security)| (id, human, security.to_owned())));
     let methods = |set| -> Vec<String> { host().openrpc(&busy, set).methods.into_iter().map(|it| it.name).collect() };
-    assert_eq!(methods(ToolDocument::Tools), ["chat", "agent.chat"]);
-    assert_eq!(methods(ToolDocument::Authorized), ["pay"]);
+    assert_eq!(methods(ToolDocumentKind::Tools), ["chat", "agent.chat"]);
+    assert_eq!(methods(ToolDocumentKind::Authorized), ["pay"]);
     assert_eq!(chat_method(&busy), Some("agent.chat"));
     assert_eq!(description["owner"]["email"], "busy@example.com");
     assert_eq!(description["created"], "2026-01-15T08:00:00.000Z");
@@ -179,7 +179,7 @@ fn tools_needing_approval_have_a_separate_interface() {
 
 #[test]
 fn openrpc_lists_required_parameters_first() {
-    let document = serde_json::to_value(host().openrpc(&agent(BUSY), ToolDocument::Tools)).unwrap();
+    let document = serde_json::to_value(host().openrpc(&agent(BUSY), ToolDocumentKind::Tools)).unwrap();
     let params = document["methods"][0]["params"].as_array().unwrap();
     let shown: Vec<_> = params.iter().map(|it| (it["name"].as_str().unwrap(), it["required"].as_bool())).collect();
     assert_eq!(shown, [("b", Some(true)), ("a", Some(false)), ("any", Some(false))]);

@@ -3,8 +3,8 @@
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
 use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
-use nuncio_anp::project::{ConversationInterfaceState, Host, OfferContext, ToolDocument, ToolState};
-use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
+use nuncio_anp::project::{ConversationInterfaceState, Host, OfferContext, ToolDocumentKind, ToolState};
+use nuncio_anp::wire::{AnpRequest, NegotiationResult, ProtocolArtifact, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DraftId;
@@ -43,7 +43,7 @@ fn negotiate(offers: &InterfaceOffers, body: &Value) -> Result<NegotiationResult
             "body": body,
         },
     });
-    let request = Request::read(request.to_string().as_bytes()).unwrap();
+    let request = AnpRequest::read(request.to_string().as_bytes()).unwrap();
     let body = negotiate::read(&request.body)?;
     match offers.choose(&negotiate::request(&body, &request.meta), NOW) {
         Ok(InterfaceSelection::Accepted(accepted)) => Ok(negotiate::result(&accepted, "neg-1".to_owned(), NOW)),
@@ -60,14 +60,14 @@ fn negotiation_selects_the_capability_that_matches_the_intent() {
         (
             json!({"intentTags": ["hotel.booking"], "description": "Book a room"}),
             "cap.hotel-assistant.make_reservation",
-            ToolDocument::Authorized,
+            ToolDocumentKind::Authorized,
         ),
         (
             json!({"description": "Which rooms are free? Search"}),
             "cap.hotel-assistant.search_rooms",
-            ToolDocument::Tools,
+            ToolDocumentKind::Tools,
         ),
-        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation", ToolDocument::Authorized),
+        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation", ToolDocumentKind::Authorized),
     ] {
         let result = negotiate(&offers, &json!({"intent": intent})).unwrap();
         let selected = result.selected.unwrap();
@@ -185,7 +185,7 @@ fn draft_result_reports_the_draft_state() {
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
     let asked = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities"});
-    let meta = Request::read(asked.to_string().as_bytes()).unwrap().meta;
+    let meta = AnpRequest::read(asked.to_string().as_bytes()).unwrap().meta;
     let Ok(InterfaceSelection::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
         panic!("nothing was drafted");
     };
@@ -217,7 +217,7 @@ fn draft_result_reports_the_draft_state() {
     assert!(!says(&host, &hotel()), "whose brain only knows what it was told");
     assert!(!says(&Host::new("https://grand-hotel.example"), &agent), "where it is off");
     let chat = |host: &Host| {
-        let document = json!(host.openrpc(&agent, ToolDocument::Tools));
+        let document = json!(host.openrpc(&agent, ToolDocumentKind::Tools));
         document["methods"].as_array().unwrap().iter().find(|it| it["name"] == "chat").unwrap().to_string()
     };
     assert!(chat(&host).contains("protocol_id") && !chat(&Host::new("https://x.example")).contains("protocol_id"));

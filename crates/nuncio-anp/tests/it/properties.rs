@@ -1,7 +1,7 @@
 //! Properties of arbitrary documents and requests.
 
 use nuncio_anp::validate::{self, AnpDocumentType};
-use nuncio_anp::wire::{AgentDescription, CollectionPage, OpenRpc, Product, Request};
+use nuncio_anp::wire::{AgentDescription, AnpRequest, CollectionPage, OpenRpc, Product};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -160,12 +160,12 @@ proptest! {
         let path = found[path % found.len()].clone();
         set(&mut request, &path, value);
         let text = request.to_string();
-        if let Ok(read) = Request::read(text.as_bytes()) {
+        if let Ok(read) = AnpRequest::read(text.as_bytes()) {
             prop_assert_eq!(read.to_json(), request);
         }
         let end = cut.min(text.len());
         if end < text.len() {
-            prop_assert!(Request::read(&text.as_bytes()[..end]).is_err());
+            prop_assert!(AnpRequest::read(&text.as_bytes()[..end]).is_err());
         }
     }
 }

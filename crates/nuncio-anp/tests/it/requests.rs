@@ -1,7 +1,7 @@
 //! Requests of the core binding, and the error of each invalid one.
 
 use nuncio_anp::negotiation::SecurityProfile;
-use nuncio_anp::wire::{ErrorCode, MAX_REQUEST_BYTES, Request, Response, RpcError};
+use nuncio_anp::wire::{AnpRequest, ErrorCode, MAX_REQUEST_BYTES, Response, RpcError};
 use serde_json::{Value, json};
 
 fn request() -> Value {
@@ -27,14 +27,14 @@ fn request() -> Value {
 }
 
 fn refused(request: &str) -> (Option<String>, Option<ErrorCode>) {
-    let (id, error) = *Request::read(request.as_bytes()).unwrap_err();
+    let (id, error) = *AnpRequest::read(request.as_bytes()).unwrap_err();
     assert_eq!(error.anp_code(), error.known_code().unwrap().anp_code());
     (id, error.known_code())
 }
 
 #[test]
 fn well_formed_request_round_trips() {
-    let read = Request::read(request().to_string().as_bytes()).unwrap();
+    let read = AnpRequest::read(request().to_string().as_bytes()).unwrap();
     assert_eq!(read.to_json(), request());
     assert_eq!(read.meta.security_profile, SecurityProfile::TransportProtected);
     assert_eq!(read.meta.created_at.unwrap().to_string(), "2026-06-27T04:00:05.000Z");
@@ -111,7 +111,7 @@ fn capabilities_request_needs_no_params() {
         if params.is_null() {
             request.as_object_mut().unwrap().remove("params");
         }
-        let read = Request::read(request.to_string().as_bytes()).unwrap();
+        let read = AnpRequest::read(request.to_string().as_bytes()).unwrap();
         assert_eq!((read.meta.profile.as_str(), read.meta.sender_did), ("anp.core.binding.v1", None));
     }
 }

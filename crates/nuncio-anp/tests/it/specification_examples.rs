@@ -2,8 +2,8 @@
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{
-    AgentDescription, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc, Product,
-    ProtocolArtifact, Request, Response, Security, SecurityDefinition, SecurityLocation, ServiceCapabilities, Status,
+    AgentDescription, AnpRequest, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc, Product,
+    ProtocolArtifact, Response, Security, SecurityDefinition, SecurityLocation, ServiceCapabilities, Status,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -116,11 +116,11 @@ fn request_and_response_examples_round_trip() {
     let body: NegotiateBody = round_trip(&request["params"]["body"]);
     assert_eq!(body.candidate_interface_refs.len(), 2);
     // Its proof has a form that cannot be verified; it is only parsed here.
-    let read = Request::read(request.to_string().as_bytes()).unwrap();
+    let read = AnpRequest::read(request.to_string().as_bytes()).unwrap();
     assert_eq!(read.to_json(), request);
     assert_eq!(read.auth.unwrap().scheme, None);
     let request = example("capabilities_request");
-    let read = Request::read(request.to_string().as_bytes()).unwrap();
+    let read = AnpRequest::read(request.to_string().as_bytes()).unwrap();
     assert_eq!(read.to_json(), request);
     assert_eq!(read.meta.created_at.unwrap().to_string(), "2026-06-27T12:00:00.000Z");
     let response = example("capabilities_response");

@@ -28,7 +28,7 @@ const MAX_LOOKUPS_PER_HOST: usize = 8;
 
 /// How DIDs with the host `localhost` are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LocalhostDids {
+pub enum LocalhostDidPolicy {
     Refused,
     /// Over https, since the operator named a certificate authority.
     Https,
@@ -49,7 +49,7 @@ struct ResolverState {
     dids: Arc<dyn HostDids>,
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
-    localhost: LocalhostDids,
+    localhost: LocalhostDidPolicy,
     documents: BoundedCache<Digest, Arc<BoundDocument>>,
     /// Failed lookups, in their own cache so that a flood of them evicts no document.
     failures: BoundedCache<Digest, AuthError>,
@@ -65,7 +65,7 @@ impl DidResolver {
         dids: Arc<dyn HostDids>,
         fetch: Arc<dyn Fetch>,
         clock: Arc<dyn Clock>,
-        localhost: LocalhostDids,
+        localhost: LocalhostDidPolicy,
     ) -> Self {
         let (documents, failures) = (BoundedCache::new(CACHE_CAPACITY), BoundedCache::new(CACHE_CAPACITY));
         let lookups = Mutex::default();
@@ -165,10 +165,10 @@ impl ResolverState {
         let https = (None, AddressTrust::Configured);
         let http = (Some(format!("http://localhost:{}", did.port().unwrap_or(80))), AddressTrust::Stranger);
         match self.localhost {
-            LocalhostDids::Refused => Vec::new(),
-            LocalhostDids::Https => vec![https],
-            LocalhostDids::Http => vec![http],
-            LocalhostDids::HttpsOrHttp => vec![https, http],
+            LocalhostDidPolicy::Refused => Vec::new(),
+            LocalhostDidPolicy::Https => vec![https],
+            LocalhostDidPolicy::Http => vec![http],
+            LocalhostDidPolicy::HttpsOrHttp => vec![https, http],
         }
     }
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::{Caller, Credential};
+use nuncio_engine::{AuthenticationMethod, Caller};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -165,8 +165,8 @@ impl AccessTokenClaims {
             return Err("its subject is no name".to_owned());
         }
         let principal = Principal::OAuth { issuer: issuer.url.as_str().to_owned(), subject: subject.clone() };
-        let credential = Credential::Token { scopes: self.scopes(), people: issuer.people == Some(true) };
-        Ok(VerifiedToken { caller: Caller { credential, ..Caller::new(principal) }, until })
+        let authentication = AuthenticationMethod::Token { scopes: self.scopes(), people: issuer.people == Some(true) };
+        Ok(VerifiedToken { caller: Caller { authentication, ..Caller::new(principal) }, until })
     }
 
     fn scopes(&self) -> Arc<[ScopeId]> {

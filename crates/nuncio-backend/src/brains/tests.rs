@@ -45,7 +45,7 @@ fn brains() -> LocalBrains {
         fetch: Arc::new(fetch),
         clock: Arc::new(StoppedClock),
         entropy: Arc::new(ZeroEntropy),
-        local_dids: nuncio_anp::client::LocalDids::default(),
+        local_dids: nuncio_anp::client::LocalDidScheme::default(),
         executable: "/bin/true".into(),
         working_dir: "/".into(),
         confined: false,

@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use nuncio_anp::client::{
-    AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, Invocation, LocalDids, MethodChoice, Reason,
+    AgentSigners, AgentTarget, AnpClient, AnpClientOptions, ClientError, Invocation, LocalDidScheme, MethodChoice,
+    Reason,
 };
 use nuncio_core::agent::AnpRun;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
@@ -23,7 +24,7 @@ impl RemoteAgents {
         fetch: Arc<dyn Fetch>,
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        local: LocalDids,
+        local: LocalDidScheme,
     ) -> Self {
         let options = AnpClientOptions { local, ..AnpClientOptions::default() };
         let client = AnpClient::new(fetch, Arc::clone(&clock), entropy, options);

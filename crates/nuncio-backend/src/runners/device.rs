@@ -6,7 +6,7 @@ use std::sync::{OnceLock, Weak};
 use nuncio_a2h::peer::{CallOptions, Peer, ToolError};
 use nuncio_core::Code;
 use nuncio_core::ids::{AgentName, CallId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ async fn call_tool(agent: &Peer, person: PersonName, call: &RunCall) -> Result<V
         timeout: Some(call.tool.timeout),
         sent: call.sent.clone(),
     };
-    let conversation = agent.conversation_with(&Recipient::Person(person)).await?;
+    let conversation = agent.conversation_with(&RelayParty::Person(person)).await?;
     let arguments = Value::Object(call.arguments.clone());
     call.program_start.report();
     agent.calls().call_tool_with(&conversation.id, call.tool.name.as_str(), arguments, options).await

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nuncio_anp::client::LocalDids;
+use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::runner::{RunCall, RunError, SentMessages, StartSignal, ToolOutput};
+use nuncio_engine::ports::runner::{RunCall, RunError, SentCallMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Runner};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,7 +73,7 @@ impl RunnersFixture {
             fetch: Arc::new(fetch),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             entropy: Arc::new(ZeroEntropy),
-            local_dids: LocalDids::Http,
+            local_dids: LocalDidScheme::Http,
             executable: PathBuf::from("/bin/echo"),
             working_dir: data.path().to_owned(),
             confined: true,
@@ -103,7 +103,7 @@ impl RunnersFixture {
             deadline: self.clock.now().after(Duration::from_secs(60)),
             trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
             program_start: StartSignal::default(),
-            sent: SentMessages::default(),
+            sent: SentCallMessages::default(),
             inbox: None,
         }
     }

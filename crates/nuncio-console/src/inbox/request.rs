@@ -7,16 +7,16 @@ use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, StatusCode};
 use nuncio_core::Code;
-use nuncio_engine::{CallerIdentity, EngineError};
+use nuncio_engine::{CallerCheckResult, EngineError};
 use nuncio_http::CredentialLocation;
 use nuncio_http::pages::sender::{form_fields, is_form, is_from_elsewhere, is_from_here};
 use nuncio_http::pages::{Language, see, written};
 use serde::Deserialize;
 
 use super::page::{MessagePage, PageFrame};
-use super::sessions::SessionAccess;
+use super::sessions::SessionRenewal;
 use super::visitor::Visitor;
-use super::{Inbox, TASKS};
+use super::{InboxPages, TASKS};
 use crate::texts::Texts;
 
 /// Size limit of a posted form.
@@ -26,7 +26,7 @@ const MAX_FORM_BYTES: usize = 1024 * 1024;
 pub(super) struct PageRequest {
     pub(super) language: Language,
     language_was_chosen: bool,
-    pub(super) identity: Option<CallerIdentity>,
+    pub(super) identity: Option<CallerCheckResult>,
     pub(super) headers: HeaderMap,
     pub(super) query: InboxQuery,
 }
@@ -72,8 +72,8 @@ impl PageRequest {
         self.link(&format!("/console/sign-in?next={path}"))
     }
 
-    pub(super) fn visitor(&self, inbox: &Inbox) -> Option<Visitor> {
-        inbox.visitor(self.identity.as_ref(), &self.headers, SessionAccess::Extend)
+    pub(super) fn visitor(&self, inbox: &InboxPages) -> Option<Visitor> {
+        inbox.visitor(self.identity.as_ref(), &self.headers, SessionRenewal::Extend)
     }
 
     /// Redirects to the sign-in page and back to `path`.
@@ -131,7 +131,7 @@ impl FormPost {
     /// slow.
     pub(super) async fn read_fields(
         &mut self,
-        inbox: &Inbox,
+        inbox: &InboxPages,
         visitor: Option<&Visitor>,
         credential: CredentialLocation,
     ) -> Result<Vec<(String, String)>, Response> {

@@ -53,7 +53,7 @@ pub(super) struct SignInSession {
 
 /// Whether a request extends the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionAccess {
+pub(super) enum SessionRenewal {
     Extend,
     Peek,
 }
@@ -76,11 +76,11 @@ impl SignInSessions {
         cookie
     }
 
-    pub(super) fn find(&self, cookie: &str, access: SessionAccess, now: Timestamp) -> Option<SignInSession> {
+    pub(super) fn find(&self, cookie: &str, access: SessionRenewal, now: Timestamp) -> Option<SignInSession> {
         let digest = Digest::of_bytes(cookie.as_bytes());
         match access {
-            SessionAccess::Extend => self.open.get_and_extend(&digest, now, now.after(IDLE_TIME)),
-            SessionAccess::Peek => self.open.get(&digest, now),
+            SessionRenewal::Extend => self.open.get_and_extend(&digest, now, now.after(IDLE_TIME)),
+            SessionRenewal::Peek => self.open.get(&digest, now),
         }
     }
 
@@ -141,10 +141,10 @@ mod tests {
         let sessions = sessions();
         let cookie = sessions.open(key(), Digest::ZERO, at(0));
         let half = IDLE_TIME.as_secs() / 2;
-        assert!(sessions.find(&cookie, SessionAccess::Extend, at(half)).is_some());
-        assert!(sessions.find(&cookie, SessionAccess::Peek, at(half + IDLE_TIME.as_secs() - 1)).is_some());
-        assert!(sessions.find(&cookie, SessionAccess::Peek, at(half + IDLE_TIME.as_secs())).is_none());
-        assert!(sessions.find(&cookie, SessionAccess::Extend, at(0)).is_none(), "an expired session stays closed");
+        assert!(sessions.find(&cookie, SessionRenewal::Extend, at(half)).is_some());
+        assert!(sessions.find(&cookie, SessionRenewal::Peek, at(half + IDLE_TIME.as_secs() - 1)).is_some());
+        assert!(sessions.find(&cookie, SessionRenewal::Peek, at(half + IDLE_TIME.as_secs())).is_none());
+        assert!(sessions.find(&cookie, SessionRenewal::Extend, at(0)).is_none(), "an expired session stays closed");
     }
 
     #[test]
@@ -153,8 +153,8 @@ mod tests {
         let cookies: Vec<_> =
             (0..=MAX_SESSIONS as u64).map(|second| sessions.open(key(), Digest::ZERO, at(second))).collect();
         assert_eq!(sessions.open.weight(), MAX_SESSIONS);
-        assert!(sessions.find(&cookies[0], SessionAccess::Peek, at(0)).is_none());
-        assert!(sessions.find(&cookies[1], SessionAccess::Peek, at(1)).is_some());
+        assert!(sessions.find(&cookies[0], SessionRenewal::Peek, at(0)).is_none());
+        assert!(sessions.find(&cookies[1], SessionRenewal::Peek, at(1)).is_some());
     }
 
     #[test]

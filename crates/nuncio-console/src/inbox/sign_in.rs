@@ -16,11 +16,11 @@ use nuncio_http::{ClientAddress, CredentialLocation, report_caller};
 use super::page::{MessagePage, SignInPage};
 use super::request::{FormPost, PageRequest};
 use super::visitor::{COOKIE, may_use_inbox};
-use super::{Inbox, TASKS};
+use super::{InboxPages, TASKS};
 use crate::texts::Texts;
 
 /// `GET /console/sign-in`
-pub(super) async fn show(State(inbox): State<Arc<Inbox>>, page: PageRequest) -> Response {
+pub(super) async fn show(State(inbox): State<Arc<InboxPages>>, page: PageRequest) -> Response {
     let next = destination(page.query.next.as_deref());
     if page.visitor(&inbox).is_some() {
         return see(&page.link(&next));
@@ -29,7 +29,7 @@ pub(super) async fn show(State(inbox): State<Arc<Inbox>>, page: PageRequest) -> 
 }
 
 /// `POST /console/sign-in`
-pub(super) async fn sign_in(State(inbox): State<Arc<Inbox>>, mut post: FormPost) -> Result<Response, Response> {
+pub(super) async fn sign_in(State(inbox): State<Arc<InboxPages>>, mut post: FormPost) -> Result<Response, Response> {
     let fields = post.read_fields(&inbox, None, CredentialLocation::Header).await?;
     let FormPost { page, extensions, .. } = &post;
     let texts = &Texts::of(page.language).sign_in;
@@ -72,7 +72,7 @@ pub(super) async fn sign_in(State(inbox): State<Arc<Inbox>>, mut post: FormPost)
 }
 
 /// `POST /console/sign-out`
-pub(super) async fn sign_out(State(inbox): State<Arc<Inbox>>, mut post: FormPost) -> Result<Response, Response> {
+pub(super) async fn sign_out(State(inbox): State<Arc<InboxPages>>, mut post: FormPost) -> Result<Response, Response> {
     let fields = post.read_fields(&inbox, None, CredentialLocation::Header).await?;
     let page = &post.page;
     let signed_out = see(&page.link("/console/sign-in"));

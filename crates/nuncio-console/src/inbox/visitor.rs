@@ -3,13 +3,13 @@
 use http::{HeaderMap, header};
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::CallerIdentity;
+use nuncio_engine::CallerCheckResult;
 use nuncio_engine::ports::store::ApiKey;
 use nuncio_http::pages::sender::{Cookie, RequestSender, field, sender};
 use subtle::ConstantTimeEq as _;
 
-use super::Inbox;
-use super::sessions::SessionAccess;
+use super::InboxPages;
+use super::sessions::SessionRenewal;
 
 /// The scope that a key needs for the inbox.
 const SCOPE: &str = "console:tasks";
@@ -44,15 +44,15 @@ pub(super) fn may_use_inbox(key: &ApiKey) -> bool {
     ScopeId::parse(SCOPE).is_ok_and(|scope| key.scopes.gives(&scope))
 }
 
-impl Inbox {
+impl InboxPages {
     /// The visitor: `local` while the server is open to it, or a signed-in person.
     pub(super) fn visitor(
         &self,
-        identity: Option<&CallerIdentity>,
+        identity: Option<&CallerCheckResult>,
         headers: &HeaderMap,
-        access: SessionAccess,
+        access: SessionRenewal,
     ) -> Option<Visitor> {
-        if let Some(CallerIdentity::Known(caller)) = identity
+        if let Some(CallerCheckResult::Known(caller)) = identity
             && caller.principal == Principal::Local
         {
             let (name, principal, token) = ("local".to_owned(), Principal::Local, self.local_token.clone());

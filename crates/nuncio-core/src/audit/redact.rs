@@ -10,7 +10,7 @@ const PERSON_FIELDS: [&str; 4] = ["person", "subject", "device", "user"];
 
 /// The person to remove and the pseudonym.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redaction {
+pub struct PersonRedaction {
     pub name: PersonName,
     pub pseudonym: PersonName,
     /// All principals of this person, such as linked DIDs. API keys have random ids and stay.
@@ -19,7 +19,7 @@ pub struct Redaction {
     pub key_names: Vec<String>,
 }
 
-impl Redaction {
+impl PersonRedaction {
     /// The redacted record; `None` if it does not mention the person.
     #[must_use]
     pub fn of_text(&self, record: &str) -> Option<String> {
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn redaction_replaces_every_mention_and_nothing_else() {
         let name = |text| PersonName::parse(text).unwrap();
-        let redaction = Redaction {
+        let redaction = PersonRedaction {
             name: name("ada"),
             pseudonym: name("forgotten-1"),
             principals: vec![Principal::Person(name("ada")), Principal::Did("did:wba:x:ada".to_owned())],

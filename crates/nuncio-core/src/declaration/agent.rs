@@ -4,7 +4,7 @@ use semver::Version;
 use url::Url;
 
 use super::reader::{TomlItem, TomlTable};
-use super::skill::{self, SkillPublisher, SkillSource, moment};
+use super::skill::{self, SkillDefaults, SkillPublisher, moment};
 use super::source::cut;
 use crate::agent::{DiscoveryVisibility, Owner, OwnerKind, Skill};
 use crate::ids::AgentName;
@@ -36,7 +36,7 @@ pub(super) fn read(root: &TomlTable<'_>, publisher: &SkillPublisher) -> Option<A
         if !table.has("description") && !skill.has("description") {
             skill.missing::<()>("description", "what it does, here or in [agent]");
         }
-        let subject = SkillSource {
+        let subject = SkillDefaults {
             part: Some(WHOLE_AGENT_SKILL),
             name: title.as_deref().or(name.as_ref().map(AgentName::as_str)),
             description: description.as_deref(),

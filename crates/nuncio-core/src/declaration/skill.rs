@@ -15,7 +15,7 @@ use super::source::cut;
 use crate::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod};
 use crate::time::Timestamp;
 
-pub(super) use defaults::{SkillPublisher, SkillSource};
+pub(super) use defaults::{SkillDefaults, SkillPublisher};
 
 const MAX_ATTEMPTS: u64 = 10;
 const DEFAULT_BACKOFF_MS: u64 = 1_000;
@@ -23,7 +23,7 @@ const MAX_BACKOFF_MS: u64 = 60_000;
 const MAX_KEEP_HOURS: u64 = 8_760;
 const MAX_CONCURRENCY: u64 = 1_024;
 
-pub(super) fn read(table: &TomlTable<'_>, subject: &SkillSource<'_>, publisher: &SkillPublisher) -> Option<Skill> {
+pub(super) fn read(table: &TomlTable<'_>, subject: &SkillDefaults<'_>, publisher: &SkillPublisher) -> Option<Skill> {
     let id = publisher.id(table, subject);
     let name = own_text(table, "name", subject.name);
     let description = own_text(table, "description", subject.description);
@@ -71,7 +71,7 @@ fn own_text(table: &TomlTable<'_>, key: &'static str, fallback: Option<&str>) ->
     }
 }
 
-fn method(item: &TomlItem<'_>, subject: &SkillSource<'_>) -> Option<SkillMethod> {
+fn method(item: &TomlItem<'_>, subject: &SkillDefaults<'_>) -> Option<SkillMethod> {
     let method = item.choice(&SkillMethod::ALL.map(|method| (method.as_str(), method)))?;
     let nested = |schema: &Value| matches!(schema["type"].as_str(), Some("object" | "array"));
     let properties = subject.input.and_then(|schema| schema["properties"].as_object());

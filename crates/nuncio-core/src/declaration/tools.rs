@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::names::{ArgumentNames, DeclaredNames};
 use super::reader::TomlTable;
-use super::skill::{self, SkillPublisher, SkillSource};
+use super::skill::{self, SkillDefaults, SkillPublisher};
 use super::{run, schemas};
 use crate::agent::{RunSpec, Skill, Tool};
 use crate::ids::ToolName;
@@ -43,7 +43,7 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPubli
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     let timeout = timeout(table);
     let skill = table.table("skill").and_then(|skill| {
-        let subject = SkillSource {
+        let subject = SkillDefaults {
             part: name.as_ref().map(ToolName::as_str),
             name: title.as_deref().or(name.as_ref().map(ToolName::as_str)),
             description: description.as_deref(),
@@ -87,7 +87,7 @@ fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
 fn read_skill(
     table: &TomlTable<'_>,
     callable: bool,
-    subject: &SkillSource<'_>,
+    subject: &SkillDefaults<'_>,
     publisher: &SkillPublisher,
 ) -> Option<Skill> {
     if !callable {

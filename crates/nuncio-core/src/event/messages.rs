@@ -8,7 +8,7 @@ use crate::message::{Block, Content, Message, ToolCall};
 use crate::turn::{StopReason, TurnOutcome};
 
 #[derive(Deserialize)]
-struct ToolResult {
+struct LoggedToolResult {
     #[serde(rename = "toolCallId")]
     tool_call_id: CallId,
     content: Content,
@@ -43,7 +43,7 @@ impl EventLog {
                 Event::ToolResult(json) => {
                     flush(&mut messages, &mut blocks);
                     calls = false;
-                    let result = serde_json::from_str::<ToolResult>(json).ok();
+                    let result = serde_json::from_str::<LoggedToolResult>(json).ok();
                     messages.extend(result.map(|result| Message::tool(result.tool_call_id, result.content)));
                 }
                 Event::Stopped(json) => {

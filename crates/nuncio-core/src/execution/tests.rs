@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::caller::Credential;
+use crate::caller::AuthenticationMethod;
 use crate::principal::Principal;
 
 fn order() -> AcceptedInvocation {
@@ -75,8 +75,8 @@ proptest! {
 fn accepted_invocation_round_trips_through_json() {
     let mut order = order();
     order.trace.trace_id = Some("trace-1".to_owned());
-    order.caller.credential =
-        Credential::Token { scopes: [ScopeId::parse("book:write").unwrap()].into(), people: true };
+    order.caller.authentication =
+        AuthenticationMethod::Token { scopes: [ScopeId::parse("book:write").unwrap()].into(), people: true };
     let text = serde_json::to_string(&order).unwrap();
     assert_eq!(serde_json::from_str::<AcceptedInvocation>(&text).unwrap(), order);
 }

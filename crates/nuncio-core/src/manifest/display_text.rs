@@ -11,13 +11,13 @@ use crate::json::pointer;
 use crate::text::{LocalText, is_language, is_unprintable};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TextLength {
+pub(super) enum DisplayTextKind {
     /// Short text for a button or a list.
     Label,
     Sentence,
 }
 
-impl TextLength {
+impl DisplayTextKind {
     const fn most(self) -> usize {
         match self {
             Self::Label => 80,
@@ -30,7 +30,7 @@ impl TextLength {
 pub(super) fn fallback(
     fields: &ManifestFields<'_>,
     name: &str,
-    length: TextLength,
+    length: DisplayTextKind,
     notes: &mut ManifestNotes,
 ) -> Option<LocalText> {
     let value = fields.map.get(name)?;
@@ -65,14 +65,14 @@ pub(super) fn fallback(
     }
 }
 
-fn check(text: &str, location: &str, length: TextLength, notes: &mut ManifestNotes) {
+fn check(text: &str, location: &str, length: DisplayTextKind, notes: &mut ManifestNotes) {
     if let Some(why) = wrong(text, length) {
         notes.fault(ManifestRule::FallbackText, location, why);
     }
 }
 
 /// Why a text must not be shown to people, if there is a reason.
-pub(super) fn wrong(text: &str, length: TextLength) -> Option<String> {
+pub(super) fn wrong(text: &str, length: DisplayTextKind) -> Option<String> {
     if text.trim().is_empty() {
         return Some("must not be empty".to_owned());
     }

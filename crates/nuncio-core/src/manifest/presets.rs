@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::display_text::{self, TextLength};
+use super::display_text::{self, DisplayTextKind};
 use super::scopes::is_reserved;
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
@@ -17,7 +17,7 @@ const BUILT_IN: &str = include_str!("presets.toml");
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presets {
     scopes: BTreeMap<ScopeId, PresetScope>,
-    floors: BTreeMap<ScopeFamily, Sensitivity>,
+    floors: BTreeMap<ScopePattern, Sensitivity>,
 }
 
 /// A scope that every device has translations for.
@@ -134,8 +134,8 @@ impl Presets {
 
     fn add_scope(&mut self, added: PresetScopeEntry, faults: &mut EntryFaults<'_>) {
         let Some(id) = faults.id(&added.id) else { return };
-        faults.texts("label", &added.label, TextLength::Label);
-        faults.texts("description", &added.description, TextLength::Sentence);
+        faults.texts("label", &added.label, DisplayTextKind::Label);
+        faults.texts("description", &added.description, DisplayTextKind::Sentence);
         let before = self.scopes.get(&id);
         let sensitivity = match (added.sensitivity, before.map(|scope| scope.sensitivity)) {
             (Some(new), Some(old)) if new < old => {
@@ -169,7 +169,7 @@ impl Presets {
     }
 
     fn add_floor(&mut self, added: &PresetFloorEntry, faults: &mut EntryFaults<'_>) {
-        let Some(family) = ScopeFamily::parse(&added.family) else {
+        let Some(family) = ScopePattern::parse(&added.family) else {
             return faults
                 .add("family", "must be a scope such as \"filesystem:write\", or all of a domain: \"shell:*\"");
         };
@@ -195,12 +195,12 @@ fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<Loca
 
 /// One scope, or every scope of a domain; in lower case, so that capitals do not bypass a floor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum ScopeFamily {
+enum ScopePattern {
     One(String),
     Domain(String),
 }
 
-impl ScopeFamily {
+impl ScopePattern {
     fn parse(text: &str) -> Option<Self> {
         let (domain, all) = text.strip_suffix(":*").map_or((text, false), |domain| (domain, true));
         let name = ScopeId::parse(domain).ok()?.as_str().to_ascii_lowercase();
@@ -264,7 +264,7 @@ impl EntryFaults<'_> {
         ScopeId::parse(text).map_err(|why| self.add("id", &why.to_string())).ok()
     }
 
-    fn texts(&mut self, field: &str, texts: &BTreeMap<String, String>, length: TextLength) {
+    fn texts(&mut self, field: &str, texts: &BTreeMap<String, String>, length: DisplayTextKind) {
         for (tag, text) in texts {
             if !is_language(tag) {
                 self.add(field, &format!("{tag:?} must be a language tag such as \"en\" or \"zh-CN\""));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::display_text::{self, TextLength};
+use super::display_text::{self, DisplayTextKind};
 use super::fault::{ManifestNotes, ManifestRule};
 use super::presets::Presets;
 use super::read::{ManifestFields, ManifestList, shown};
@@ -27,8 +27,9 @@ fn scope(value: &Value, location: String, presets: &Presets, notes: &mut Manifes
     let id = id(&fields, notes);
     let label_i18n_key = fields.i18n_key("label_i18n_key", notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
-    let label_fallback = display_text::fallback(&fields, "label_fallback", TextLength::Label, notes);
-    let description_fallback = display_text::fallback(&fields, "description_fallback", TextLength::Sentence, notes);
+    let label_fallback = display_text::fallback(&fields, "label_fallback", DisplayTextKind::Label, notes);
+    let description_fallback =
+        display_text::fallback(&fields, "description_fallback", DisplayTextKind::Sentence, notes);
     let sensitivity = sensitivity(&fields, notes);
     if let Some(id) = &id {
         words_missing(id, &fields, presets, notes);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::display_text::{self, TextLength};
+use super::display_text::{self, DisplayTextKind};
 use super::fault::{ManifestNotes, ManifestRule, WarningRule};
 use super::presets::Presets;
 use super::read::{ManifestFields, ManifestList, shown};
@@ -41,7 +41,8 @@ fn tool(
     let fields = ManifestFields::of(value, location, "a tool", notes)?;
     let name = name(&fields, notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
-    let description_fallback = display_text::fallback(&fields, "description_fallback", TextLength::Sentence, notes);
+    let description_fallback =
+        display_text::fallback(&fields, "description_fallback", DisplayTextKind::Sentence, notes);
     let input = fields.required("input_schema", notes);
     let input = input.and_then(|schema| input::read(schema, &fields.at("input_schema"), notes));
     let scope = scope(&fields, declared, notes);

@@ -1,6 +1,6 @@
 //! Script tools through an MCP client and over the stdio of a process.
 
-use nuncio_demo::script::ScriptServer;
+use nuncio_demo::script::DemoToolServer;
 use serde_json::{Value, json};
 
 use crate::client::{Client, exit_process, text};
@@ -13,7 +13,7 @@ async fn sum(client: &Client, a: Value, b: Value) -> String {
 
 #[tokio::test]
 async fn script_tools_are_listed_with_closed_schemas() {
-    let tools = Client::in_memory(ScriptServer::new()).await.tools().await;
+    let tools = Client::in_memory(DemoToolServer::new()).await.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
     assert_eq!(names, ["add", "lookup", "echo", "fail"]);
     let required = [json!(["a", "b"]), json!(["key"]), json!(["text"]), json!(["code", "message"])];
@@ -26,7 +26,7 @@ async fn script_tools_are_listed_with_closed_schemas() {
 
 #[tokio::test]
 async fn add_tool_returns_the_sum_as_shortest_json_number() {
-    let client = Client::in_memory(ScriptServer::new()).await;
+    let client = Client::in_memory(DemoToolServer::new()).await;
     for (a, b, expected) in [
         (json!(1), json!(2), "3"),
         (json!(0.5), json!(1), "1.5"),
@@ -44,14 +44,14 @@ async fn add_tool_returns_the_sum_as_shortest_json_number() {
 
 #[tokio::test]
 async fn lookup_tool_returns_a_value_derived_from_its_key() {
-    let client = Client::in_memory(ScriptServer::new()).await;
+    let client = Client::in_memory(DemoToolServer::new()).await;
     let result = client.call("lookup", json!({ "key": "température" })).await;
     assert_eq!(text(&result), "value-of-température");
 }
 
 #[tokio::test]
 async fn echo_tool_returns_structured_input_after_the_given_delay() {
-    let client = Client::in_memory(ScriptServer::new()).await;
+    let client = Client::in_memory(DemoToolServer::new()).await;
     for arguments in [json!({ "text": "hé" }), json!({ "text": "hé", "delay_ms": 1.5 })] {
         let result = client.call("echo", arguments).await;
         assert_eq!(result.structured_content, Some(json!({ "text": "hé" })));
@@ -68,7 +68,7 @@ async fn echo_tool_returns_structured_input_after_the_given_delay() {
 
 #[tokio::test]
 async fn fail_tool_returns_the_given_code_and_message() {
-    let client = Client::in_memory(ScriptServer::new()).await;
+    let client = Client::in_memory(DemoToolServer::new()).await;
     let result = client.call("fail", json!({ "code": "E_FULL", "message": "no room" })).await;
     assert_eq!((result.is_error, text(&result)), (Some(true), "E_FULL: no room"));
     assert_eq!(result.structured_content, Some(json!({ "code": "E_FULL", "message": "no room" })));
@@ -76,7 +76,7 @@ async fn fail_tool_returns_the_given_code_and_message() {
 
 #[tokio::test]
 async fn invalid_arguments_are_refused_by_name() {
-    let client = Client::in_memory(ScriptServer::new()).await;
+    let client = Client::in_memory(DemoToolServer::new()).await;
     for (tool, arguments, expected) in [
         ("add", json!({ "a": 1 }), "missing field `b`"),
         ("add", json!({ "a": 1, "b": "2" }), "`b`"),

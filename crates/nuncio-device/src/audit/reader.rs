@@ -6,11 +6,11 @@ use nuncio_core::Code;
 
 use super::{AuditChainError, AuditFilter, AuditPage, ChainedEntry};
 use crate::error::DeviceError;
-use crate::runtime::DeviceRuntime;
+use crate::runtime::DeviceContext;
 
 /// Reads and verifies the audit log while calls append to it.
 pub struct AuditReader {
-    pub(crate) runtime: Arc<DeviceRuntime>,
+    pub(crate) runtime: Arc<DeviceContext>,
 }
 
 impl AuditReader {

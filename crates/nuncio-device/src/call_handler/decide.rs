@@ -14,7 +14,7 @@ use crate::consent_windows::{self, ConsentWindowKey};
 use crate::device_events::DeviceEvent;
 use crate::did_verification::verify_agent;
 use crate::error::DeviceError;
-use crate::guard::{self, AgentFacts, CallFacts, PermittedCall, PersonDecision, denied, failed};
+use crate::guard::{self, AgentFacts, CallFacts, CheckedCall, PriorDecision, denied, failed};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::LocalizedText;
 use crate::prompt::{PromptAnswer, PromptQuestion, readable};
@@ -57,7 +57,7 @@ impl CallHandler {
             permitted.ledger.seq,
             self.runtime.now(),
         )?;
-        let mut decision = if in_window { PersonDecision::RecentYes } else { PersonDecision::Unasked };
+        let mut decision = if in_window { PriorDecision::RecentYes } else { PriorDecision::Unasked };
         let call_facts = self.call_facts(incoming);
         let attended = self.runtime.config.prompt.is_attended();
         if let Decision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
@@ -80,9 +80,9 @@ impl CallHandler {
             if let Some((outcome, claim)) = refused {
                 return Ok(CallEnd { outcome, asked: attended, claim, ledger: Some(permitted.ledger) });
             }
-            decision = PersonDecision::Yes;
+            decision = PriorDecision::Yes;
         }
-        let asked = decision == PersonDecision::Yes && attended;
+        let asked = decision == PriorDecision::Yes && attended;
         let claim = self.claim(incoming.origin(), self.runtime.now()).await?;
         let mut ledger = permitted.ledger;
         let outcome = match claim {
@@ -120,8 +120,8 @@ impl CallHandler {
     fn begin(
         &self,
         incoming: &IncomingCall,
-        mut decision: PersonDecision,
-    ) -> Result<Result<PermittedCall, ToolOutcome>, DeviceError> {
+        mut decision: PriorDecision,
+    ) -> Result<Result<CheckedCall, ToolOutcome>, DeviceError> {
         let _lock = self.runtime.state_lock();
         let Some(mut known) = known_agents::load(&self.runtime.records, &incoming.agent)? else {
             return Ok(Err(denied(DenialReason::ScopeNotGranted)));
@@ -131,10 +131,10 @@ impl CallHandler {
             Err(outcome) => return Ok(Err(outcome)),
         };
         let window_key = incoming.window_key(&permitted);
-        if decision == PersonDecision::RecentYes
+        if decision == PriorDecision::RecentYes
             && !consent_windows::is_open(&self.runtime.records, window_key, permitted.ledger.seq, self.runtime.now())?
         {
-            decision = PersonDecision::Unasked;
+            decision = PriorDecision::Unasked;
         }
         if guard::decide_call(self.call_facts(incoming), &permitted, decision) != Decision::Allow {
             return Ok(Err(failed(
@@ -163,7 +163,7 @@ impl CallHandler {
         }
     }
 
-    fn admit(&self, incoming: &IncomingCall, known: &KnownAgent) -> Result<PermittedCall, ToolOutcome> {
+    fn admit(&self, incoming: &IncomingCall, known: &KnownAgent) -> Result<CheckedCall, ToolOutcome> {
         let manifest = known.manifest(self.runtime.presets());
         let standing = known.standing(&self.runtime.identity.person);
         let about = AgentFacts {
@@ -180,7 +180,7 @@ impl CallHandler {
     async fn admit_or_refresh(
         &self,
         incoming: &IncomingCall,
-    ) -> Result<Result<(KnownAgent, PermittedCall), ToolOutcome>, DeviceError> {
+    ) -> Result<Result<(KnownAgent, CheckedCall), ToolOutcome>, DeviceError> {
         let unknown = || KnownAgent::new(incoming.agent.clone(), self.runtime.now());
         let known = known_agents::load(&self.runtime.records, &incoming.agent)?.unwrap_or_else(unknown);
         let outcome = match self.admit(incoming, &known) {
@@ -205,7 +205,7 @@ impl CallHandler {
     async fn ask(
         &self,
         incoming: &IncomingCall,
-        permitted: &PermittedCall,
+        permitted: &CheckedCall,
         known: &KnownAgent,
     ) -> Result<PromptResult, DeviceError> {
         let id = incoming.origin().message_id()?;
@@ -255,7 +255,7 @@ impl CallHandler {
         }
     }
 
-    async fn perform(&self, caller: &ToolCaller, call: &ToolCall, permitted: &PermittedCall) -> ToolOutcome {
+    async fn perform(&self, caller: &ToolCaller, call: &ToolCall, permitted: &CheckedCall) -> ToolOutcome {
         let Some(tool) = self.runtime.config.tools.find(&permitted.tool.name, &permitted.tool.scope) else {
             return failed(ToolErrorCode::Unavailable, "this device has no such tool");
         };
@@ -280,7 +280,7 @@ impl CallHandler {
 }
 
 impl IncomingCall {
-    fn window_key<'a>(&'a self, permitted: &'a PermittedCall) -> ConsentWindowKey<'a> {
+    fn window_key<'a>(&'a self, permitted: &'a CheckedCall) -> ConsentWindowKey<'a> {
         let InboundMessage { device, conversation, .. } = &self.message;
         ConsentWindowKey { agent: &self.agent, by: device, conversation, scope: &permitted.tool.scope }
     }

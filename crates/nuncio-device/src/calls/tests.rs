@@ -21,7 +21,7 @@ fn call(id: &str, arguments: Value) -> ToolCall {
 }
 
 struct Scene {
-    records: Records,
+    records: RecordStore,
     agent: AgentId,
     other: AgentId,
     conversation: ConversationId,
@@ -30,7 +30,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         Self {
-            records: Records::new(Arc::new(MemoryKeyStore::new())),
+            records: RecordStore::new(Arc::new(MemoryKeyStore::new())),
             agent: AgentId::parse("agt_1").unwrap(),
             other: AgentId::parse("agt_2").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),

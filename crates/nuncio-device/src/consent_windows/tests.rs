@@ -12,7 +12,7 @@ fn at(hours: i64) -> Timestamp {
 
 #[test]
 fn consent_window_lasts_a_day_from_last_use() {
-    let records = Records::new(Arc::new(MemoryKeyStore::new()));
+    let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let (agent, scope) = (AgentId::parse("agt_1").unwrap(), ScopeId::parse("filesystem:read").unwrap());
     let conversation = ConversationId::parse("cnv_1").unwrap();
     let by = DeviceId::parse("dev_1").unwrap();
@@ -30,7 +30,7 @@ fn consent_window_lasts_a_day_from_last_use() {
 
 #[test]
 fn consent_window_is_bound_to_agent_device_scope_and_conversation() {
-    let records = Records::new(Arc::new(MemoryKeyStore::new()));
+    let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let agents = ["agt_1", "agt_2"].map(|id| AgentId::parse(id).unwrap());
     let scopes = ["filesystem:read", "clipboard:read"].map(|id| ScopeId::parse(id).unwrap());
     let conversations = ["cnv_1", "cnv_2"].map(|id| ConversationId::parse(id).unwrap());

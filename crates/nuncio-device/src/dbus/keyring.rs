@@ -12,7 +12,7 @@ use zbus::{DynamicType, ObjectPath, OwnedObjectPath, OwnedVariant, Variant};
 
 use super::KeyringError;
 use super::client::{Bus, BusError, BusObject};
-use crate::tools::Desktop;
+use crate::tools::DesktopEnvironment;
 
 const SERVICE: &str = "org.freedesktop.secrets";
 const ITEM: &str = "org.freedesktop.Secret.Item";
@@ -50,7 +50,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    pub async fn open(desktop: &Desktop) -> Result<Self, KeyringError> {
+    pub async fn open(desktop: &DesktopEnvironment) -> Result<Self, KeyringError> {
         let none = || KeyringError::Absent("the session bus has no known address".to_owned());
         let address = desktop.session_bus().ok_or_else(none)?;
         within(CALL_TIMEOUT, async {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{KeyringError, no_desktop, no_location};
-use crate::tools::{Desktop, ToolFailure};
+use crate::tools::{DesktopEnvironment, ToolFailure};
 
 const UNAVAILABLE_REASON: &str = "this program was built without D-Bus";
 
@@ -22,7 +22,7 @@ pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, ToolFailure> {
 pub enum Keyring {}
 
 impl Keyring {
-    pub async fn open(_: &Desktop) -> Result<Self, KeyringError> {
+    pub async fn open(_: &DesktopEnvironment) -> Result<Self, KeyringError> {
         Err(KeyringError::Absent(UNAVAILABLE_REASON.to_owned()))
     }
 

@@ -68,7 +68,7 @@ impl Scene {
         scene
     }
 
-    fn admit(&self) -> Result<PermittedCall, ToolOutcome> {
+    fn admit(&self) -> Result<CheckedCall, ToolOutcome> {
         let presets = Presets::default();
         let checked = self.manifest.clone().map(|manifest| Manifest::check(manifest, &presets).unwrap());
         let about = AgentFacts {
@@ -87,7 +87,7 @@ impl Scene {
         CallFacts { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
     }
 
-    fn decide_call(&self, word: PersonDecision) -> Decision {
+    fn decide_call(&self, word: PriorDecision) -> Decision {
         let person = PersonName::parse("ada").unwrap();
         decide_call(self.case(&person), &self.admit().unwrap(), word)
     }
@@ -246,12 +246,12 @@ fn low_sensitivity_runs_unasked_medium_asks_once_high_asks_each_time() {
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
     let asks = |scene: &Scene, word| matches!(scene.decide_call(word), Decision::Ask(_));
-    let words = [PersonDecision::Unasked, PersonDecision::RecentYes, PersonDecision::Yes];
+    let words = [PriorDecision::Unasked, PriorDecision::RecentYes, PriorDecision::Yes];
     assert_eq!(words.map(|word| asks(&low, word)), [false, false, false]);
     assert_eq!(words.map(|word| asks(&medium, word)), [true, false, false]);
     assert_eq!(words.map(|word| asks(&high, word)), [true, true, false]);
     for scene in [&low, &medium, &high] {
-        assert_eq!(scene.decide_call(PersonDecision::Yes), Decision::Allow);
+        assert_eq!(scene.decide_call(PriorDecision::Yes), Decision::Allow);
     }
 }
 
@@ -279,8 +279,8 @@ fn writing_scope_declared_low_counts_as_medium_and_prompts() {
     });
     assert_eq!(scene.stake(), Sensitivity::Medium);
     assert!(
-        matches!(scene.decide_call(PersonDecision::Unasked), Decision::Ask(_)),
+        matches!(scene.decide_call(PriorDecision::Unasked), Decision::Ask(_)),
         "{:?}",
-        scene.decide_call(PersonDecision::Unasked)
+        scene.decide_call(PriorDecision::Unasked)
     );
 }

@@ -11,7 +11,7 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
@@ -194,7 +194,7 @@ async fn agent_page(
     wrong: Option<String>,
 ) -> Result<Response, DeviceError> {
     let ask = pages.device.consents().access_request(agent).await?;
-    let owner = Recipient::Agent(ask.agent.clone());
+    let owner = RelayParty::Agent(ask.agent.clone());
     let known = pages.device.consents().agents()?.into_iter().find(|known| known.agent == ask.agent);
     let standing = known.as_ref().and_then(|known| known.standing(&pages.device.identity().person));
     let number = pages.device.peer().keys().safety_number(&owner).await?.unwrap_or_default();
@@ -306,6 +306,6 @@ pub(super) async fn accept_keys(State(pages): State<Pages>, Path(id): Path<Strin
     let seen = field(&form.sent, "fingerprint").and_then(Digest::parse);
     let Some((device, seen)) = device.zip(seen) else { return unknown(&form.visit) };
     // The fingerprint shown on the page is accepted, not one that arrived meanwhile.
-    let accepted = pages.device.peer().keys().accept_key(&Recipient::Agent(agent.clone()), &device, &seen).await;
+    let accepted = pages.device.peer().keys().accept_key(&RelayParty::Agent(agent.clone()), &device, &seen).await;
     form.visit.respond(accepted.map(|()| redirect_after(&form.visit, &agent, "keys")).map_err(DeviceError::from))
 }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_http::pages::sender::{self, field};
-use nuncio_http::pages::{Language, Switches, own_path, written};
+use nuncio_http::pages::{Language, LanguageSwitch, own_path, written};
 use serde::Deserialize;
 
 use super::page_access::PageSession;
@@ -50,7 +50,7 @@ impl PageRequest {
 
     /// Page with the button that uses the one-time link.
     pub(super) fn confirm_link(&self, link: String) -> Response {
-        written(StatusCode::OK, &OpenPage { frame: PageFrame::new(self, None, NavEntry::Outside), link })
+        written(StatusCode::OK, &OpenLinkPage { frame: PageFrame::new(self, None, NavEntry::Outside), link })
     }
 
     /// Answer outside the base path: plain text that does not reveal the base.
@@ -216,7 +216,7 @@ pub(super) struct SelectOption {
 pub(super) struct PageFrame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
-    pub(super) switches: Switches,
+    pub(super) switches: LanguageSwitch,
     /// Path prefix of all device pages.
     pub(super) base: String,
     pub(super) assets: String,
@@ -244,7 +244,7 @@ impl PageFrame {
         Self {
             text,
             language: request.language,
-            switches: Switches::new(&request.below_base(&request.page), request.language),
+            switches: LanguageSwitch::new(&request.below_base(&request.page), request.language),
             base: request.base.clone(),
             assets: format!("{}/assets/{}", request.base, files::FILES.version()),
             links: if inside { names.into_iter().map(link).collect() } else { Vec::new() },
@@ -259,7 +259,7 @@ impl PageFrame {
 /// Page of `GET /open?token=`: a button that posts the token.
 #[derive(Template)]
 #[template(path = "open.html")]
-struct OpenPage {
+struct OpenLinkPage {
     frame: PageFrame,
     link: String,
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, ClientMessageId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_http::pages::sender::{Fields, field};
 use nuncio_http::pages::{see, written};
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ async fn page(
         None if shown.messages.is_empty() => pages.device.consents().refresh(agent).await?,
         None => KnownAgent::new(agent.clone(), pages.device.runtime().now()),
     };
-    let owner = Recipient::Agent(agent.clone());
+    let owner = RelayParty::Agent(agent.clone());
     let pinned = pages.device.peer().keys().pinned(&owner).await?;
     // If the relay cannot be asked, no hint is shown; messages with other keys are refused anyway.
     let waiting = tokio::time::timeout(KEY_READ_TIMEOUT, pages.device.peer().keys().waiting(&owner)).await;

@@ -122,7 +122,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use nuncio_http::pages::Language;
-    use nuncio_judge::schema::SchemaRule;
+    use nuncio_judge::schema::NarrowingRule;
     use nuncio_judge::{ChangeRule, NoticeRule};
 
     use super::*;
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn each_change_rule_has_a_text_and_each_text_a_rule() {
         let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
-        let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
+        let schemas = NarrowingRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
         let rules: BTreeSet<_> = changes.chain(schemas).chain(notices).map(str::to_owned).collect();
         assert_eq!(Texts::of(Language::English).rule.keys().cloned().collect::<BTreeSet<_>>(), rules);

@@ -7,7 +7,7 @@ use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
 use super::{ChatContent, ChatMessage, ChatPage, ChatRecord, DeliveryState, MAX_BYTES, MAX_MESSAGES, MessagePosition};
-use crate::records::Records;
+use crate::records::RecordStore;
 
 /// Limit of stored conversations per agent.
 const MAX_PARTS: usize = 100;
@@ -37,12 +37,12 @@ pub(super) struct ChatIndex {
 }
 
 impl ChatIndex {
-    pub(super) fn load(records: &Records, agent: &AgentId) -> Result<Self, KeyStoreError> {
+    pub(super) fn load(records: &RecordStore, agent: &AgentId) -> Result<Self, KeyStoreError> {
         Ok(records.get(&name(agent))?.unwrap_or_default())
     }
 
     pub(super) fn put(&self, agent: &AgentId) -> RecordChange {
-        Records::put(&name(agent), self)
+        RecordStore::put(&name(agent), self)
     }
 
     /// Position of a message; `None` beyond the limit of conversations.
@@ -105,12 +105,16 @@ fn sent_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
     format!("talk/said/{agent}/{client_id}")
 }
 
-pub(super) fn was_sent(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeyStoreError> {
+pub(super) fn was_sent(
+    records: &RecordStore,
+    agent: &AgentId,
+    client_id: &ClientMessageId,
+) -> Result<bool, KeyStoreError> {
     Ok(records.get::<String>(&sent_name(agent, client_id))?.is_some())
 }
 
 /// Positions of an agent's messages, oldest first.
-fn positions(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>, KeyStoreError> {
+fn positions(records: &RecordStore, agent: &AgentId) -> Result<Vec<MessagePosition>, KeyStoreError> {
     let prefix = messages_of(agent);
     let names = records.names(&prefix)?;
     let mut positions: Vec<MessagePosition> =
@@ -122,7 +126,7 @@ fn positions(records: &Records, agent: &AgentId) -> Result<Vec<MessagePosition>,
 /// Changes that store a message; none if the message is stored already. The caller holds the state lock and saves the
 /// changes together.
 pub(super) fn put(
-    records: &Records,
+    records: &RecordStore,
     agent: &AgentId,
     mut summary: ChatIndex,
     position: MessagePosition,
@@ -134,9 +138,9 @@ pub(super) fn put(
     }
     summary.lines += 1;
     summary.bytes += message.bytes();
-    let mut changes = vec![Records::put(&name, message)];
+    let mut changes = vec![RecordStore::put(&name, message)];
     if let Some(client_id) = &message.client_id {
-        changes.push(Records::put(&sent_name(agent, client_id), &position.to_string()));
+        changes.push(RecordStore::put(&sent_name(agent, client_id), &position.to_string()));
     }
     if summary.lines > MAX_MESSAGES || summary.bytes > MAX_BYTES {
         for oldest in positions(records, agent)? {
@@ -147,8 +151,8 @@ pub(super) fn put(
             let Some(deleted) = records.get::<ChatRecord>(&name)? else { continue };
             summary.lines = summary.lines.saturating_sub(1);
             summary.bytes = summary.bytes.saturating_sub(deleted.bytes());
-            changes.push(Records::delete(&name));
-            changes.extend(deleted.client_id.iter().map(|client_id| Records::delete(&sent_name(agent, client_id))));
+            changes.push(RecordStore::delete(&name));
+            changes.extend(deleted.client_id.iter().map(|client_id| RecordStore::delete(&sent_name(agent, client_id))));
         }
     }
     changes.push(summary.put(agent));
@@ -157,7 +161,7 @@ pub(super) fn put(
 
 /// Unsent messages, oldest first.
 pub(super) fn unsent(
-    records: &Records,
+    records: &RecordStore,
     agent: &AgentId,
 ) -> Result<Vec<(ClientMessageId, UnsentMessage)>, KeyStoreError> {
     let prefix = unsent_of(agent);
@@ -172,7 +176,7 @@ pub(super) fn unsent(
     Ok(all)
 }
 
-pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessageId)>, KeyStoreError> {
+pub(super) fn all_unsent(records: &RecordStore) -> Result<Vec<(AgentId, ClientMessageId)>, KeyStoreError> {
     let names = records.names("talk/out/")?;
     let parsed = names.iter().filter_map(|name| {
         let (agent, client_id) = name.strip_prefix("talk/out/")?.split_once('/')?;
@@ -183,7 +187,7 @@ pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessag
 
 /// The last `limit` messages before a position; without a position, followed by the unsent ones.
 pub(super) fn read(
-    records: &Records,
+    records: &RecordStore,
     agent: &AgentId,
     before: Option<MessagePosition>,
     limit: usize,
@@ -214,15 +218,15 @@ pub(super) fn read(
 }
 
 /// Agents that wrote without a relation, with the time of the last message; oldest first.
-pub(super) fn strangers(records: &Records) -> Result<Vec<(AgentId, Timestamp)>, KeyStoreError> {
+pub(super) fn strangers(records: &RecordStore) -> Result<Vec<(AgentId, Timestamp)>, KeyStoreError> {
     Ok(records.get(STRANGERS)?.unwrap_or_default())
 }
 
 /// Change that records an agent without a relation.
-pub(super) fn stranger(records: &Records, agent: &AgentId, at: Timestamp) -> Result<RecordChange, KeyStoreError> {
+pub(super) fn stranger(records: &RecordStore, agent: &AgentId, at: Timestamp) -> Result<RecordChange, KeyStoreError> {
     let mut all = strangers(records)?;
     all.retain(|(known, _)| known != agent);
     all.push((agent.clone(), at));
     let many = all.len().saturating_sub(MAX_STRANGERS);
-    Ok(Records::put(STRANGERS, &all.split_off(many)))
+    Ok(RecordStore::put(STRANGERS, &all.split_off(many)))
 }

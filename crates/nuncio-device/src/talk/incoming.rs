@@ -8,7 +8,7 @@ use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::OpenError;
 use tokio::sync::broadcast;
@@ -29,9 +29,9 @@ impl AgentMessages {
         }
         let mine = message.sender == *self.runtime.peer.me();
         let agent = match &message.sender {
-            Recipient::Agent(agent) => Some(agent.clone()),
-            Recipient::Person(_) if mine => self.agent_of(&message.conversation).await,
-            Recipient::Person(_) => None,
+            RelayParty::Agent(agent) => Some(agent.clone()),
+            RelayParty::Person(_) if mine => self.agent_of(&message.conversation).await,
+            RelayParty::Person(_) => None,
         };
         let Some(agent) = agent else { return };
         let record = ChatRecord {
@@ -47,7 +47,7 @@ impl AgentMessages {
     pub(crate) async fn store_unopened(&self, refused: UnopenedMessage) {
         let mine = refused.sender == *self.runtime.peer.me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
-        let theirs = refused.sender == Recipient::Agent(agent.clone());
+        let theirs = refused.sender == RelayParty::Agent(agent.clone());
         if !mine && !theirs {
             return;
         }
@@ -61,7 +61,7 @@ impl AgentMessages {
 
     /// Forwards a piece of a streamed reply; nothing is stored.
     pub(crate) fn forward_stream(&self, event: StreamEvent) {
-        let Recipient::Agent(agent) = event.sender else { return };
+        let RelayParty::Agent(agent) = event.sender else { return };
         let (writing, stream) = (&self.writing, event.stream);
         match event.what {
             StreamEventKind::Begun => {
@@ -89,7 +89,7 @@ impl AgentMessages {
             match self.runtime.peer.conversation(conversation).await {
                 Ok(known) if known.kind == ConversationType::H2a => {
                     return match known.other(self.runtime.peer.me()) {
-                        Some(Recipient::Agent(agent)) => Some(agent.clone()),
+                        Some(RelayParty::Agent(agent)) => Some(agent.clone()),
                         _ => None,
                     };
                 }
@@ -105,7 +105,7 @@ impl AgentMessages {
 
     /// Digest of the key that signed an agent's message.
     async fn key_of(&self, agent: &AgentId, message: &InboundMessage) -> Option<Digest> {
-        let pinned = self.runtime.peer.keys().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
+        let pinned = self.runtime.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
         let signed = pinned.iter().find(|bundle| bundle.keys.device_id == message.device)?;
         Some(Digest::of_bytes(signed.keys.signing_key.as_bytes()))
     }

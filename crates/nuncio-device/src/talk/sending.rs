@@ -9,7 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::backoff::Backoff;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::{AgentId, ClientMessageId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::entropy::timed_name;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
-use crate::records::Records;
+use crate::records::RecordStore;
 
 /// How long sending is retried before a message counts as failed.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
@@ -71,7 +71,7 @@ impl AgentMessages {
             summary.begun = true;
             let unsent = UnsentMessage { text, at: self.runtime.now(), state: DeliveryState::Sending };
             let name = chat_store::unsent_name(agent, client_id);
-            records.save(vec![Records::put(&name, &unsent), summary.put(agent)])?;
+            records.save(vec![RecordStore::put(&name, &unsent), summary.put(agent)])?;
         }
         self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         self.spawn_delivery(agent.clone(), client_id.clone());
@@ -95,7 +95,7 @@ impl AgentMessages {
             if !unsent.is_some_and(|unsent| matches!(unsent.state, DeliveryState::Failed { .. })) {
                 return Ok(());
             }
-            self.runtime.records.save(vec![Records::delete(&name)])?;
+            self.runtime.records.save(vec![RecordStore::delete(&name)])?;
         }
         self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
@@ -129,7 +129,7 @@ impl AgentMessages {
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let name = chat_store::unsent_name(agent, client_id);
         let Some(UnsentMessage { text, at, .. }) = self.runtime.records.get(&name)? else { return Ok(()) };
-        let other = Recipient::Agent(agent.clone());
+        let other = RelayParty::Agent(agent.clone());
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
@@ -179,7 +179,7 @@ impl AgentMessages {
                 ..ChatRecord::new(true, ChatContent::Text { text: unsent.text, cut: false }, sent.at)
             };
             let mut changes = chat_store::put(records, agent, summary, position, &record)?;
-            changes.push(Records::delete(&name));
+            changes.push(RecordStore::delete(&name));
             records.save(changes)?;
         }
         self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });

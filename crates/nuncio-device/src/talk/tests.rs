@@ -5,7 +5,7 @@ use nuncio_identity::seal::MemoryKeyStore;
 
 use super::chat_store::{self, ChatIndex};
 use super::*;
-use crate::records::Records;
+use crate::records::RecordStore;
 
 fn agent() -> AgentId {
     AgentId::parse("agt_1").unwrap()
@@ -16,7 +16,7 @@ fn text(text: &str) -> ChatRecord {
 }
 
 /// Stores a message of a conversation.
-fn put(records: &Records, conversation: &str, seq: u64, message: &ChatRecord) {
+fn put(records: &RecordStore, conversation: &str, seq: u64, message: &ChatRecord) {
     let mut summary = ChatIndex::load(records, &agent()).unwrap();
     let position = summary.position(&ConversationId::parse(conversation).unwrap(), seq).unwrap();
     let changes = chat_store::put(records, &agent(), summary, position, message).unwrap();
@@ -33,7 +33,7 @@ fn texts(page: &ChatPage) -> Vec<String> {
 
 #[test]
 fn messages_are_ordered_by_relay_sequence_without_duplicates() {
-    let records = Records::new(Arc::new(MemoryKeyStore::new()));
+    let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     for (seq, words) in [(2, "two"), (1, "one"), (2, "two again"), (10, "ten")] {
         put(&records, "cnv_a", seq, &text(words));
     }
@@ -55,7 +55,7 @@ fn messages_are_ordered_by_relay_sequence_without_duplicates() {
 
 #[test]
 fn oldest_messages_are_deleted_with_their_client_ids_at_the_limits() {
-    let records = Records::new(Arc::new(MemoryKeyStore::new()));
+    let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let named = ClientMessageId::parse("m_1").unwrap();
     put(&records, "cnv_a", 1, &ChatRecord { client_id: Some(named.clone()), ..text("first") });
     assert!(chat_store::was_sent(&records, &agent(), &named).unwrap());
@@ -78,7 +78,7 @@ fn oldest_messages_are_deleted_with_their_client_ids_at_the_limits() {
 
 #[test]
 fn agents_without_relation_are_remembered_by_id_up_to_a_limit() {
-    let records = Records::new(Arc::new(MemoryKeyStore::new()));
+    let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     for number in 0..30 {
         let stranger = AgentId::parse(&format!("agt_{number}")).unwrap();
         let change = chat_store::stranger(&records, &stranger, Timestamp::from_millis(number)).unwrap();

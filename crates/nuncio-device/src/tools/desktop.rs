@@ -27,9 +27,9 @@ const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
 
 /// Desktop session, described by environment variables.
 #[derive(Debug, Clone, Default)]
-pub struct Desktop(BTreeMap<String, OsString>);
+pub struct DesktopEnvironment(BTreeMap<String, OsString>);
 
-impl Desktop {
+impl DesktopEnvironment {
     /// Session of this process.
     #[must_use]
     pub fn here() -> Self {
@@ -62,7 +62,7 @@ impl Desktop {
 
 /// Reads the clipboard with an installed program.
 #[derive(Debug, Clone)]
-pub struct ClipboardTool(pub Desktop);
+pub struct ClipboardTool(pub DesktopEnvironment);
 
 /// Programs that read the clipboard, the variable of the display they need, and their arguments.
 const READERS: [(&str, &str, &[&str]); 3] = [
@@ -99,7 +99,7 @@ impl LocalTool for ClipboardTool {
 
 /// Shows a desktop notification; [`ToolFailure::Unavailable`] without a desktop.
 #[derive(Debug, Clone)]
-pub struct DesktopNotificationTool(pub Desktop);
+pub struct DesktopNotificationTool(pub DesktopEnvironment);
 
 impl DesktopNotificationTool {
     /// Title and body of a notification.
@@ -135,7 +135,7 @@ mod tests {
         let time = Duration::from_secs(20);
         let gone = tempfile::tempdir().unwrap().path().join("bus");
         let gone = ("DBUS_SESSION_BUS_ADDRESS".to_owned(), OsString::from(format!("unix:path={}", gone.display())));
-        let (nothing, dead) = (Desktop::default(), Desktop::new([gone]));
+        let (nothing, dead) = (DesktopEnvironment::default(), DesktopEnvironment::new([gone]));
         for desktop in [&nothing, &dead] {
             let shown = DesktopNotificationTool(desktop.clone()).run(&json!({"title": "hello"}), time).await;
             assert!(matches!(shown, Err(ToolFailure::Unavailable(_))), "{shown:?}");

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Desktop, LocalTool, ToolFailure};
+use super::{DesktopEnvironment, LocalTool, ToolFailure};
 use crate::dbus;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl LocalTool for Location {
 }
 
 #[derive(Debug, Clone)]
-pub struct GeoClueTool(pub Desktop);
+pub struct GeoClueTool(pub DesktopEnvironment);
 
 #[async_trait]
 impl LocalTool for GeoClueTool {

@@ -8,7 +8,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{CallId, ConversationId};
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::Handset;
+use nuncio_testkit::a2h::TestDevice;
 use serde_json::{Value, json};
 
 use super::scene::{Running, Scene, manifest};
@@ -25,7 +25,7 @@ fn line(call: &str, word: &str) -> (String, String) {
 }
 
 async fn group(scene: &Scene) -> ConversationId {
-    let body = json!({"type": "group", "with": [Handset::member("ada")]});
+    let body = json!({"type": "group", "with": [TestDevice::member("ada")]});
     let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
     ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap()
 }

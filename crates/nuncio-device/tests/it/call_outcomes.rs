@@ -9,7 +9,7 @@ use nuncio_core::ids::ConversationId;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::Handset;
+use nuncio_testkit::a2h::TestDevice;
 use serde_json::{Value, json};
 
 use super::scene::{Running, Scene, manifest, scope};
@@ -101,7 +101,7 @@ async fn undeclared_tool_ungranted_scope_and_wrong_scope_are_denied() {
     // A sensitive tool called under a granted, less sensitive scope.
     let confused = scene.call_under("where", "notification:send", json!({})).await;
     assert_eq!(confused, denied(DenialReason::ScopeNotGranted));
-    let body = json!({"type": "group", "with": [Handset::member("ada")]});
+    let body = json!({"type": "group", "with": [TestDevice::member("ada")]});
     let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
     let grouped = scene.agent.peer.calls().call_tool_with(&group, "tell", json!({}), CallOptions::default()).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::{BackupFile, Device, DeviceError, OwnDevice, OwnDeviceTrust};
 use nuncio_testkit::{Method, eventually};
@@ -58,11 +58,11 @@ async fn invited_device_is_trusted_after_one_confirmation() {
     let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
     // The safety number with agents stays the same for both.
-    let agent = Recipient::Agent(scene.id.clone());
+    let agent = RelayParty::Agent(scene.id.clone());
     let number = laptop.device.peer().keys().safety_number(&agent).await.unwrap();
     assert!(number.is_some());
     assert_eq!(phone.device.peer().keys().safety_number(&agent).await.unwrap(), number);
-    let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+    let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
     assert_eq!(scene.agent.peer.keys().safety_number(&ada).await.unwrap(), number);
 }
 
@@ -160,7 +160,7 @@ async fn restored_backup_is_the_same_device_and_answers_calls() {
     let file = ada.device.backups().create(PHRASE).await.unwrap();
     let written = serde_json::to_string(&file).unwrap();
     let file: BackupFile = serde_json::from_str(&written).unwrap();
-    let agent = Recipient::Agent(scene.id.clone());
+    let agent = RelayParty::Agent(scene.id.clone());
     let number = ada.device.peer().keys().safety_number(&agent).await.unwrap();
     assert!(number.is_some());
     ada.stop();
@@ -217,8 +217,8 @@ async fn recovery_by_passphrase_keeps_grants_of_a_lost_device() {
     phone.device.own_devices().remove(id(&lost)).await.unwrap();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     // The agent had to trust nothing new: the safety number is unchanged.
-    let ada = Recipient::Person(PersonName::parse("ada").unwrap());
-    let agent = Recipient::Agent(scene.id.clone());
+    let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
+    let agent = RelayParty::Agent(scene.id.clone());
     let number = scene.agent.peer.keys().safety_number(&ada).await.unwrap();
     assert!(number.is_some());
     assert_eq!(phone.device.peer().keys().safety_number(&agent).await.unwrap(), number);

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::{AgentVerification, PromptAnswer};
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
@@ -14,7 +14,7 @@ use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore, NewSealIdentity, SealIdentity};
 use nuncio_identity::{Did, DidUrl, NewDocument, SigningKey};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -58,20 +58,19 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     let slipped_in = scene.server.send(Method::GET, &path, Some(&scene.token), None).await.data()[0].clone();
     // The real agent, with keys that its DID vouches for.
     let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
-    let named = Some((Recipient::Agent(scene.id.clone()), DeviceId::parse("dev_vouched").unwrap()));
+    let named = Some((RelayParty::Agent(scene.id.clone()), DeviceId::parse("dev_vouched").unwrap()));
     let new = NewSealIdentity { named, mode: SealMode::Stateful, now: scene.clock.now() };
     let mut seal_identity = SealIdentity::create(Arc::clone(&key_store), &new).unwrap();
     seal_identity.add_did_proof(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
     drop(seal_identity);
     // The second agent does not connect, because the relay sees both as one agent.
-    let way = PeerNetwork::direct().with_clock(&scene.clock);
+    let way = PeerPorts::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
     let agent = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Hooks).await;
 
-    let real = PeerNetwork::direct().fetch;
+    let real = PeerPorts::direct().fetch;
     let out = Arc::new(TamperingFetch { real, url: did.resolution_url(), document, slipped_in });
-    let ada =
-        scene.device_by(&PeerNetwork { fetch: out, ..PeerNetwork::direct() }, "ada", SensitivityFloors::new()).await;
+    let ada = scene.device_by(&PeerPorts { fetch: out, ..PeerPorts::direct() }, "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["filesystem:read"], GrantTerm::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
     // The answer does not arrive; the audit log shows the decision.

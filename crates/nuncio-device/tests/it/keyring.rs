@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use nuncio_device::tools::Desktop;
+use nuncio_device::tools::DesktopEnvironment;
 use nuncio_device::{Keyring, KeyringError};
 use nuncio_testkit::eventually;
 
@@ -50,6 +50,6 @@ async fn keyring_stores_loads_and_deletes_secrets() {
 
 #[tokio::test]
 async fn keyring_is_absent_without_a_session_bus() {
-    let absent = Keyring::open(&Desktop::default()).await.unwrap_err();
+    let absent = Keyring::open(&DesktopEnvironment::default()).await.unwrap_err();
     assert!(matches!(absent, KeyringError::Absent(_)), "{absent:?}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
-use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
 use serde_json::json;
 
 use crate::pages_activity::Reader;
@@ -26,7 +26,7 @@ async fn changed_keys_are_accepted_only_with_shown_fingerprint() {
     let before = between(&page, "<p class=\"number\">", "</p>").to_owned();
 
     let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
-    let way = PeerNetwork::direct().with_clock(&scene.clock);
+    let way = PeerPorts::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
     let anew = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Socket).await;
     let page = reader.get(&path).await.body;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_device::Device;
 use nuncio_device::pages::{PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_engine::ports::Clock as _;
@@ -143,7 +143,7 @@ async fn machine_restores_device_from_backup_file() {
     // The restored device answers calls.
     let running = machine.run(device);
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
-    let agent = Recipient::Agent(scene.id.clone());
+    let agent = RelayParty::Agent(scene.id.clone());
     assert!(running.device.peer().keys().safety_number(&agent).await.unwrap().is_some());
 }
 

@@ -19,7 +19,7 @@ use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::SystemEntropy;
 use nuncio_server::admin::AdminCommand;
 pub(crate) use nuncio_testkit::a2h::manifest;
-use nuncio_testkit::a2h::{AgentTransport, AnonymousA2hClient, Handset, JumpingClock, PeerNetwork, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, AnonymousA2hClient, JumpingClock, PeerPorts, SealedAgent, TestDevice};
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -167,7 +167,7 @@ fn config(
     tool: &Arc<Counter>,
     floors: SensitivityFloors,
 ) -> DeviceConfig {
-    let PeerNetwork { fetch, dial, clock } = PeerNetwork::direct().with_clock(clock);
+    let PeerPorts { fetch, dial, clock } = PeerPorts::direct().with_clock(clock);
     let under = |tools: Tools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
     DeviceConfig {
         key_store: Arc::clone(key_store) as _,
@@ -194,7 +194,7 @@ pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
     pub(crate) clock: JumpingClock,
     pub(crate) server: AnonymousA2hClient,
-    pub(crate) owner: Handset,
+    pub(crate) owner: TestDevice,
     pub(crate) agent: SealedAgent,
     pub(crate) id: AgentId,
     pub(crate) token: String,
@@ -206,10 +206,10 @@ impl Scene {
         let clock = JumpingClock::new();
         let gateway = Gateway::builder().agent("guide", AGENT).clock(&clock).start().await;
         let server = AnonymousA2hClient::at(gateway.url());
-        let owner = Handset::enrol(&server, &invite(&gateway, "owner").await).await;
+        let owner = TestDevice::enrol(&server, &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&json!({"display_name": "Notes"})).await;
         owner.publish(&id, &manifest()).await.data();
-        let way = PeerNetwork::direct().with_clock(&clock);
+        let way = PeerPorts::direct().with_clock(&clock);
         let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
         let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), key_store, AgentTransport::Socket).await;
         Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
@@ -221,20 +221,20 @@ impl Scene {
     }
 
     pub(crate) async fn device_with(&self, person: &str, floors: SensitivityFloors) -> Running {
-        self.device_by(&PeerNetwork::direct(), person, floors).await
+        self.device_by(&PeerPorts::direct(), person, floors).await
     }
 
     /// Enrols and starts a device that reaches the relay through `way`.
-    pub(crate) async fn device_by(&self, way: &PeerNetwork, person: &str, floors: SensitivityFloors) -> Running {
+    pub(crate) async fn device_by(&self, way: &PeerPorts, person: &str, floors: SensitivityFloors) -> Running {
         self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
     }
 
     /// Enrols and starts a device with that invite code.
     pub(crate) async fn enrolled(&self, code: String, floors: SensitivityFloors) -> Running {
-        self.enrolled_by(&PeerNetwork::direct(), code, floors).await
+        self.enrolled_by(&PeerPorts::direct(), code, floors).await
     }
 
-    async fn enrolled_by(&self, way: &PeerNetwork, code: String, floors: SensitivityFloors) -> Running {
+    async fn enrolled_by(&self, way: &PeerPorts, code: String, floors: SensitivityFloors) -> Running {
         let key_store = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
         let invitation = Invitation {
@@ -243,7 +243,7 @@ impl Scene {
             code,
             fingerprint: None,
         };
-        let PeerNetwork { fetch, dial, .. } = way.clone();
+        let PeerPorts { fetch, dial, .. } = way.clone();
         let config = DeviceConfig { fetch, dial, ..config(&key_store, &self.clock, &prompt, &tool, floors) };
         let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
         device.peer().keys().publish_keys().await.unwrap();
@@ -270,7 +270,7 @@ impl Scene {
     }
 
     pub(crate) async fn conversation(&self) -> ConversationId {
-        let ada = nuncio_core::notification::Recipient::Person(PersonName::parse("ada").unwrap());
+        let ada = nuncio_core::notification::RelayParty::Person(PersonName::parse("ada").unwrap());
         self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
     }
 

@@ -13,7 +13,7 @@ use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::PromptAnswer;
 use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
-use nuncio_testkit::a2h::PeerNetwork;
+use nuncio_testkit::a2h::PeerPorts;
 use nuncio_testkit::eventually;
 use serde_json::json;
 
@@ -162,16 +162,12 @@ impl Fetch for InterruptibleRelay {
 async fn offline_device_denial_does_not_preempt_reachable_device() {
     let scene = Scene::start().await;
     let cut = Arc::new(InterruptibleRelay {
-        real: PeerNetwork::direct().fetch,
+        real: PeerPorts::direct().fetch,
         cut: AtomicBool::new(true),
         tried: AtomicUsize::new(0),
     });
     let laptop = scene
-        .device_by(
-            &PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() },
-            "ada",
-            SensitivityFloors::new(),
-        )
+        .device_by(&PeerPorts { fetch: Arc::clone(&cut) as _, ..PeerPorts::direct() }, "ada", SensitivityFloors::new())
         .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let phone = scene.device("ada").await;
@@ -195,16 +191,12 @@ async fn offline_device_denial_does_not_preempt_reachable_device() {
 async fn undelivered_answer_is_sent_when_relay_returns() {
     let scene = Scene::start().await;
     let cut = Arc::new(InterruptibleRelay {
-        real: PeerNetwork::direct().fetch,
+        real: PeerPorts::direct().fetch,
         cut: AtomicBool::new(true),
         tried: AtomicUsize::new(0),
     });
     let laptop = scene
-        .device_by(
-            &PeerNetwork { fetch: Arc::clone(&cut) as _, ..PeerNetwork::direct() },
-            "ada",
-            SensitivityFloors::new(),
-        )
+        .device_by(&PeerPorts { fetch: Arc::clone(&cut) as _, ..PeerPorts::direct() }, "ada", SensitivityFloors::new())
         .await;
     scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let answers = async {

@@ -6,12 +6,12 @@ use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::{AgentId, ClientMessageId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_device::DeviceEvent;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::talk::{ChatContent, ChatMessage, DeliveryState, MAX_TEXT, MAX_UNSENT, ReplyProgress};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
-use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerNetwork, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, MeddlingProxy, PeerPorts, SealedAgent};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -191,7 +191,7 @@ async fn devices_of_a_person_show_the_same_conversation() {
 async fn tampered_message_is_shown_as_not_opened() {
     let scene = Scene::start().await;
     let between = MeddlingProxy::new();
-    let ada = scene.device_by(&PeerNetwork::through(&between), "ada", SensitivityFloors::new()).await;
+    let ada = scene.device_by(&PeerPorts::through(&between), "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     scene.agent.say("ada", text("one")).await.unwrap();
     reads(&ada, &scene.id, &["it: one"]).await;
@@ -218,13 +218,13 @@ async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
     scene.agent.say("ada", text("with the old keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys"]).await;
     let key_store: Arc<dyn KeyStore> = Arc::new(MemoryKeyStore::new());
-    let way = PeerNetwork::direct().with_clock(&scene.clock);
+    let way = PeerPorts::direct().with_clock(&scene.clock);
     let url = scene.gateway.url();
     let anew =
         SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), key_store, AgentTransport::Socket).await;
     anew.say("ada", text("with new keys")).await.unwrap();
     reads(&ada, &scene.id, &["it: with the old keys", "it: (not opened: Untrusted)"]).await;
-    let owner = Recipient::Agent(scene.id.clone());
+    let owner = RelayParty::Agent(scene.id.clone());
     let waiting = ada.device.peer().keys().waiting(&owner).await.unwrap();
     let keys = &waiting[0].bundle.keys;
     ada.device.peer().keys().accept_key(&owner, &keys.device_id, &keys.signing_key.fingerprint()).await.unwrap();
@@ -261,7 +261,7 @@ async fn message_without_text_shows_a_placeholder_and_stateless_sealing_is_marke
     // An agent with stateless keys.
     let (id, token) = scene.owner.make_agent(&json!({"display_name": "Forgetful"})).await;
     scene.owner.publish(&id, &manifest()).await.data();
-    let (way, key_store) = (PeerNetwork::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
+    let (way, key_store) = (PeerPorts::direct().with_clock(&scene.clock), Arc::new(MemoryKeyStore::new()));
     let forgetful =
         SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), key_store, AgentTransport::Hooks).await;
     let id = AgentId::parse(&id).unwrap();

@@ -10,7 +10,7 @@ use nuncio_device::talk::{ChatContent, MAX_TEXT};
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_server::SystemEntropy;
-use nuncio_testkit::a2h::PeerNetwork;
+use nuncio_testkit::a2h::PeerPorts;
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -44,7 +44,7 @@ impl Visitor {
         let link = shared.access.link(at, &SystemEntropy, scene.clock.now());
         let pages = serve(running.device.clone(), shared, listener, stop.clone());
         tokio::spawn(async move { pages.await.unwrap() });
-        let fetch = PeerNetwork::direct().fetch;
+        let fetch = PeerPorts::direct().fetch;
         let (base, token) = link.split_once(&at.to_string()).unwrap().1.split_once("/open?token=").unwrap();
         let mut visitor = Self { at, base: base.to_owned(), fetch, cookie: String::new(), token: String::new(), stop };
         let opened = visitor.send("/open", &[("token", token)]).await;

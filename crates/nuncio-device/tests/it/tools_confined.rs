@@ -6,7 +6,9 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nuncio_device::tools::{Confinement, ConfinementRules, LocalTool as _, ProgramTool, ToolFailure, confinement};
+use nuncio_device::tools::{
+    ConfinementRules, ConfinementSupport, LocalTool as _, ProgramTool, ToolFailure, confinement,
+};
 use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
@@ -60,7 +62,7 @@ fn writing(path: &Path) -> ConfinementRules {
 
 /// Whether the kernel supports confinement of files; if not, the description must say so.
 fn keeps_files() -> bool {
-    let Confinement { files, .. } = confinement();
+    let ConfinementSupport { files, .. } = confinement();
     if !files {
         assert!(confinement().to_string().contains("no Landlock"), "{}", confinement());
     }

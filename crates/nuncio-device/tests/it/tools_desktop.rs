@@ -5,7 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nuncio_device::tools::{ClipboardTool, Desktop, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure};
+use nuncio_device::tools::{
+    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTool as _, ToolFailure,
+};
 use nuncio_testkit::eventually;
 use serde_json::{Value, json};
 
@@ -63,10 +65,10 @@ impl Bus {
         Self { _process: process, address, folder }
     }
 
-    pub(crate) fn desktop(&self, more: &[(&str, &str)]) -> Desktop {
+    pub(crate) fn desktop(&self, more: &[(&str, &str)]) -> DesktopEnvironment {
         let variables = [("DBUS_SESSION_BUS_ADDRESS", self.address.as_str())];
         let variables = variables.iter().chain(more);
-        Desktop::new(variables.map(|(name, value)| ((*name).to_owned(), OsString::from(value))))
+        DesktopEnvironment::new(variables.map(|(name, value)| ((*name).to_owned(), OsString::from(value))))
     }
 }
 
@@ -79,7 +81,7 @@ fn screen() -> (Running, String) {
     (screen, format!(":{display}"))
 }
 
-async fn notify(desktop: &Desktop, arguments: Value) -> Result<Value, ToolFailure> {
+async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value, ToolFailure> {
     DesktopNotificationTool(desktop.clone()).run(&arguments, TIME).await
 }
 
@@ -123,7 +125,7 @@ async fn desktop_notification_is_shown_as_escaped_text() {
 #[tokio::test]
 async fn clipboard_tool_returns_copied_text() {
     let (_screen, display) = screen();
-    let desktop = Desktop::new([("DISPLAY".to_owned(), OsString::from(&display))]);
+    let desktop = DesktopEnvironment::new([("DISPLAY".to_owned(), OsString::from(&display))]);
     let read = async || ClipboardTool(desktop.clone()).run(&json!({}), TIME).await;
     let empty = read().await;
     assert!(matches!(empty, Err(ToolFailure::Failed(_))), "nothing was copied yet: {empty:?}");

@@ -10,7 +10,7 @@ use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
 
 use super::signing::caller_of;
-use super::{Access, Caller, CallerIdentity, Credential, SigningKey};
+use super::{Access, AuthenticationMethod, Caller, CallerCheckResult, SigningKey};
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret};
 use crate::runtime::CommitResult as _;
@@ -39,15 +39,15 @@ pub fn key_expired(at: Timestamp) -> EngineError {
 impl Access {
     /// Authenticates a bearer key: its caller, an expired key, or an invalid credential.
     #[must_use]
-    pub fn identity_by_key(&self, key: &str) -> CallerIdentity {
+    pub fn identity_by_key(&self, key: &str) -> CallerCheckResult {
         // Looked up by digest, so that timing reveals nothing about existing keys.
         let digest = Digest::of_bytes(key.as_bytes());
-        let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return CallerIdentity::Invalid };
+        let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return CallerCheckResult::Invalid };
         let now = self.runtime.now();
         match found.expires_at.filter(|_| found.is_expired(now)) {
-            _ if !found.has_secret(&digest, now) => CallerIdentity::Invalid,
-            Some(end) => CallerIdentity::Expired(end),
-            None => CallerIdentity::Known(caller_of(&found, Credential::Key)),
+            _ if !found.has_secret(&digest, now) => CallerCheckResult::Invalid,
+            Some(end) => CallerCheckResult::Expired(end),
+            None => CallerCheckResult::Known(caller_of(&found, AuthenticationMethod::Key)),
         }
     }
 
@@ -55,8 +55,8 @@ impl Access {
     #[must_use]
     pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
         match self.identity_by_key(key) {
-            CallerIdentity::Known(caller) => Some(caller),
-            CallerIdentity::Missing | CallerIdentity::Invalid | CallerIdentity::Expired(_) => None,
+            CallerCheckResult::Known(caller) => Some(caller),
+            CallerCheckResult::Missing | CallerCheckResult::Invalid | CallerCheckResult::Expired(_) => None,
         }
     }
 

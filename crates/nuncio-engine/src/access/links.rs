@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
-use super::{Access, Caller, Credential};
+use super::{Access, AuthenticationMethod, Caller};
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Conflict, PersonLink};
 use crate::runtime::CommitResult as _;
@@ -31,7 +31,7 @@ impl Access {
     /// Caller that authenticated with a DID, with the linked person.
     #[must_use]
     pub fn caller_by_did(&self, did: &str) -> Caller {
-        self.linked(Caller { credential: Credential::Did, ..Caller::new(Principal::Did(did.to_owned())) })
+        self.linked(Caller { authentication: AuthenticationMethod::Did, ..Caller::new(Principal::Did(did.to_owned())) })
     }
 
     /// Fills in the linked person of a caller that has none.

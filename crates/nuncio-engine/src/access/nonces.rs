@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 use crate::access::Access;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Time that nonces are kept beyond the validity of the signature, so that a clock that is set back a little accepts no
 /// replay.
@@ -28,7 +28,7 @@ impl Access {
 
 /// See [`Access::use_nonce`].
 pub(crate) async fn use_nonce(
-    runtime: &Runtime,
+    runtime: &EngineContext,
     owner: &str,
     nonce: &str,
     counts_until: Timestamp,

@@ -10,10 +10,10 @@ use nuncio_core::time::Timestamp;
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
-use super::{Caller, Credential};
+use super::{AuthenticationMethod, Caller};
 use crate::ports::store::ApiKey;
-use crate::runtime::Runtime;
-use crate::vault::Vault;
+use crate::runtime::EngineContext;
+use crate::vault::SecretCipher;
 
 /// A decrypted secret of a signing key that verifies signatures.
 pub struct SigningKey {
@@ -24,12 +24,12 @@ pub struct SigningKey {
 
 impl SigningKey {
     /// Encrypts the secret, bound to this key's id.
-    pub(super) fn seal(runtime: &Runtime, id: &KeyId, secret: &str) -> String {
+    pub(super) fn seal(runtime: &EngineContext, id: &KeyId, secret: &str) -> String {
         runtime.seal(&place(id), secret)
     }
 
     /// Decrypts a secret; `None` if it was encrypted with another server key.
-    pub(super) fn open(vault: &Vault, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
+    pub(super) fn open(vault: &SecretCipher, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
         let Some(secret) = vault.open(&place(&key.id), sealed) else {
             tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");
             return None;
@@ -49,7 +49,7 @@ impl SigningKey {
 
     #[must_use]
     pub fn caller(&self) -> Caller {
-        caller_of(&self.key, Credential::Signature)
+        caller_of(&self.key, AuthenticationMethod::Signature)
     }
 
     /// Whether one of `tags` is this key's HMAC-SHA256 over the concatenated parts. Compares in constant time.
@@ -68,8 +68,8 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-pub(super) fn caller_of(key: &ApiKey, credential: Credential) -> Caller {
-    Caller { principal: Principal::Key(key.id.clone()), person: key.person.clone(), request: None, credential }
+pub(super) fn caller_of(key: &ApiKey, authentication: AuthenticationMethod) -> Caller {
+    Caller { principal: Principal::Key(key.id.clone()), person: key.person.clone(), request: None, authentication }
 }
 
 fn place(id: &KeyId) -> String {

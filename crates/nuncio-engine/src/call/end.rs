@@ -14,7 +14,7 @@ use super::request::FinishedCall;
 use super::{CallChain, attempt};
 use crate::error::EngineError;
 use crate::ports::runner::ToolOutput;
-use crate::ports::store::{CallChange, Change, ExecutionChange, RecordChange, ResultTarget};
+use crate::ports::store::{AuditChange, CallChange, Change, ExecutionChange, ResultTarget};
 
 /// Delays before the end of a call is stored again after a failed commit.
 const STORE_AGAIN: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(30));
@@ -51,7 +51,7 @@ impl CallChain<'_> {
         let ended = FinishedCall { result, admitted, end, at };
         let tool = self.call.published.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
         let audit = |decision| -> Change {
-            RecordChange::AppendCall(self.record(tool, decision, outcome.clone(), started_at, at)).into()
+            AuditChange::AppendCall(self.record(tool, decision, outcome.clone(), started_at, at)).into()
         };
         let record = self.record(tool, decision.clone(), outcome.clone(), started_at, at);
         self.calls.runtime.meter.call_ended(&record, tool.is_some());
@@ -59,7 +59,7 @@ impl CallChain<'_> {
 
         let finish_call = || started.clone().map(|key| CallChange::Finish(key).into());
         let without_result = || [audit(decision.clone())].into_iter().chain(finish_call()).collect();
-        let mut changes = vec![RecordChange::AppendCall(record).into()];
+        let mut changes = vec![AuditChange::AppendCall(record).into()];
         let mut failures = STORE_AGAIN.start();
         loop {
             changes.extend(self.result_changes(&ended, started_at.is_some(), stops));

@@ -26,7 +26,7 @@ pub(crate) enum NotifyWhen {
 
 /// An execution that may not be stored yet.
 #[derive(Debug)]
-pub struct PendingInsert(Mutex<InsertState>);
+pub struct PendingExecutionInsert(Mutex<InsertState>);
 
 #[derive(Debug)]
 struct InsertState {
@@ -72,7 +72,7 @@ impl ExecutionCreation {
     }
 }
 
-impl PendingInsert {
+impl PendingExecutionInsert {
     /// Creates a pending insert and the receiver for its result.
     pub(crate) fn new(
         execution: Execution,
@@ -138,7 +138,7 @@ impl Calls {
     ///
     /// # Errors
     /// The commit failed. The execution is then not accepted.
-    pub(crate) async fn ensure_committed(&self, entry: Option<&PendingInsert>) -> Result<(), EngineError> {
+    pub(crate) async fn ensure_committed(&self, entry: Option<&PendingExecutionInsert>) -> Result<(), EngineError> {
         match entry {
             Some(entry) if entry.waits() => Ok(self.commit_with_insert(Some(entry), Vec::new()).await?),
             _ => Ok(()),
@@ -149,7 +149,7 @@ impl Calls {
     /// insert pending.
     pub(crate) async fn commit_with_insert(
         &self,
-        entry: Option<&PendingInsert>,
+        entry: Option<&PendingExecutionInsert>,
         changes: Vec<Change>,
     ) -> Result<(), StoreError> {
         let waiting = entry.and_then(|entry| entry.take().map(|taken| (entry, taken)));
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(notify: NotifyWhen) -> (PendingInsert, CommitReceiver) {
+    fn entry(notify: NotifyWhen) -> (PendingExecutionInsert, CommitReceiver) {
         let order = json!({
             "skill": "depot/pickup", "version": "1.0.0", "agent": "depot", "target": "agent", "caller": "local",
             "protocol": "skill", "inputs": {}, "priority": "normal", "created_at": "2026-11-15T11:00:00Z", "timeout_ms": 1, "keep_ms": 1,
@@ -192,11 +192,11 @@ mod tests {
         let order: nuncio_core::execution::AcceptedInvocation = serde_json::from_value(order).unwrap();
         let execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), Arc::new(order));
         let lease = ExecutionLease { owner: "me".to_owned(), until: Timestamp::LAST };
-        PendingInsert::new(execution, lease, None, notify)
+        PendingExecutionInsert::new(execution, lease, None, notify)
     }
 
     /// Simulates a successful commit.
-    fn make(entry: &PendingInsert) {
+    fn make(entry: &PendingExecutionInsert) {
         let (_, answer) = entry.take().unwrap();
         assert!(entry.is_refused() && !entry.waits(), "nobody puts it there twice");
         entry.made(answer);

@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{PendingInsert, history_text};
+use super::{PendingExecutionInsert, history_text};
 use crate::access::Caller;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::ResultTarget;
@@ -29,7 +29,7 @@ pub struct ToolCallRequest<'a> {
     /// Where the result is stored, in the same commit as the audit record.
     pub target: Option<ResultTarget>,
     /// The execution of the call if it is not stored yet; it is stored with the first commit of the call.
-    pub pending_insert: Option<&'a PendingInsert>,
+    pub pending_insert: Option<&'a PendingExecutionInsert>,
     /// Trace identifiers that are forwarded to the tool.
     pub trace: &'a TraceIds,
     /// Called when the start is stored, before the tool runs.

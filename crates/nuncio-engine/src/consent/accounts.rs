@@ -13,12 +13,12 @@ use url::Url;
 use super::error::ConsentError;
 use super::manifests::{Manifests, Publication, manifest_value};
 use super::{AgentLocks, Mailbox, texts};
-use crate::access::{Caller, Credential};
+use crate::access::{AuthenticationMethod, Caller};
 use crate::error::EngineError;
 use crate::ports::Entropy;
 use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange};
 use crate::relay::{ConnectionModeChange, WebhookSecret, Webhooks};
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
@@ -76,7 +76,7 @@ pub struct AgentPatch {
 
 /// Accounts of agents at this relay: owners, tokens and webhooks.
 pub struct AgentAccounts {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) webhooks: Arc<Webhooks>,
@@ -136,8 +136,10 @@ impl AgentAccounts {
         }
         // Looked up by digest, so that timing reveals nothing about existing tokens.
         let account = self.store.account_by_token(&Digest::of_bytes(token.as_bytes())).await?;
-        Ok(account
-            .map(|account| Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(account.id)) }))
+        Ok(account.map(|account| Caller {
+            authentication: AuthenticationMethod::AgentToken,
+            ..Caller::new(Principal::Agent(account.id))
+        }))
     }
 
     pub async fn account(&self, id: &AgentId) -> Result<Account, ConsentError> {

@@ -8,8 +8,8 @@ use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::bundle::BundleId;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::notification::{Notification, Recipient};
-use nuncio_core::person::{Device, DeviceAssertion, Enrolment, Invite, MAX_DEVICE_NAME, Person};
+use nuncio_core::notification::{Notification, RelayParty};
+use nuncio_core::person::{Device, DeviceAssertion, EnrolmentAssertion, Invite, MAX_DEVICE_NAME, Person};
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
@@ -19,9 +19,9 @@ use super::signing::{Ed25519, refused};
 use super::{Mailbox, texts};
 use crate::access::{Caller, use_nonce};
 use crate::error::EngineError;
-use crate::ports::store::{Conflict, ConsentChange, PersonStore, RecordChange, RelayChange, StoreError};
-use crate::relay::Relay;
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::ports::store::{AuditChange, Conflict, ConsentChange, PersonStore, RelayChange, StoreError};
+use crate::relay::RelayService;
+use crate::runtime::{CommitResult as _, EngineContext};
 
 const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
@@ -40,16 +40,16 @@ pub struct NewDevice {
     /// Device name chosen by the person.
     pub name: String,
     pub key: PublicKey,
-    /// Signature of the device over the [`Enrolment`].
+    /// Signature of the device over the [`EnrolmentAssertion`].
     pub signature: Signature,
 }
 
 /// People with an account here, and their devices.
 pub struct People {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn PersonStore>,
     pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) relay: Arc<Relay>,
+    pub(crate) relay: Arc<RelayService>,
 }
 
 impl People {
@@ -84,7 +84,7 @@ impl People {
         let changes = vec![
             ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }).into(),
             ConsentChange::CreateInvite(invite).into(),
-            RecordChange::AppendEvent(record).into(),
+            AuditChange::AppendEvent(record).into(),
         ];
         self.runtime.commit(changes).await?;
         Ok(NewInvite { person: name, code, expires_at })
@@ -97,7 +97,7 @@ impl People {
         let code = Digest::of_bytes(new.code.as_bytes());
         let unknown = || invalid("it is not known here; copy it whole");
         let invite = self.store.invite(&code).await?.ok_or_else(unknown)?;
-        let enrolment = Enrolment { invite: code, key: new.key, name: new.name };
+        let enrolment = EnrolmentAssertion { invite: code, key: new.key, name: new.name };
         if !Ed25519.holds(&new.key, &enrolment.message(), &new.signature) {
             let message = "the device did not show that it holds its key: the signature does not hold";
             return Err(ConsentError::new(Code::DeviceRefused, message));
@@ -119,7 +119,7 @@ impl People {
         let changes = vec![
             ConsentChange::Enrol { invite, device: device.clone() }.into(),
             devices_changed(&person, now).into(),
-            RecordChange::AppendEvent(record).into(),
+            AuditChange::AppendEvent(record).into(),
         ];
         match self.mailbox.commit_and_notify(changes).await {
             Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
@@ -162,9 +162,9 @@ impl People {
         let mut changes = vec![
             ConsentChange::RevokeDevice { id: id.clone(), at }.into(),
             devices_changed(person, at).into(),
-            RecordChange::AppendEvent(record).into(),
+            AuditChange::AppendEvent(record).into(),
         ];
-        let owner = Recipient::Person(person.clone());
+        let owner = RelayParty::Person(person.clone());
         changes.extend(self.relay.key_change_mail(&owner).await?);
         changes.push(RelayChange::RemoveBundle(BundleId { owner, device: id.clone() }).into());
         if !self.mailbox.commit_and_notify(changes).await.made_unless(Conflict::Missing)? {
@@ -210,7 +210,7 @@ impl People {
 
 fn devices_changed(person: &PersonName, at: Timestamp) -> ConsentChange {
     let notification = Notification::DevicesChanged { person: person.clone() };
-    ConsentChange::PutMail { recipient: Recipient::Person(person.clone()), at, notification }
+    ConsentChange::PutMail { recipient: RelayParty::Person(person.clone()), at, notification }
 }
 
 fn invalid(why: &str) -> ConsentError {

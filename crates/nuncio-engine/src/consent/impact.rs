@@ -6,14 +6,14 @@ use std::sync::Arc;
 use nuncio_core::account::Account;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::ScopeId;
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::{NewManifest, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
-use nuncio_judge::lineage::Lineage;
+use nuncio_judge::lineage::ManifestLineage;
 use nuncio_judge::{ChangePolicy, ChangeVerdict};
 use serde_json::Value;
 
-use crate::ports::store::{Change, ConsentChange, RecordChange};
+use crate::ports::store::{AuditChange, Change, ConsentChange};
 
 /// Verdicts on a new manifest, and the relations they affect.
 pub(super) struct PublicationImpact {
@@ -39,7 +39,7 @@ impl PublicationImpact {
         manifests: Vec<(u64, Option<Value>)>,
         current: u64,
         new: Option<&Value>,
-        before: &Lineage,
+        before: &ManifestLineage,
         policy: &ChangePolicy,
     ) -> Self {
         let history = before.as_history();
@@ -61,7 +61,7 @@ impl PublicationImpact {
     pub(super) fn touched(
         &self,
         account: &Account,
-        lineage: &Lineage,
+        lineage: &ManifestLineage,
         now: Timestamp,
         record: &AuditEventRecord,
     ) -> PublicationEffects {
@@ -91,7 +91,7 @@ impl PublicationImpact {
                 hash,
                 scopes: asked.into_iter().collect(),
             };
-            touched.mail(Recipient::Agent(account.id.clone()), now, notification);
+            touched.mail(RelayParty::Agent(account.id.clone()), now, notification);
         }
         touched
     }
@@ -130,9 +130,9 @@ impl PublicationEffects {
                 manifest_hash: account.manifest_hash,
                 ..record.clone()
             };
-            self.changes.push(RecordChange::AppendEvent(record).into());
+            self.changes.push(AuditChange::AppendEvent(record).into());
         }
-        let person = Recipient::Person(relation.person.clone());
+        let person = RelayParty::Person(relation.person.clone());
         match (&relation.pending, account.manifest_hash) {
             (Some(pending), Some(hash)) => {
                 self.affected += 1;
@@ -154,14 +154,14 @@ impl PublicationEffects {
                     scopes: restored,
                 };
                 self.mail(person, now, notification.clone());
-                self.mail(Recipient::Agent(relation.agent.clone()), now, notification);
+                self.mail(RelayParty::Agent(relation.agent.clone()), now, notification);
             }
             _ => {}
         }
         self.relations.push(relation);
     }
 
-    fn mail(&mut self, recipient: Recipient, at: Timestamp, notification: Notification) {
+    fn mail(&mut self, recipient: RelayParty, at: Timestamp, notification: Notification) {
         self.changes.push(ConsentChange::PutMail { recipient, at, notification }.into());
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::consent::MailWaiters;
 use crate::relay::WebhookIndex;
-use crate::runtime::Runtime;
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use crate::runtime::EngineContext;
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use std::sync::Arc;
 
 use crate::error::EngineError;
@@ -16,7 +16,7 @@ const DELETIONS_PER_COMMIT: usize = 1000;
 
 /// Notifications to people and agents.
 pub struct Mailbox {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn MailboxStore>,
     pub(crate) waiters: MailWaiters,
     pub(crate) index: Arc<WebhookIndex>,
@@ -26,7 +26,7 @@ impl Mailbox {
     /// Notifications of a recipient after `after`, in order.
     pub async fn mail(
         &self,
-        recipient: &Recipient,
+        recipient: &RelayParty,
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, EngineError> {
@@ -36,7 +36,7 @@ impl Mailbox {
     /// Like [`Mailbox::mail`], but waits for the next notification. Returns nothing when the server stops.
     pub async fn next_mail(
         self: &Arc<Self>,
-        recipient: &Recipient,
+        recipient: &RelayParty,
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, EngineError> {
@@ -55,7 +55,7 @@ impl Mailbox {
         }
     }
 
-    pub(crate) fn mail_change(&self, recipient: &Recipient, notification: Notification) -> Change {
+    pub(crate) fn mail_change(&self, recipient: &RelayParty, notification: Notification) -> Change {
         ConsentChange::PutMail { recipient: recipient.clone(), at: self.runtime.now(), notification }.into()
     }
 
@@ -77,16 +77,16 @@ impl Mailbox {
     }
 
     /// Number of a recipient's last notification; zero for none.
-    pub async fn mail_head(&self, recipient: &Recipient) -> Result<u64, EngineError> {
+    pub async fn mail_head(&self, recipient: &RelayParty) -> Result<u64, EngineError> {
         Ok(self.store.mail_head(recipient).await?)
     }
 
     /// Number up to which a reader, such as one device, has read; zero for none.
-    pub async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, EngineError> {
+    pub async fn mail_read(&self, recipient: &RelayParty, reader: &str) -> Result<u64, EngineError> {
         Ok(self.store.mail_read(recipient, reader).await?)
     }
 
-    pub async fn mark_mail_read(&self, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), EngineError> {
+    pub async fn mark_mail_read(&self, recipient: &RelayParty, reader: &str, seq: u64) -> Result<(), EngineError> {
         let change = ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq };
         Ok(self.runtime.commit_one(change).await?)
     }
@@ -102,7 +102,7 @@ impl Mailbox {
 }
 
 /// Recipients that a change notifies.
-fn mail_recipients(change: &Change) -> &[Recipient] {
+fn mail_recipients(change: &Change) -> &[RelayParty] {
     match change {
         Change::Consent(ConsentChange::PutMail { recipient, .. }) => std::slice::from_ref(recipient),
         Change::Relay(RelayChange::PostMessage { to, .. }) => to,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 
 use futures_util::StreamExt as _;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use tokio::sync::Notify;
 
 use crate::consent::Mailbox;
@@ -23,7 +23,7 @@ pub(crate) struct MailWaiters {
 
 #[derive(Debug)]
 struct WaiterTable {
-    by_recipient: HashMap<Recipient, Weak<Notify>>,
+    by_recipient: HashMap<RelayParty, Weak<Notify>>,
     /// Table size at which unused waiters are removed next.
     sweep_at: usize,
 }
@@ -37,7 +37,7 @@ impl Default for MailWaiters {
 
 impl MailWaiters {
     /// The `Notify` of a recipient, which fires for every notification from now on.
-    pub(crate) fn enter(&self, mailbox: &Arc<Mailbox>, recipient: &Recipient) -> Arc<Notify> {
+    pub(crate) fn enter(&self, mailbox: &Arc<Mailbox>, recipient: &RelayParty) -> Arc<Notify> {
         self.listening.call_once(|| listen(mailbox));
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiter) = table.by_recipient.get(recipient).and_then(Weak::upgrade) {
@@ -53,7 +53,7 @@ impl MailWaiters {
     }
 
     /// Wakes the waiters of these recipients; all waiters if the list is empty.
-    fn wake(&self, recipients: &[Recipient]) {
+    fn wake(&self, recipients: &[RelayParty]) {
         let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let wake = |waiter: &Weak<Notify>| {
             if let Some(waiter) = waiter.upgrade() {

@@ -11,7 +11,7 @@ use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestWarning};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_judge::ChangeVerdict;
-use nuncio_judge::lineage::{Lineage, MAX_NAMES};
+use nuncio_judge::lineage::{MAX_NAMES, ManifestLineage};
 use serde_json::Value;
 
 use super::error::{ConsentError, ConsentErrorDetails};
@@ -19,12 +19,12 @@ use super::impact::PublicationImpact;
 use super::{AgentAccounts, AgentLocks, Mailbox, texts};
 use crate::access::{Access, Caller};
 use crate::error::EngineError;
-use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange, RecordChange, RelationStore, StoreError};
-use crate::runtime::Runtime;
+use crate::ports::store::{AccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
+use crate::runtime::EngineContext;
 
 /// Manifests of agents and their versions.
 pub struct Manifests {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) access: Arc<Access>,
@@ -217,7 +217,7 @@ impl Manifests {
                 lineage: Box::new(lineage.clone()),
             }
             .into(),
-            RecordChange::AppendEvent(record).into(),
+            AuditChange::AppendEvent(record).into(),
         ];
         let touched =
             impact.touched(&next, &lineage, now, &self.runtime.event_record(AuditEvent::ConsentSuspended, by));
@@ -240,7 +240,7 @@ impl Manifests {
         by: &Caller,
         account: &Account,
         new: Option<&Value>,
-        before: Lineage,
+        before: ManifestLineage,
     ) -> Result<PublicationImpact, ConsentError> {
         let relations = self.relation_store.active_relations(Some(&account.id)).await?;
         let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();

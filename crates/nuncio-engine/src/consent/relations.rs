@@ -11,7 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
@@ -23,9 +23,9 @@ use super::{AgentAccounts, AgentLocks, Mailbox, Manifests, People};
 use crate::access::{Access, Caller};
 use crate::error::EngineError;
 use crate::ports::store::{
-    AccessChange, AccountStore, Conflict, ConsentChange, PersonStore, RecordChange, RelationStore, StoreError,
+    AccessChange, AccountStore, AuditChange, Conflict, ConsentChange, PersonStore, RelationStore, StoreError,
 };
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::runtime::{CommitResult as _, EngineContext};
 
 const MAX_PAGE_SIZE: usize = 500;
 
@@ -55,7 +55,7 @@ pub struct LedgerSlice {
 
 /// What people allow agents: relations and their ledgers.
 pub struct Consent {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelationStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
@@ -291,7 +291,7 @@ impl Consent {
     }
 
     /// Checks requested scopes against the current manifest.
-    async fn asked(&self, account: &Account, consent: &NewConsent) -> Result<CheckedConsent, ConsentError> {
+    async fn asked(&self, account: &Account, consent: &NewConsent) -> Result<CheckedScopeRequests, ConsentError> {
         let seen = consent.seen.or_else(|| consent.signed.as_ref().and_then(|entry| entry.manifest_hash));
         let unseen = seen.is_none() && consent.signed.is_some() && account.manifest_hash.is_some();
         if unseen || seen.is_some_and(|hash| account.manifest_hash != Some(hash)) {
@@ -330,14 +330,14 @@ impl Consent {
         }
         let wishes = wishes.into_iter().map(|(scope, term)| ScopeRequest { scope, term }).collect();
         let manifest = ManifestRef { version: account.manifest_version, hash: account.manifest_hash };
-        Ok(CheckedConsent { wishes, manifest, levels })
+        Ok(CheckedScopeRequests { wishes, manifest, levels })
     }
 
     fn accepted(
         &self,
         before: &Relation,
         entry: &LedgerEntry,
-        asked: &CheckedConsent,
+        asked: &CheckedScopeRequests,
     ) -> Result<Relation, ConsentError> {
         let level = |scope: &ScopeId| asked.levels.get(scope).copied().unwrap_or(Sensitivity::High);
         let name = || GrantId::parse(&self.runtime.random_name("con_")).expect("a random name is a grant id");
@@ -354,10 +354,10 @@ impl Consent {
         notification: Notification,
         record: AuditEventRecord,
     ) -> Result<(), StoreError> {
-        let recipients = [Recipient::Person(relation.person.clone()), Recipient::Agent(relation.agent.clone())];
+        let recipients = [RelayParty::Person(relation.person.clone()), RelayParty::Agent(relation.agent.clone())];
         let mut changes = vec![change.into(), ConsentChange::AppendLedger(entry).into()];
         changes.extend(recipients.map(|recipient| self.mailbox.mail_change(&recipient, notification.clone())));
-        changes.push(RecordChange::AppendEvent(record).into());
+        changes.push(AuditChange::AppendEvent(record).into());
         self.mailbox.commit_and_notify(changes).await?;
         self.access.table.set_consent(relation);
         Ok(())
@@ -378,7 +378,7 @@ impl Consent {
 }
 
 /// Requested scopes, checked against the manifest.
-struct CheckedConsent {
+struct CheckedScopeRequests {
     wishes: Vec<ScopeRequest>,
     manifest: ManifestRef,
     levels: BTreeMap<ScopeId, Sensitivity>,

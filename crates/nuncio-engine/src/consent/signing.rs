@@ -10,7 +10,7 @@ use nuncio_core::time::Timestamp;
 use ring::signature::{ED25519, UnparsedPublicKey};
 
 use super::error::{ConsentError, ConsentErrorDetails};
-use crate::access::{Caller, Credential};
+use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::People;
 
 /// Verifies Ed25519 signatures.
@@ -26,7 +26,7 @@ impl CheckSignature for Ed25519 {
 impl People {
     /// The calling person and the valid device they use.
     pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
-        let (Principal::Person(person), Credential::Device(id)) = (&by.principal, &by.credential) else {
+        let (Principal::Person(person), AuthenticationMethod::Device(id)) = (&by.principal, &by.authentication) else {
             let message = "a person must ask, on a device of theirs: send the access token of a device";
             return Err(ConsentError::new(Code::Unauthorized, message));
         };

@@ -31,12 +31,12 @@ pub struct TurnRequest {
     pub mode: StreamMode,
     pub settings: SettingsPatch,
     pub protocol: Protocol,
-    pub prompts: PermissionPrompts,
+    pub prompts: PermissionResponder,
 }
 
 /// Who answers permission prompts in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PermissionPrompts {
+pub enum PermissionResponder {
     /// An app prompts its user. Its `trust` settings and answers count for the caller's own person.
     App,
     /// Nobody, so no setting of the session counts as an answer.

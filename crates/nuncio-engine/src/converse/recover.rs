@@ -18,7 +18,7 @@ use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
 use crate::converse::Conversations;
 use crate::error::EngineError;
 use crate::ports::store::{
-    CallChange, Change, ExecutionChange, RecordChange, ResultTarget, SessionChange, StartedCall, StoredMessage,
+    AuditChange, CallChange, Change, ExecutionChange, ResultTarget, SessionChange, StartedCall, StoredMessage,
 };
 
 /// Counts of what was closed.
@@ -57,7 +57,7 @@ impl Conversations {
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
         let outcome = AuditOutcome::Failed { code: Code::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.runtime.now(), ..call.record.clone() };
-        let mut changes = vec![RecordChange::AppendCall(record).into(), CallChange::Finish(call.key.clone()).into()];
+        let mut changes = vec![AuditChange::AppendCall(record).into(), CallChange::Finish(call.key.clone()).into()];
         if let Some(place) = call.target.as_ref().and_then(ResultTarget::message) {
             changes.push(place.result(Content::from(INTERRUPTED_RESULT)).append_to(&place.session));
         }
@@ -97,7 +97,7 @@ impl Conversations {
             tool: tool.clone(),
             turn: None,
         };
-        vec![RecordChange::AppendCall(record).into(), finish]
+        vec![AuditChange::AppendCall(record).into(), finish]
     }
 
     /// Audit record of a call that was announced and never started.
@@ -143,7 +143,7 @@ impl Conversations {
         for call in unanswered(&messages) {
             // Calls of client tools are not recorded by this server.
             if session.settings.client_tool(call.name.as_str()).is_none() {
-                changes.push(RecordChange::AppendCall(self.never_ran(&session, turn, &call)).into());
+                changes.push(AuditChange::AppendCall(self.never_ran(&session, turn, &call)).into());
             }
             let message = Message::tool(call.id, Content::from(NOT_RUN));
             let stored = StoredMessage { number: next, turn: turn.number, message };

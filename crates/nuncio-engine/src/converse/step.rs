@@ -16,7 +16,7 @@ use nuncio_core::session::{AwaitedAnswer, HistorySummary, PendingCall};
 use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
-use super::begin::PermissionPrompts;
+use super::begin::PermissionResponder;
 use super::history::{compact, summary_message};
 use super::turn::{RunningTurn, TurnEnding, too_large};
 use crate::call::{CallOutcome, ClientDecision, ToolCallRequest};
@@ -35,7 +35,7 @@ struct StepOutput {
 }
 
 /// Outcome of one tool call of a step.
-pub(super) enum StepCallState {
+pub(super) enum StepCallOutcome {
     Ended { call: CallId, content: Content },
     AskClient(ToolCall),
 }
@@ -243,10 +243,10 @@ impl RunningTurn {
             .collect();
         while let Some(answered) = running.next().await {
             match answered? {
-                StepCallState::Ended { call, content } => {
+                StepCallOutcome::Ended { call, content } => {
                     this.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)?;
                 }
-                StepCallState::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
+                StepCallOutcome::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
             }
         }
         Ok(pending)
@@ -257,8 +257,8 @@ impl RunningTurn {
         match (self.served.agent.tool(call.name.as_str()), self.session.settings.tool(call.name.as_str())) {
             (Some(tool), _) if !tool.exposed => (ClientDecision::NotAsked, true),
             (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => match self.prompts {
-                PermissionPrompts::App => (ClientDecision::Trusts, true),
-                PermissionPrompts::Absent => (ClientDecision::NotAsked, true),
+                PermissionResponder::App => (ClientDecision::Trusts, true),
+                PermissionResponder::Absent => (ClientDecision::NotAsked, true),
             },
             (Some(_), Some(_)) => (ClientDecision::AskFirst, true),
             (Some(_), None) | (None, _) => (ClientDecision::NotAsked, false),
@@ -271,7 +271,7 @@ impl RunningTurn {
         client: ClientDecision,
         offered: bool,
         target: ResultTarget,
-    ) -> Result<StepCallState, EngineError> {
+    ) -> Result<StepCallOutcome, EngineError> {
         // Boxed, so that the futures of turns stay small.
         let called = Box::pin(self.conversations.calls.call(ToolCallRequest {
             caller: &self.caller,
@@ -292,8 +292,8 @@ impl RunningTurn {
         }))
         .await?;
         Ok(match called {
-            CallOutcome::Ended(ended) => StepCallState::Ended { content: ended.content(), call: call.id },
-            CallOutcome::AskClient => StepCallState::AskClient(call),
+            CallOutcome::Ended(ended) => StepCallOutcome::Ended { content: ended.content(), call: call.id },
+            CallOutcome::AskClient => StepCallOutcome::AskClient(call),
         })
     }
 

@@ -11,10 +11,10 @@ use nuncio_core::turn::{CallAnswer, StopReason, TurnError, TurnOutcome, Usage, t
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument as _;
 
-use super::begin::PermissionPrompts;
+use super::begin::PermissionResponder;
 use super::live::LiveTurn;
 use super::recent::{CachedConversation, CachedHistory};
-use super::step::StepCallState;
+use super::step::StepCallOutcome;
 use super::unstored::UnstoredTurnEnd;
 use crate::access::Caller;
 use crate::call::{ClientDecision, CommitSender, NotifyWhen};
@@ -28,7 +28,7 @@ pub(super) struct RunningTurn {
     pub(super) turn: Arc<LiveTurn>,
     pub(super) caller: Caller,
     pub(super) protocol: Protocol,
-    pub(super) prompts: PermissionPrompts,
+    pub(super) prompts: PermissionResponder,
     pub(super) served: Arc<PublishedAgent>,
     /// The session as stored, apart from what the end of this turn changes.
     pub(super) session: Session,
@@ -154,10 +154,10 @@ impl RunningTurn {
     ) -> Result<(), EngineError> {
         let target = self.result_target(&pending.call.id);
         match self.call(pending.call, decision, offered, target).await? {
-            StepCallState::Ended { call, content } => {
+            StepCallOutcome::Ended { call, content } => {
                 self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
             }
-            StepCallState::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
+            StepCallOutcome::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
         }
     }
 

@@ -12,7 +12,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::session::ToolRef;
 use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
-use super::{IdempotencyKey, LiveTurn, NewSession, PermissionPrompts, SettingsPatch, TurnRequest};
+use super::{IdempotencyKey, LiveTurn, NewSession, PermissionResponder, SettingsPatch, TurnRequest};
 use crate::access::Caller;
 use crate::converse::Conversations;
 use crate::error::EngineError;
@@ -50,7 +50,7 @@ impl Conversations {
             mode: StreamMode::None,
             settings: SettingsPatch::default(),
             protocol,
-            prompts: PermissionPrompts::Absent,
+            prompts: PermissionResponder::Absent,
         };
         self.begin_turn(caller, session, request, once).await
     }

@@ -13,7 +13,7 @@ use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
 
 use super::queue::{LiveExecution, ends};
-use crate::call::{CallOutcome, ClientDecision, PendingInsert, ToolCallRequest};
+use crate::call::{CallOutcome, ClientDecision, PendingExecutionInsert, ToolCallRequest};
 use crate::error::EngineError;
 use crate::invoke::Executions;
 use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget};
@@ -52,7 +52,7 @@ impl Executions {
     pub(super) async fn run_one(
         &self,
         live: &Arc<LiveExecution>,
-        pending_insert: Option<&PendingInsert>,
+        pending_insert: Option<&PendingExecutionInsert>,
     ) -> Vec<Arc<LiveExecution>> {
         let order = live.order();
         let (trace, traceparent) = (order.trace.trace_id.as_deref(), order.trace.traceparent.as_deref());
@@ -68,7 +68,7 @@ impl Executions {
                     Ok(AttemptEnd::Left) => break,
                     Ok(AttemptEnd::Again(after)) => self.pause(live, after).await,
                     // The submitter got the error.
-                    Err(_) if pending_insert.is_some_and(PendingInsert::is_refused) => break,
+                    Err(_) if pending_insert.is_some_and(PendingExecutionInsert::is_refused) => break,
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
@@ -107,7 +107,7 @@ impl Executions {
     async fn attempt(
         &self,
         live: &LiveExecution,
-        pending_insert: Option<&PendingInsert>,
+        pending_insert: Option<&PendingExecutionInsert>,
     ) -> Result<AttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
@@ -142,7 +142,7 @@ impl Executions {
     async fn run_tool(
         &self,
         live: &LiveExecution,
-        pending_insert: Option<&PendingInsert>,
+        pending_insert: Option<&PendingExecutionInsert>,
         execution: &Execution,
         offered: &PublishedSkill,
         tool: &ToolName,
@@ -223,7 +223,7 @@ impl Executions {
 
     async fn give_up(
         &self,
-        pending_insert: Option<&PendingInsert>,
+        pending_insert: Option<&PendingExecutionInsert>,
         execution: &Execution,
         failure: ExecutionFailure,
     ) -> Result<AttemptEnd, EngineError> {

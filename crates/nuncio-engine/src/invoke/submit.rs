@@ -15,7 +15,7 @@ use url::Url;
 use super::agent;
 use super::queue::{LiveExecution, QueueLimitReached};
 use crate::access::Caller;
-use crate::call::{CommitReceiver, NotifyWhen, PendingInsert};
+use crate::call::{CommitReceiver, NotifyWhen, PendingExecutionInsert};
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::invoke::Executions;
@@ -116,7 +116,8 @@ impl Executions {
         let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
         let live = LiveExecution::new(execution.clone(), Some(offered), &self.runtime.closed);
         self.queue.announce(&live);
-        let (pending_insert, accepted) = PendingInsert::new(execution.clone(), self.lease(), idempotency, notify);
+        let (pending_insert, accepted) =
+            PendingExecutionInsert::new(execution.clone(), self.lease(), idempotency, notify);
         let pending_insert = Arc::new(pending_insert);
         let weak_insert = Arc::downgrade(&pending_insert);
         self.runtime.tasks.spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
@@ -127,7 +128,7 @@ impl Executions {
     }
 
     /// Background task that stores the execution and runs it if a slot is free.
-    async fn insert_and_run(self: Arc<Self>, live: Arc<LiveExecution>, pending_insert: Arc<PendingInsert>) {
+    async fn insert_and_run(self: Arc<Self>, live: Arc<LiveExecution>, pending_insert: Arc<PendingExecutionInsert>) {
         let ready = if self.queue.enter_at_once(&live) {
             let ready = self.run_one(&live, Some(&pending_insert)).await;
             pending_insert.notify_committed();
@@ -148,7 +149,7 @@ impl Executions {
     async fn wait_until_over(
         &self,
         live: &LiveExecution,
-        pending_insert: &Weak<PendingInsert>,
+        pending_insert: &Weak<PendingExecutionInsert>,
         mut accepted: CommitReceiver,
         until: Timestamp,
     ) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use nuncio_core::ids::GrantId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BusNotice {
@@ -23,7 +23,7 @@ pub enum BusNotice {
     /// A human task was created or changed.
     Tasks,
     /// These recipients have new mail; an empty list means unknown recipients.
-    Mail(Arc<[Recipient]>),
+    Mail(Arc<[RelayParty]>),
 }
 
 #[async_trait]

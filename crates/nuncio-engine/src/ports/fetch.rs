@@ -85,9 +85,9 @@ impl FetchError {
 
 /// The host that a user named, which decides how far other URLs are trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamedHost(Url);
+pub struct UserNamedHost(Url);
 
-impl NamedHost {
+impl UserNamedHost {
     #[must_use]
     pub fn by(url: &Url) -> Self {
         Self(address::root(url))
@@ -133,7 +133,7 @@ impl NamedHost {
     }
 }
 
-impl fmt::Display for NamedHost {
+impl fmt::Display for UserNamedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&address::authority(&self.0))
     }

@@ -31,7 +31,7 @@ pub struct RunCall {
     pub trace: BTreeMap<&'static str, String>,
     pub program_start: StartSignal,
     /// Collects the messages that carry the call to a person's device.
-    pub sent: SentMessages,
+    pub sent: SentCallMessages,
     /// Set for tools that people run.
     pub inbox: Option<Arc<dyn HumanInbox>>,
 }
@@ -65,12 +65,12 @@ impl StartSignal {
 
 /// Messages that carried a call to a person's device. Clones share one list.
 #[derive(Debug, Clone, Default)]
-pub struct SentMessages(Arc<Mutex<Vec<MessageReference>>>);
+pub struct SentCallMessages(Arc<Mutex<Vec<MessageReference>>>);
 
 /// Maximum number of messages per call in the audit record.
 const MAX_SENT: usize = 8;
 
-impl SentMessages {
+impl SentCallMessages {
     /// Adds a message that the relay accepted.
     pub fn add(&self, message: MessageReference) {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,7 +31,7 @@ pub use directory::{DirectoryChange, DirectoryStore};
 pub use drafts::{DraftChange, DraftStore};
 pub use executions::{ExecutionCallback, ExecutionChange, ExecutionStore};
 pub use keys::{ApiKey, KeyKind, KeyRole, KeyTerm, PreviousSecret};
-pub use records::{AuditStore, PersonErasure, RecordChange, RedactedAuditRecord, RedactedLedgerEntry};
+pub use records::{AuditChange, AuditStore, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
 pub use relay::{KeyBundleStore, RelayChange, RelayStore, WebhookStore};
 pub use sessions::{IdempotencyRecord, SessionChange, SessionCursor, SessionStore, StoredMessage};
 pub use tasks::{TaskChange, TaskStore};
@@ -106,7 +106,7 @@ macro_rules! changes {
 changes! {
     Session(SessionChange),
     Call(CallChange),
-    Record(RecordChange),
+    Record(AuditChange),
     Access(AccessChange),
     Approval(ApprovalChange),
     Task(TaskChange),

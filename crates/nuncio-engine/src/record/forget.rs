@@ -1,7 +1,7 @@
 //! Erasure of a person: their data is deleted, and audit records and ledgers name a pseudonym instead.
 
 use nuncio_core::Code;
-use nuncio_core::audit::redact::Redaction;
+use nuncio_core::audit::redact::PersonRedaction;
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::{RECORDS_PER_READ, redaction};
 use crate::error::EngineError;
-use crate::ports::store::{PersonErasure, RecordChange, RedactedAuditRecord, RedactedLedgerEntry};
-use crate::record::Records;
+use crate::ports::store::{AuditChange, PersonErasure, RedactedAuditRecord, RedactedLedgerEntry};
+use crate::record::AuditRecords;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgetReport {
@@ -23,7 +23,7 @@ pub struct ForgetReport {
     pub devices: Vec<DeviceId>,
 }
 
-impl Records {
+impl AuditRecords {
     /// Erases a person. Audit chain and ledgers stay verifiable: redacted records keep their hashes, and `key` signs
     /// the redacted text.
     pub async fn forget_person(
@@ -43,7 +43,8 @@ impl Records {
         let is_known = self.store.person(name).await?.is_some() || principals.len() > 1;
         // Key ids are random and reveal nothing once their rows are redacted.
         let named = principals.iter().filter(|principal| !matches!(principal, Principal::Key(_))).cloned().collect();
-        let replaced = Redaction { name: name.clone(), pseudonym: pseudonym.clone(), principals: named, key_names };
+        let replaced =
+            PersonRedaction { name: name.clone(), pseudonym: pseudonym.clone(), principals: named, key_names };
         let devices = self.store.devices(name).await?.into_iter().map(|device| device.id).collect();
 
         let mut ledger = self.erased_entries(&replaced, key).await?;
@@ -56,10 +57,10 @@ impl Records {
         loop {
             redacted += links.len() as u64;
             // Sessions, executions and grants of the person's keys are deleted too.
-            let redaction = Redaction { principals: principals.clone(), ..replaced.clone() };
+            let redaction = PersonRedaction { principals: principals.clone(), ..replaced.clone() };
             let ledger = std::mem::take(&mut ledger);
             let forgotten = PersonErasure { redaction, at: self.runtime.now(), links, ledger };
-            self.runtime.commit_one(RecordChange::ForgetPerson(Box::new(forgotten))).await?;
+            self.runtime.commit_one(AuditChange::ForgetPerson(Box::new(forgotten))).await?;
             self.access.access_changed().await?;
             // A call that was running may have been recorded meanwhile.
             links = self.redacted_links(&replaced, key).await?;
@@ -72,7 +73,7 @@ impl Records {
             count: Some(redacted),
             ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.runtime.now())
         };
-        self.runtime.commit_one(RecordChange::AppendEvent(record)).await?;
+        self.runtime.commit_one(AuditChange::AppendEvent(record)).await?;
         self.store.compact().await?;
         Ok(ForgetReport { pseudonym, redacted, devices })
     }
@@ -80,7 +81,7 @@ impl Records {
     /// Redacted versions of the audit records that name the person.
     async fn redacted_links(
         &self,
-        replaced: &Redaction,
+        replaced: &PersonRedaction,
         key: &Ed25519KeyPair,
     ) -> Result<Vec<RedactedAuditRecord>, EngineError> {
         let (mut redacted, mut seen) = (Vec::new(), 0);
@@ -99,7 +100,7 @@ impl Records {
     /// Redacted ledger entries of the person, without signatures, which cover the name.
     async fn erased_entries(
         &self,
-        replaced: &Redaction,
+        replaced: &PersonRedaction,
         key: &Ed25519KeyPair,
     ) -> Result<Vec<RedactedLedgerEntry>, EngineError> {
         let mut erased = Vec::new();
@@ -121,7 +122,7 @@ impl Records {
     }
 }
 
-fn erase(entry: &LedgerEntry, replaced: &Redaction, key: &Ed25519KeyPair) -> RedactedLedgerEntry {
+fn erase(entry: &LedgerEntry, replaced: &PersonRedaction, key: &Ed25519KeyPair) -> RedactedLedgerEntry {
     let text = json!(LedgerEntry { signature: None, ..entry.clone() }).to_string();
     let erased = RedactedLedgerEntry {
         relation: entry.relation_id.clone(),

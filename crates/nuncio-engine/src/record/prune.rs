@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::RECORDS_PER_READ;
 use crate::error::EngineError;
-use crate::ports::store::{RecordChange, SessionChange};
-use crate::record::Records;
+use crate::ports::store::{AuditChange, SessionChange};
+use crate::record::AuditRecords;
 
 /// Rows deleted per commit, so that other commits wait only briefly.
 const ROWS_PER_COMMIT: usize = 5000;
 
-impl Records {
+impl AuditRecords {
     /// Last of the leading audit records that ended before a time.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;
@@ -38,9 +38,9 @@ impl Records {
             before: Some(before),
             ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.runtime.now())
         };
-        self.runtime.commit_one(RecordChange::AppendEvent(record)).await?;
+        self.runtime.commit_one(AuditChange::AppendEvent(record)).await?;
         while self.store.audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
-            self.runtime.commit_one(RecordChange::Prune { through, limit: ROWS_PER_COMMIT }).await?;
+            self.runtime.commit_one(AuditChange::Prune { through, limit: ROWS_PER_COMMIT }).await?;
         }
         Ok(count)
     }
@@ -60,7 +60,7 @@ impl Records {
                 ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.runtime.now())
             };
             self.runtime
-                .commit(vec![SessionChange::Prune { ids, before }.into(), RecordChange::AppendEvent(record).into()])
+                .commit(vec![SessionChange::Prune { ids, before }.into(), AuditChange::AppendEvent(record).into()])
                 .await?;
             count += found;
         }

@@ -3,15 +3,15 @@
 use nuncio_core::Code;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::principal::Principal;
 
 use crate::access::Caller;
 use crate::consent::ConsentError;
 use crate::error::EngineError;
-use crate::ports::store::relay::MemberView;
+use crate::ports::store::relay::MemberConversation;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
-use crate::relay::Relay;
+use crate::relay::RelayService;
 use crate::runtime::CommitResult as _;
 
 const MAX_PAGE_SIZE: usize = 100;
@@ -20,16 +20,16 @@ const MAX_PAGE_SIZE: usize = 100;
 pub struct NewConversation {
     pub kind: ConversationType,
     /// Other members; the creator is added.
-    pub with: Vec<Recipient>,
+    pub with: Vec<RelayParty>,
 }
 
-impl Relay {
+impl RelayService {
     /// Creates a conversation, or returns the existing one of a pair; the flag says whether it is new.
     pub async fn open_conversation(
         &self,
         by: &Caller,
         new: NewConversation,
-    ) -> Result<(MemberView, bool), ConsentError> {
+    ) -> Result<(MemberConversation, bool), ConsentError> {
         let me = member(by)?;
         let with = new.with.into_iter().chain([me.clone()]).collect();
         let members = Conversation::members(new.kind, with)
@@ -64,13 +64,13 @@ impl Relay {
             }
             (done, _) => {
                 done?;
-                Ok((MemberView { conversation, last_seq: 0, read_seq: 0 }, true))
+                Ok((MemberConversation { conversation, last_seq: 0, read_seq: 0 }, true))
             }
         }
     }
 
     /// A conversation of the caller, with its read position.
-    pub async fn conversation_for(&self, by: &Caller, id: &ConversationId) -> Result<MemberView, ConsentError> {
+    pub async fn conversation_for(&self, by: &Caller, id: &ConversationId) -> Result<MemberConversation, ConsentError> {
         let me = member(by)?;
         self.store.member_view(id, &me).await?.ok_or_else(|| unknown(id))
     }
@@ -81,7 +81,7 @@ impl Relay {
         by: &Caller,
         after: Option<&ConversationId>,
         limit: usize,
-    ) -> Result<Vec<MemberView>, ConsentError> {
+    ) -> Result<Vec<MemberConversation>, ConsentError> {
         Ok(self.store.conversations_of(&member(by)?, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
@@ -90,8 +90,8 @@ impl Relay {
         &self,
         by: &Caller,
         id: &ConversationId,
-        add: &[Recipient],
-        remove: &[Recipient],
+        add: &[RelayParty],
+        remove: &[RelayParty],
     ) -> Result<Conversation, ConsentError> {
         let me = member(by)?;
         loop {
@@ -134,7 +134,7 @@ impl Relay {
         by: &Caller,
         id: &ConversationId,
         seq: u64,
-    ) -> Result<MemberView, ConsentError> {
+    ) -> Result<MemberConversation, ConsentError> {
         let me = member(by)?;
         let held = self.conversation_for(by, id).await?;
         let seq = seq.min(held.last_seq);
@@ -149,11 +149,11 @@ impl Relay {
             changes.extend([other, &me].map(|recipient| self.mailbox.mail_change(recipient, notification.clone())));
         }
         self.mailbox.commit_and_notify(changes).await?;
-        Ok(MemberView { read_seq: seq, ..held })
+        Ok(MemberConversation { read_seq: seq, ..held })
     }
 
     /// Checks that the people exist and that agents and people have relations.
-    async fn may_talk(&self, me: &Recipient, members: &[Recipient]) -> Result<(), ConsentError> {
+    async fn may_talk(&self, me: &RelayParty, members: &[RelayParty]) -> Result<(), ConsentError> {
         let people: Vec<_> = members.iter().filter_map(person).collect();
         for name in &people {
             if self.person_store.person(name).await?.is_none() {
@@ -164,14 +164,14 @@ impl Relay {
         for agent in members.iter().filter_map(agent) {
             self.accounts.account(agent).await?;
             let deals = match me {
-                Recipient::Person(me) => self.relation_store.relation_between(me, agent).await?.is_some(),
-                Recipient::Agent(_) => true,
+                RelayParty::Person(me) => self.relation_store.relation_between(me, agent).await?.is_some(),
+                RelayParty::Agent(_) => true,
             };
             if !deals {
                 return Err(relation_required(agent));
             }
         }
-        if let Recipient::Agent(agent) = me {
+        if let RelayParty::Agent(agent) = me {
             for name in people {
                 if self.relation_store.relation_between(name, agent).await?.is_none() {
                     return Err(relation_required(agent));
@@ -182,7 +182,7 @@ impl Relay {
     }
 
     /// Changes that notify the owner and the other member of each of their pair conversations of changed keys.
-    pub(crate) async fn key_change_mail(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
+    pub(crate) async fn key_change_mail(&self, owner: &RelayParty) -> Result<Vec<Change>, EngineError> {
         let notification = Notification::KeysChanged { owner: owner.clone() };
         let held = self.store.conversations_of(owner, None, usize::MAX).await?;
         let others = held.iter().filter_map(|held| held.conversation.other(owner));
@@ -193,7 +193,7 @@ impl Relay {
     fn member_change_mail<'a>(
         &'a self,
         conversation: &'a Conversation,
-        gone: &'a [Recipient],
+        gone: &'a [RelayParty],
     ) -> impl Iterator<Item = Change> + 'a {
         conversation.members.iter().chain(gone).map(|one| {
             self.mailbox.mail_change(one, Notification::ConversationChanged { conversation: conversation.id.clone() })
@@ -202,8 +202,8 @@ impl Relay {
 }
 
 /// The caller as a conversation member.
-pub(super) fn member(by: &Caller) -> Result<Recipient, ConsentError> {
-    Recipient::try_from(by.principal.clone()).map_err(|_| {
+pub(super) fn member(by: &Caller) -> Result<RelayParty, ConsentError> {
+    RelayParty::try_from(by.principal.clone()).map_err(|_| {
         let message = match &by.principal {
             Principal::Anonymous => "say who asks, with the access token of a device or an agent's own".to_owned(),
             other => format!("{other} has no conversations here; people and agents have"),
@@ -221,16 +221,16 @@ pub(super) fn relation_required(agent: &AgentId) -> ConsentError {
     ConsentError::new(Code::RelationRequired, message)
 }
 
-pub(super) fn person(member: &Recipient) -> Option<&PersonName> {
+pub(super) fn person(member: &RelayParty) -> Option<&PersonName> {
     match member {
-        Recipient::Person(name) => Some(name),
-        Recipient::Agent(_) => None,
+        RelayParty::Person(name) => Some(name),
+        RelayParty::Agent(_) => None,
     }
 }
 
-pub(super) fn agent(member: &Recipient) -> Option<&AgentId> {
+pub(super) fn agent(member: &RelayParty) -> Option<&AgentId> {
     match member {
-        Recipient::Agent(id) => Some(id),
-        Recipient::Person(_) => None,
+        RelayParty::Agent(id) => Some(id),
+        RelayParty::Person(_) => None,
     }
 }

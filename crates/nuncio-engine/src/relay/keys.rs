@@ -3,18 +3,18 @@
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{CheckSignature as _, Signature};
 use nuncio_core::time::Timestamp;
 use std::sync::Arc;
 
 use super::conversations::{agent, member, person};
-use crate::access::{Caller, Credential};
+use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::{ConsentError, Ed25519, Mailbox, People};
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange};
-use crate::relay::Relay;
-use crate::runtime::{CommitResult as _, Runtime};
+use crate::relay::RelayService;
+use crate::runtime::{CommitResult as _, EngineContext};
 
 const CONVERSATIONS_PER_READ: usize = 100;
 
@@ -37,24 +37,24 @@ pub struct KeyUploadResult {
 }
 
 /// Public keys of devices and encrypted backups.
-pub struct DeviceKeys {
-    pub(crate) runtime: Arc<Runtime>,
+pub struct DeviceKeyService {
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn KeyBundleStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) people: Arc<People>,
-    pub(crate) relay: Arc<Relay>,
+    pub(crate) relay: Arc<RelayService>,
 }
 
-impl DeviceKeys {
+impl DeviceKeyService {
     /// Stores the keys of the caller's own device or of the calling agent.
     pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeyUploadResult, ConsentError> {
         let me = member(by)?;
-        let device = match (&upload.bundle, &by.credential) {
+        let device = match (&upload.bundle, &by.authentication) {
             (Some(bundle), _) => Some(&bundle.keys.device_id),
-            (None, Credential::Device(device)) => Some(device),
+            (None, AuthenticationMethod::Device(device)) => Some(device),
             (None, _) => None,
         };
         let known = match device.cloned() {
@@ -95,11 +95,11 @@ impl DeviceKeys {
         Ok(KeyUploadResult { seq: bundle.keys.seq, one_time_keys })
     }
 
-    async fn check_bundle(&self, by: &Caller, me: &Recipient, bundle: &KeyBundle) -> Result<(), ConsentError> {
+    async fn check_bundle(&self, by: &Caller, me: &RelayParty, bundle: &KeyBundle) -> Result<(), ConsentError> {
         if bundle.keys.owner != *me {
             return Err(refused(&format!("it belongs to {}, and you are {me}", bundle.keys.owner)));
         }
-        if let Credential::Device(device) = &by.credential {
+        if let AuthenticationMethod::Device(device) = &by.authentication {
             if bundle.keys.device_id != *device {
                 return Err(refused("a device brings its own keys, under its own id"));
             }
@@ -121,7 +121,7 @@ impl DeviceKeys {
         signature: Signature,
     ) -> Result<KeyBundle, ConsentError> {
         let me = member(by)?;
-        let Credential::Device(own) = &by.credential else {
+        let AuthenticationMethod::Device(own) = &by.authentication else {
             return Err(ConsentError::new(Code::Unauthorized, "a person's device vouches for another"));
         };
         let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
@@ -140,7 +140,7 @@ impl DeviceKeys {
     }
 
     /// Key bundles of a person or agent that the caller may see.
-    pub async fn keys_of(&self, by: &Caller, owner: &Recipient) -> Result<Vec<KeyBundle>, ConsentError> {
+    pub async fn keys_of(&self, by: &Caller, owner: &RelayParty) -> Result<Vec<KeyBundle>, ConsentError> {
         self.may_see_keys(by, owner).await?;
         self.keys_of_member(owner).await
     }
@@ -155,7 +155,7 @@ impl DeviceKeys {
         Ok(all)
     }
 
-    async fn keys_of_member(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, ConsentError> {
+    async fn keys_of_member(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, ConsentError> {
         let mut valid = Vec::new();
         for bundle in self.store.bundles(owner).await? {
             let is_person = person(owner).is_some();
@@ -170,7 +170,7 @@ impl DeviceKeys {
     pub async fn take_one_time_key(
         &self,
         by: &Caller,
-        owner: Option<Recipient>,
+        owner: Option<RelayParty>,
         device: &DeviceId,
     ) -> Result<OneTimeKey, ConsentError> {
         let missing = || ConsentError::new(Code::KeysNotFound, format!("device {device} has no one-time keys here"));
@@ -195,9 +195,9 @@ impl DeviceKeys {
     }
 
     /// The person who owns `device`, or the only agent that has a device with this id.
-    async fn only_owner_of(&self, device: &DeviceId) -> Result<Option<Recipient>, ConsentError> {
+    async fn only_owner_of(&self, device: &DeviceId) -> Result<Option<RelayParty>, ConsentError> {
         if let Some(enrolled) = self.person_store.device(device).await? {
-            return Ok(Some(Recipient::Person(enrolled.person)));
+            return Ok(Some(RelayParty::Person(enrolled.person)));
         }
         let mut owners = self.store.bundle_owners(device, 2).await?;
         match owners.len() {
@@ -211,11 +211,11 @@ impl DeviceKeys {
 
     /// Whether the caller may see an owner's keys: people see people and agents; agents see people with a relation or a
     /// common conversation.
-    async fn may_see_keys(&self, by: &Caller, owner: &Recipient) -> Result<(), ConsentError> {
+    async fn may_see_keys(&self, by: &Caller, owner: &RelayParty) -> Result<(), ConsentError> {
         let me = member(by)?;
         let there = match owner {
-            Recipient::Person(name) => self.person_store.person(name).await?.is_some(),
-            Recipient::Agent(id) => self.account_store.account(id).await?.is_some(),
+            RelayParty::Person(name) => self.person_store.person(name).await?.is_some(),
+            RelayParty::Agent(id) => self.account_store.account(id).await?.is_some(),
         };
         let related = match (agent(&me), person(owner)) {
             (Some(me), Some(name)) => self.relation_store.relation_between(name, me).await?.is_some(),
@@ -225,12 +225,14 @@ impl DeviceKeys {
             return Ok(());
         }
         Err(match owner {
-            Recipient::Person(name) => ConsentError::new(Code::PersonNotFound, format!("there is no {name} for you")),
-            Recipient::Agent(id) => ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here")),
+            RelayParty::Person(name) => ConsentError::new(Code::PersonNotFound, format!("there is no {name} for you")),
+            RelayParty::Agent(id) => {
+                ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here"))
+            }
         })
     }
 
-    async fn share_a_conversation(&self, me: &Recipient, other: &Recipient) -> Result<bool, EngineError> {
+    async fn share_a_conversation(&self, me: &RelayParty, other: &RelayParty) -> Result<bool, EngineError> {
         let mut after = None;
         loop {
             let page = self.relay.store.conversations_of(me, after.as_ref(), CONVERSATIONS_PER_READ).await?;

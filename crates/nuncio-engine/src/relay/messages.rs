@@ -7,16 +7,16 @@ use nuncio_core::conversation::{
     ContentType, ConversationMessage, ConversationType, MessageRef, MsgSubtype, NewMessage, ToolCallClaim,
 };
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::rate::Rate;
 
 use super::conversations::{agent, member, person, relation_required, unknown};
-use crate::access::{Caller, Credential};
+use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::ConsentError;
 use crate::error::EngineError;
-use crate::ports::store::relay::MemberView;
+use crate::ports::store::relay::MemberConversation;
 use crate::ports::store::{Conflict, RelayChange, StoreError};
-use crate::relay::Relay;
+use crate::relay::RelayService;
 
 const MAX_PAGE_SIZE: usize = 100;
 
@@ -39,7 +39,7 @@ pub struct PostReceipt {
     pub again: bool,
 }
 
-impl Relay {
+impl RelayService {
     /// Accepts a message. It is stored when this returns, and all members are notified.
     pub async fn post_message(
         &self,
@@ -48,8 +48,8 @@ impl Relay {
         new: NewPost,
     ) -> Result<PostReceipt, ConsentError> {
         let sender = member(by)?;
-        let device = match &by.credential {
-            Credential::Device(device) => Some(device.clone()),
+        let device = match &by.authentication {
+            AuthenticationMethod::Device(device) => Some(device.clone()),
             _ => None,
         };
         let NewPost { client_id, content_type, subtype, envelope } = new;
@@ -85,7 +85,11 @@ impl Relay {
     }
 
     /// Stores a message. `Exists` if it is stored already, `Moved` if the members changed since they were read.
-    async fn commit_post(&self, held: &MemberView, post: &NewMessage) -> Result<Option<Conflict>, ConsentError> {
+    async fn commit_post(
+        &self,
+        held: &MemberConversation,
+        post: &NewMessage,
+    ) -> Result<Option<Conflict>, ConsentError> {
         let conversation = &held.conversation;
         if conversation.kind == ConversationType::H2a {
             let (person, agent) =
@@ -97,7 +101,7 @@ impl Relay {
             }
         }
         // Notifies the sender's other devices too if the sender is a person.
-        let is_notified = |one: &&Recipient| **one != post.sender || person(one).is_some();
+        let is_notified = |one: &&RelayParty| **one != post.sender || person(one).is_some();
         let change = RelayChange::PostMessage {
             conversation: conversation.id.clone(),
             revision: conversation.revision,
@@ -149,7 +153,7 @@ impl Relay {
     /// Claims a tool call for the caller's device, so that no other device runs it.
     pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
         let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
-        let Credential::Device(device) = &by.credential else {
+        let AuthenticationMethod::Device(device) = &by.authentication else {
             return Err(ConsentError::new(Code::Unauthorized, "a person's device claims calls: send its access token"));
         };
         let me = member(by)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
 use nuncio_core::{Code, string_enum};
@@ -18,7 +18,7 @@ use nuncio_core::{Code, string_enum};
 use super::conversations::{agent, member, person, relation_required};
 use crate::access::Caller;
 use crate::consent::ConsentError;
-use crate::relay::Relay;
+use crate::relay::RelayService;
 
 mod subscribers;
 
@@ -57,7 +57,7 @@ pub struct StreamUpdate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamUpdateKind {
     Started {
-        sender: Recipient,
+        sender: RelayParty,
         at: Timestamp,
         /// Encrypted message with the stream key.
         envelope: Arc<[u8]>,
@@ -97,7 +97,7 @@ string_enum! {
 
 /// Sender of streams, per connection or in process. Its open streams end when it is dropped.
 pub struct StreamSender {
-    relay: Arc<Relay>,
+    relay: Arc<RelayService>,
     by: Caller,
     agent: AgentId,
     open: HashMap<StreamId, OpenStreamState>,
@@ -124,7 +124,7 @@ struct OpenStreamState {
     looked_up: Timestamp,
 }
 
-impl Relay {
+impl RelayService {
     /// Creates a stream sender for an agent; people cannot stream.
     pub fn streamer(self: &Arc<Self>, by: Caller) -> Result<StreamSender, ConsentError> {
         let sender = member(&by)?;
@@ -136,7 +136,7 @@ impl Relay {
 
     /// Subscribes to streams of a person's conversations that begin from now on.
     #[must_use]
-    pub fn listen_to_streams(&self, reader: &Recipient) -> StreamSubscriber {
+    pub fn listen_to_streams(&self, reader: &RelayParty) -> StreamSubscriber {
         self.streams.listen(reader)
     }
 }
@@ -170,7 +170,7 @@ impl StreamSender {
         let now = self.relay.runtime.now();
         let mut open = OpenStreamState {
             conversation: conversation.id.clone(),
-            subscribers: self.relay.streams.subscribers(&Recipient::Person(person.clone())),
+            subscribers: self.relay.streams.subscribers(&RelayParty::Person(person.clone())),
             person,
             seq: 0,
             used: None,
@@ -180,7 +180,7 @@ impl StreamSender {
         };
         open.send(
             &stream,
-            StreamUpdateKind::Started { sender: Recipient::Agent(self.agent.clone()), at: now, envelope },
+            StreamUpdateKind::Started { sender: RelayParty::Agent(self.agent.clone()), at: now, envelope },
         );
         self.open.insert(stream, open);
         Ok(())

@@ -16,9 +16,9 @@ use url::Url;
 
 use crate::consent::{AgentLocks, Mailbox};
 use crate::error::EngineError;
-use crate::ports::store::relay::{Delivery, DeliveryLog, Webhook};
+use crate::ports::store::relay::{Delivery, DeliveryLogEntry, Webhook};
 use crate::ports::store::{AccountStore, Change, RelayChange, RelayStore, WebhookStore};
-use crate::runtime::Runtime;
+use crate::runtime::EngineContext;
 
 mod index;
 mod owner;
@@ -76,7 +76,7 @@ pub struct WebhookCall {
 
 /// Response to a webhook request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeliveryResult {
+pub enum WebhookResponse {
     /// The webhook accepted the delivery with this HTTP status.
     Arrived(u16),
     /// The endpoint answered 410 Gone; its owner must set a new URL.
@@ -91,7 +91,7 @@ pub enum DeliveryResult {
 
 /// What happens to a delivery after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DeliveryOutcome {
+pub enum DeliveryNextStep {
     /// The delivery is finished and logged.
     Over,
     /// Retried at this time, if the webhook is reachable.
@@ -112,7 +112,7 @@ pub enum WebhookProbe {
 
 /// Webhooks of agents and the deliveries that wait for them.
 pub struct Webhooks {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<EngineContext>,
     pub(crate) store: Arc<dyn WebhookStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) relay_store: Arc<dyn RelayStore>,
@@ -217,20 +217,20 @@ impl Webhooks {
         &self,
         call: &WebhookCall,
         kind: &str,
-        answered: &DeliveryResult,
-    ) -> Result<DeliveryOutcome, EngineError> {
+        answered: &WebhookResponse,
+    ) -> Result<DeliveryNextStep, EngineError> {
         let agent = &call.delivery.agent;
         let _turn = self.locks.enter(agent).await;
         let (Some(webhook), Some(account)) =
             (self.store.webhook(agent).await?, self.account_store.account(agent).await?)
         else {
-            return Ok(DeliveryOutcome::Over);
+            return Ok(DeliveryNextStep::Over);
         };
         let elsewhere = webhook_url(&account) != Some(&call.url);
         let noted = match answered {
             // A failure of the previous URL says nothing about the current one.
-            DeliveryResult::Gone | DeliveryResult::Refused(_) | DeliveryResult::Nothing(_) if elsewhere => {
-                WebhookUpdate::unchanged(call, &webhook, DeliveryOutcome::Again(self.runtime.now()))
+            WebhookResponse::Gone | WebhookResponse::Refused(_) | WebhookResponse::Nothing(_) if elsewhere => {
+                WebhookUpdate::unchanged(call, &webhook, DeliveryNextStep::Again(self.runtime.now()))
             }
             _ => self.note(call, &webhook, answered),
         };
@@ -244,22 +244,22 @@ impl Webhooks {
     }
 
     /// New state of webhook and delivery after an attempt.
-    fn note(&self, call: &WebhookCall, webhook: &Webhook, answered: &DeliveryResult) -> WebhookUpdate {
+    fn note(&self, call: &WebhookCall, webhook: &Webhook, answered: &WebhookResponse) -> WebhookUpdate {
         let now = self.runtime.now();
         let tried = call.delivery.attempts + 1;
         let answered_with_status = match answered {
-            DeliveryResult::Forgotten => return WebhookUpdate::unchanged(call, webhook, DeliveryOutcome::Over),
-            DeliveryResult::Arrived(_) => {
+            WebhookResponse::Forgotten => return WebhookUpdate::unchanged(call, webhook, DeliveryNextStep::Over),
+            WebhookResponse::Arrived(_) => {
                 let gone = webhook.state == WebhookState::Disabled;
                 let webhook = if gone { webhook.clone() } else { reachable(webhook) };
-                return WebhookUpdate { webhook, attempts: tried, outcome: DeliveryOutcome::Over };
+                return WebhookUpdate { webhook, attempts: tried, outcome: DeliveryNextStep::Over };
             }
-            DeliveryResult::Gone => {
+            WebhookResponse::Gone => {
                 let webhook = Webhook { state: WebhookState::Disabled, probe_at: None, ..webhook.clone() };
-                return WebhookUpdate { webhook, attempts: tried, outcome: DeliveryOutcome::Disabled };
+                return WebhookUpdate { webhook, attempts: tried, outcome: DeliveryNextStep::Disabled };
             }
-            DeliveryResult::Refused(_) => true,
-            DeliveryResult::Nothing(_) => false,
+            WebhookResponse::Refused(_) => true,
+            WebhookResponse::Nothing(_) => false,
         };
         let since = webhook.failing_since.unwrap_or(now);
         let mut after = Webhook { failing_since: Some(since), ..webhook.clone() };
@@ -278,28 +278,34 @@ impl Webhooks {
             WebhookState::Reachable | WebhookState::Disabled => {}
         }
         let outcome = match usize::try_from(attempts).unwrap_or(usize::MAX) {
-            0 => DeliveryOutcome::Again(now),
+            0 => DeliveryNextStep::Again(now),
             failed => match RETRY_PAUSES.get(failed - 1) {
-                Some(pause) => DeliveryOutcome::Again(now.after(self.jittered(*pause))),
-                None => DeliveryOutcome::GivenUp,
+                Some(pause) => DeliveryNextStep::Again(now.after(self.jittered(*pause))),
+                None => DeliveryNextStep::GivenUp,
             },
         };
         WebhookUpdate { webhook: after, attempts, outcome }
     }
 
-    fn written(&self, call: &WebhookCall, kind: &str, answered: &DeliveryResult, noted: &WebhookUpdate) -> RelayChange {
+    fn written(
+        &self,
+        call: &WebhookCall,
+        kind: &str,
+        answered: &WebhookResponse,
+        noted: &WebhookUpdate,
+    ) -> RelayChange {
         let (agent, seq) = (call.delivery.agent.clone(), call.delivery.mailed.seq);
         let due = match noted.outcome {
-            DeliveryOutcome::Again(due) => due,
-            DeliveryOutcome::Disabled => self.runtime.now(),
-            DeliveryOutcome::Over | DeliveryOutcome::GivenUp => {
-                let logged = DeliveryLog {
+            DeliveryNextStep::Again(due) => due,
+            DeliveryNextStep::Disabled => self.runtime.now(),
+            DeliveryNextStep::Over | DeliveryNextStep::GivenUp => {
+                let logged = DeliveryLogEntry {
                     seq,
                     delivery_id: call.delivery_id.clone(),
                     kind: kind.to_owned(),
                     at: self.runtime.now(),
                     attempts: noted.attempts,
-                    delivered: matches!(answered, DeliveryResult::Arrived(_)),
+                    delivered: matches!(answered, WebhookResponse::Arrived(_)),
                     outcome: answered.outcome(),
                 };
                 return RelayChange::EndDelivery { agent, seq, logged };
@@ -368,16 +374,16 @@ impl Webhooks {
 struct WebhookUpdate {
     webhook: Webhook,
     attempts: u32,
-    outcome: DeliveryOutcome,
+    outcome: DeliveryNextStep,
 }
 
 impl WebhookUpdate {
-    fn unchanged(call: &WebhookCall, webhook: &Webhook, outcome: DeliveryOutcome) -> Self {
+    fn unchanged(call: &WebhookCall, webhook: &Webhook, outcome: DeliveryNextStep) -> Self {
         Self { webhook: webhook.clone(), attempts: call.delivery.attempts, outcome }
     }
 }
 
-impl DeliveryResult {
+impl WebhookResponse {
     /// Text of the delivery result in the delivery log.
     fn outcome(&self) -> String {
         match self {
@@ -418,7 +424,7 @@ mod tests {
             seq,
             at: Timestamp::from_millis(at),
             notification: Notification::KeysChanged {
-                owner: nuncio_core::notification::Recipient::Agent(AgentId::parse("agt_1").unwrap()),
+                owner: nuncio_core::notification::RelayParty::Agent(AgentId::parse("agt_1").unwrap()),
             },
         };
         let id = |agent: &str, seq, at| delivery_id(&AgentId::parse(agent).unwrap(), &mailed(seq, at));

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::relation::Relation;
 use nuncio_engine::consent::ConsentRules;
 use nuncio_judge::ChangePolicy;
@@ -25,7 +25,7 @@ fn pending(relation: &Relation) -> Vec<&str> {
 
 /// Version and scopes of each change that the person was notified of.
 async fn told(world: &EngineSetup, phone: &EnrolledPhone) -> Vec<(u64, Vec<String>)> {
-    let mail = world.engine.mailbox().mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
+    let mail = world.engine.mailbox().mail(&RelayParty::Person(phone.person()), 0, 100).await.unwrap();
     let told = mail.into_iter().filter_map(|mail| match mail.notification {
         Notification::ReauthRequired { version, scopes, .. } => {
             Some((version, scopes.iter().map(ToString::to_string).collect()))
@@ -59,7 +59,7 @@ async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() 
     assert_eq!(world.relation(&eve, &eves).await, eves, "she never allowed it");
     assert_eq!(told(&world, &eve).await, []);
 
-    let observed = world.engine.mailbox().mail(&Recipient::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
+    let observed = world.engine.mailbox().mail(&RelayParty::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
     let expected = Notification::ReauthRequired {
         agent: id,
         relation: None,
@@ -133,7 +133,7 @@ async fn reverting_to_accepted_version_restores_suspended_scopes() {
     assert_eq!(world.effective(&bob, &relation).await, files());
     let now = world.relation(&bob, &relation).await;
     assert_eq!((now.pending, now.accepted.version), (None, 1));
-    let last = world.engine.mailbox().mail(&Recipient::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
+    let last = world.engine.mailbox().mail(&RelayParty::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
     assert!(matches!(last.notification, Notification::Restored { version: 3, .. }), "{last:?}");
     assert!(world.records().await.iter().any(|record| record.event == AuditEvent::ConsentRestored));
     assert_eq!(world.engine.consent().verify_ledger(&relation.id).await.unwrap().head.seq, 3);
@@ -238,7 +238,7 @@ async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
-    let seen = world.engine.mailbox().mail_head(&Recipient::Person(bob.person())).await.unwrap();
+    let seen = world.engine.mailbox().mail_head(&RelayParty::Person(bob.person())).await.unwrap();
     let both = |required: &[&str]| {
         let tools = [
             ("read_file", "filesystem:read", object(required)),
@@ -260,7 +260,7 @@ async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
     let waiting = now.pending.clone().unwrap();
     assert_eq!((waiting.version, waiting.hash, now.accepted.version), (4, last.hash, 1));
     assert_eq!(world.effective(&bob, &relation).await, files());
-    let mail = world.engine.mailbox().mail(&Recipient::Person(bob.person()), seen, 100).await.unwrap();
+    let mail = world.engine.mailbox().mail(&RelayParty::Person(bob.person()), seen, 100).await.unwrap();
     assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), (seen + 1..=seen + 3).collect::<Vec<_>>());
     let clipboard = vec!["clipboard:read".to_owned()];
     assert_eq!(told(&world, &bob).await, [(2, files()), (3, files()), (4, clipboard)]);

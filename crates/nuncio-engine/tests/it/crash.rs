@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::PersonName;
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_engine::{Caller, Engine};
 
 use super::world::{EngineSetup, EnrolledPhone, broken_version, first_version, renumbered};
@@ -34,7 +34,7 @@ async fn killed_publication_is_stored_completely_or_not_at_all() {
             let person = PersonName::parse(&format!("p{number}")).unwrap();
             all_or_nothing(&engine, &person, account.manifest_version).await;
         }
-        let agent = engine.mailbox().mail(&Recipient::Agent(account.id.clone()), 0, 500).await.unwrap();
+        let agent = engine.mailbox().mail(&RelayParty::Agent(account.id.clone()), 0, 500).await.unwrap();
         let told = agent.iter().filter(|mail| matches!(mail.notification, Notification::ReauthRequired { .. })).count();
         assert_eq!(told as u64, account.manifest_version - 1);
     }
@@ -44,7 +44,7 @@ async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
     let relation = engine.consent().relations(person, None, 10).await.unwrap().remove(0);
     let pending = relation.pending.clone().map(|pending| pending.version);
     assert_eq!(pending, (version > 1).then_some(version), "{person}");
-    let mail = engine.mailbox().mail(&Recipient::Person(person.clone()), 0, 500).await.unwrap();
+    let mail = engine.mailbox().mail(&RelayParty::Person(person.clone()), 0, 500).await.unwrap();
     let told: Vec<_> = mail
         .iter()
         .filter_map(|mail| match mail.notification {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::ids::ClientMessageId;
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_engine::consent::ConsentRules;
 use nuncio_engine::relay::{NewConversation, NewPost};
 
@@ -16,7 +16,7 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
-    let mailbox = Recipient::Person(bob.person());
+    let mailbox = RelayParty::Person(bob.person());
     let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
     let waiting = {
         let (engine, mailbox) = (world.engine.clone(), mailbox.clone());
@@ -44,7 +44,7 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
 async fn dropped_request_still_wakes_recipients() {
     let world = EngineSetup::new().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
-    let mailbox = Recipient::Person(bob.person());
+    let mailbox = RelayParty::Person(bob.person());
     let new = NewConversation { kind: ConversationType::H2h, with: vec![mailbox.clone()] };
     let id = world.engine.relay().open_conversation(&ada.caller(), new).await.unwrap().0.conversation.id;
     let mut told = 0;
@@ -87,7 +87,7 @@ async fn dropped_request_still_wakes_recipients() {
 async fn server_shutdown_ends_waiting_readers() {
     let world = EngineSetup::new().await;
     let bob = world.person("bob").await;
-    let mailbox = Recipient::Person(bob.person());
+    let mailbox = RelayParty::Person(bob.person());
     let seen = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
     let waiting = {
         let engine = world.engine.clone();
@@ -105,7 +105,7 @@ async fn old_notifications_are_deleted_and_the_relation_keeps_its_pending_consen
     let id = world.agent(&owner, &first_version()).await;
     let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
     world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
-    let mailbox = Recipient::Person(bob.person());
+    let mailbox = RelayParty::Person(bob.person());
     let head = world.engine.mailbox().mail_head(&mailbox).await.unwrap();
     world.clock.advance(Duration::from_secs(100));
     world.engine.mailbox().forget_old_mail().await.unwrap();

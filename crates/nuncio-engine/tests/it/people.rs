@@ -10,7 +10,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::signature::Signature;
 use nuncio_engine::consent::{ConsentRules, NewDevice};
 use nuncio_engine::ports::Clock as _;
-use nuncio_engine::{Caller, Credential};
+use nuncio_engine::{AuthenticationMethod, Caller};
 use ring::signature::Ed25519KeyPair;
 
 use super::world::{EngineSetup, EnrolledPhone, enrolment, sign};
@@ -173,7 +173,10 @@ async fn agent_token_authenticates_until_rotated_or_revoked() {
     let id = made.account.id.clone();
     let who = async |token: &str| world.engine.accounts().authenticate_agent_token(token).await.unwrap();
     let caller = who(&made.token).await.unwrap();
-    assert_eq!((caller.principal, caller.credential), (Principal::Agent(id.clone()), Credential::AgentToken));
+    assert_eq!(
+        (caller.principal, caller.authentication),
+        (Principal::Agent(id.clone()), AuthenticationMethod::AgentToken)
+    );
     let other = if made.token.ends_with('x') { 'y' } else { 'x' };
     let almost = format!("{}{other}", &made.token[..made.token.len() - 1]);
     for nobody in ["", "hsk_", "nk_abc", &made.token[..20], &almost, &format!("{} ", made.token), &"h".repeat(100_000)]

@@ -8,7 +8,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, GrantId, RelationId, ScopeId};
 use nuncio_core::ledger::{LedgerAction, LedgerEntry, verify};
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
@@ -57,7 +57,7 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
         std::slice::from_ref(&relation)
     );
 
-    let mail = world.engine.mailbox().mail(&Recipient::Agent(id.clone()), 0, 10).await.unwrap();
+    let mail = world.engine.mailbox().mail(&RelayParty::Agent(id.clone()), 0, 10).await.unwrap();
     assert!(
         matches!(&mail[0].notification, Notification::RelationEstablished { person, .. } if *person == bob.person())
     );

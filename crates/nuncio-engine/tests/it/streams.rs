@@ -5,16 +5,17 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::ids::{AgentId, ConversationId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentErrorDetails;
 use nuncio_engine::relay::{NewConversation, StreamAbortReason, StreamPiece, StreamSender, StreamUpdateKind};
-use nuncio_engine::{Caller, Credential};
+use nuncio_engine::{AuthenticationMethod, Caller};
 
 use super::world::{EngineSetup, EnrolledPhone, first_version};
 
 fn streamer(world: &EngineSetup, agent: &AgentId) -> StreamSender {
-    let by = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
+    let by =
+        Caller { authentication: AuthenticationMethod::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
     world.engine.relay().streamer(by).unwrap()
 }
 
@@ -29,7 +30,7 @@ fn piece(seq: u64) -> StreamPiece {
 /// A conversation of a person with an agent they have a relation with.
 async fn conversation(world: &EngineSetup, phone: &EnrolledPhone, agent: &AgentId) -> ConversationId {
     phone.allow(world, agent, &["filesystem:read"]).await;
-    let new = NewConversation { kind: ConversationType::H2a, with: vec![Recipient::Agent(agent.clone())] };
+    let new = NewConversation { kind: ConversationType::H2a, with: vec![RelayParty::Agent(agent.clone())] };
     world.engine.relay().open_conversation(&phone.caller(), new).await.unwrap().0.conversation.id
 }
 
@@ -75,7 +76,7 @@ async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
     let (owner, ada) = (world.person("owner").await, world.person("ada").await);
     let agent = world.agent(&owner, &first_version()).await;
     let here = conversation(&world, &ada, &agent).await;
-    let reader = Recipient::Person(ada.person());
+    let reader = RelayParty::Person(ada.person());
     let before = world.engine.mailbox().mail_head(&reader).await.unwrap();
     let ear = world.engine.relay().listen_to_streams(&reader);
     let mut streamer = streamer(&world, &agent);

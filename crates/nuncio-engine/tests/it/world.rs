@@ -14,7 +14,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_core::person::{Device, Enrolment};
+use nuncio_core::person::{Device, EnrolmentAssertion};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{Relation, ScopeRequest};
 use nuncio_core::signature::{PublicKey, Signature};
@@ -27,8 +27,8 @@ use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, 
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy};
-use nuncio_engine::vault::Vault;
-use nuncio_engine::{Caller, Credential, Engine, Limits, Ports};
+use nuncio_engine::vault::SecretCipher;
+use nuncio_engine::{AuthenticationMethod, Caller, Engine, Limits, Ports};
 use nuncio_store::SqliteStore;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -152,7 +152,7 @@ pub(crate) fn new_agent() -> NewAgent {
 
 pub(crate) fn enrolment(pair: &Ed25519KeyPair, code: &str) -> NewDevice {
     let key = PublicKey::new(pair.public_key().as_ref().try_into().unwrap()).unwrap();
-    let enrolment = Enrolment { invite: Digest::of_bytes(code.as_bytes()), key, name: "laptop".to_owned() };
+    let enrolment = EnrolmentAssertion { invite: Digest::of_bytes(code.as_bytes()), key, name: "laptop".to_owned() };
     let signature = sign(pair, &enrolment.message());
     NewDevice { code: code.to_owned(), name: enrolment.name, key, signature }
 }
@@ -184,7 +184,7 @@ async fn engine_with(
         runner,
         clock: Arc::new(clock.clone()),
         entropy: Arc::new(RandomEntropy),
-        vault: Vault::new(&[7; 32]),
+        vault: SecretCipher::new(&[7; 32]),
         meter: Arc::new(NoopMeter),
     };
     let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());
@@ -205,7 +205,7 @@ impl EnrolledPhone {
     pub(crate) fn caller(&self) -> Caller {
         Caller {
             person: Some(self.person()),
-            credential: Credential::Device(self.device.id.clone()),
+            authentication: AuthenticationMethod::Device(self.device.id.clone()),
             ..Caller::new(Principal::Person(self.person()))
         }
     }

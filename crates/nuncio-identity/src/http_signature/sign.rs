@@ -67,7 +67,7 @@ pub fn sign_covering(
     options: &SignatureParameters<'_>,
 ) -> Result<SignatureHeaders, String> {
     let content_digest = (!request.body.is_empty()).then(|| content_digest(request.body));
-    let headers = WithDigest { headers: request.headers, digest: content_digest.as_deref() };
+    let headers = HeadersWithDigest { headers: request.headers, digest: content_digest.as_deref() };
     let request = SignedRequest { headers: &headers, ..*request };
     let created = rfc3339::seconds(options.created);
     let expires = options.expires.map(rfc3339::seconds);
@@ -81,12 +81,12 @@ pub fn sign_covering(
 }
 
 /// Header fields of a request, with the computed `Content-Digest` added.
-struct WithDigest<'a> {
+struct HeadersWithDigest<'a> {
     headers: &'a dyn HeaderFields,
     digest: Option<&'a str>,
 }
 
-impl HeaderFields for WithDigest<'_> {
+impl HeaderFields for HeadersWithDigest<'_> {
     fn field(&self, name: &str) -> Option<std::borrow::Cow<'_, str>> {
         match self.digest {
             Some(digest) if name == "content-digest" => Some(digest.into()),

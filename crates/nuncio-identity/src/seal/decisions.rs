@@ -4,7 +4,7 @@
 use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, SealMode, WrapAlgorithm};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 
 use super::backup::RestoredKeys;
@@ -30,7 +30,7 @@ pub struct KeyDecisions<'a> {
 
 impl KeyDecisions<'_> {
     /// The keys of `owner` that wait for a decision, as last published.
-    pub fn waiting(&mut self, owner: &Recipient) -> Result<Vec<PendingKeys>, KeyStoreError> {
+    pub fn waiting(&mut self, owner: &RelayParty) -> Result<Vec<PendingKeys>, KeyStoreError> {
         let known = self.identity.peer(owner)?.unwrap_or_default();
         let own = self.identity.owner_device().map(|(own, _)| own.clone());
         let ours = match own.as_ref().filter(|own| *own != owner) {
@@ -53,7 +53,7 @@ impl KeyDecisions<'_> {
 
     /// Records a person's or operator's decision to trust the keys that a device published: pins them and discards
     /// existing sessions.
-    pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
+    pub fn accept(&mut self, owner: &RelayParty, device: &DeviceId) -> Result<(), TrustError> {
         let known = self.identity.peer(owner)?.unwrap_or_default();
         let mut peer = PeerKeys::clone(&known);
         peer.accept(device)?;
@@ -63,7 +63,7 @@ impl KeyDecisions<'_> {
 
     /// Accepts a device by the fingerprint of the signing key that the person compared. Keys published since then are
     /// not accepted.
-    pub fn accept_key(&mut self, owner: &Recipient, device: &DeviceId, expected: &Digest) -> Result<(), TrustError> {
+    pub fn accept_key(&mut self, owner: &RelayParty, device: &DeviceId, expected: &Digest) -> Result<(), TrustError> {
         let known = self.identity.peer(owner)?.unwrap_or_default();
         let (waiting, _) = known.waiting(device).ok_or_else(|| TrustError::NothingToAccept(device.clone()))?;
         if waiting.keys.signing_key.fingerprint() != *expected {
@@ -74,7 +74,7 @@ impl KeyDecisions<'_> {
 
     /// Stops trusting a device permanently, also if other devices endorse it: nothing is sealed to it, and its messages
     /// are refused.
-    pub fn remove(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), TrustError> {
+    pub fn remove(&mut self, owner: &RelayParty, device: &DeviceId) -> Result<(), TrustError> {
         if self.identity.owner_device() == Some((owner, device)) {
             return Err(TrustError::NotOurs);
         }
@@ -115,7 +115,7 @@ impl KeyDecisions<'_> {
 
 /// The bundle of an earlier device, built from its backup. Its sequence number 0 makes every bundle the device itself
 /// published newer.
-fn former(owner: &Recipient, restored: &RestoredKeys, now: Timestamp) -> KeyBundle {
+fn former(owner: &RelayParty, restored: &RestoredKeys, now: Timestamp) -> KeyBundle {
     let keys = BundleKeys {
         device_id: restored.device().clone(),
         owner: owner.clone(),

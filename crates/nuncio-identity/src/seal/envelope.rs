@@ -124,7 +124,7 @@ pub(super) struct Envelope {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wire<'a> {
+struct WireEnvelope<'a> {
     #[serde(borrow)]
     hdr: &'a RawValue,
     #[serde(borrow)]
@@ -164,7 +164,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
     if bytes.len() > MAX_ENVELOPE {
         return Err(format!("it has more than {MAX_ENVELOPE} bytes"));
     }
-    let wire: Wire<'_> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let wire: WireEnvelope<'_> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let header: EnvelopeHeader = serde_json::from_str(wire.hdr.get()).map_err(|error| format!("hdr: {error}"))?;
     if header.v != VERSION {
         return Err(format!("hdr.v must be {VERSION:?}"));

@@ -4,7 +4,7 @@ use nuncio_core::Code;
 use nuncio_core::conversation::MAX_ENVELOPE;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 
 use super::key_store::KeyStoreError;
 use super::trust::{DistrustReason, MAX_DEVICES};
@@ -26,10 +26,10 @@ pub enum SealError {
     Twice(DeviceId),
     /// These devices are not trusted, or were trusted with other keys.
     #[error("these devices are not trusted: {}; compare safety numbers, then accept them", list(.0))]
-    Untrusted(Vec<(Recipient, DeviceId)>),
+    Untrusted(Vec<(RelayParty, DeviceId)>),
     /// Starting a session needs a one-time key of each of these devices.
     #[error("fetch a one-time key of each of these devices first: {}", list(.0))]
-    NeedsOneTimeKey(Vec<(Recipient, DeviceId)>),
+    NeedsOneTimeKey(Vec<(RelayParty, DeviceId)>),
     /// The one-time key is not signed by its device.
     #[error("the one-time key of {0} is not signed by it: somebody put it there")]
     BadOneTimeKey(DeviceId),
@@ -61,7 +61,7 @@ pub enum OpenError {
     },
     /// No key of the sending device is pinned.
     #[error("the device {device} of {owner} is not known: fetch the sender's keys and try again")]
-    UnknownSender { owner: Recipient, device: DeviceId },
+    UnknownSender { owner: RelayParty, device: DeviceId },
     /// The signing key is known but not trusted.
     #[error("the device {device} is not trusted: {why}")]
     Untrusted { device: DeviceId, why: DistrustReason },
@@ -103,7 +103,7 @@ pub enum OpenError {
 pub enum TrustError {
     /// No key has the expected fingerprint.
     #[error("no key of {owner} has the fingerprint {expected}: the relay shows other keys than the invite")]
-    OtherFingerprint { owner: Recipient, expected: Digest },
+    OtherFingerprint { owner: RelayParty, expected: Digest },
     #[error("{0} devices are too many: at most {MAX_DEVICES} of one person are known")]
     TooMany(usize),
     /// The device has no keys that wait for a decision.
@@ -168,7 +168,7 @@ impl TrustError {
     }
 }
 
-fn list(devices: &[(Recipient, DeviceId)]) -> String {
+fn list(devices: &[(RelayParty, DeviceId)]) -> String {
     let named: Vec<_> = devices.iter().map(|(owner, device)| format!("{device} of {owner}")).collect();
     named.join(", ")
 }

@@ -2,7 +2,7 @@
 
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, SenderType};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl PlaintextMessage {
         Self { conversation, conversation_type, client_id, content_type, subtype, in_reply_to, created_at, payload }
     }
 
-    pub(super) fn header(&self, sender: &Recipient, device: &DeviceId) -> EnvelopeHeader {
+    pub(super) fn header(&self, sender: &RelayParty, device: &DeviceId) -> EnvelopeHeader {
         EnvelopeHeader {
             client_message_id: self.client_id.clone(),
             content_type: self.content_type,
@@ -89,7 +89,7 @@ impl PlaintextMessage {
 pub struct RelayMetadata {
     pub conversation: ConversationId,
     pub conversation_type: ConversationType,
-    pub sender: Recipient,
+    pub sender: RelayParty,
     pub sender_device: Option<DeviceId>,
     /// Message id chosen by the sender.
     pub client_id: ClientMessageId,

@@ -8,7 +8,7 @@ use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, OneTimeKey, SealMo
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ const CACHED: usize = 1024;
 pub struct NewSealIdentity {
     /// Owner and device id, if known. A person's device gets its id at enrolment: see
     /// [`SealIdentity::set_owner_device`].
-    pub named: Option<(Recipient, DeviceId)>,
+    pub named: Option<(RelayParty, DeviceId)>,
     /// Whether the identity keeps session state between messages.
     pub mode: SealMode,
     pub now: Timestamp,
@@ -54,7 +54,7 @@ pub struct SealIdentity {
     pub(super) olm: Option<OlmAccount>,
     pub(super) sessions: OlmSessions,
     pub(super) seen: SeenMessages,
-    peers: HashMap<Recipient, Arc<PeerKeys>>,
+    peers: HashMap<RelayParty, Arc<PeerKeys>>,
 }
 
 /// The persistent state of the identity itself.
@@ -121,7 +121,7 @@ impl SealIdentity {
     /// Sets the owner and device id, at enrolment or when they change. Publishes a new bundle.
     pub fn set_owner_device(
         &mut self,
-        owner: Recipient,
+        owner: RelayParty,
         device: DeviceId,
         now: Timestamp,
     ) -> Result<(), KeyStoreError> {
@@ -134,7 +134,7 @@ impl SealIdentity {
     /// Creates, signs and saves a new bundle, together with `changes`.
     fn publish_bundle(
         &mut self,
-        owner: Recipient,
+        owner: RelayParty,
         device: DeviceId,
         now: Timestamp,
         mut changes: Vec<RecordChange>,
@@ -222,7 +222,7 @@ impl SealIdentity {
 
     /// Owner and device id, once they are set.
     #[must_use]
-    pub fn owner_device(&self) -> Option<(&Recipient, &DeviceId)> {
+    pub fn owner_device(&self) -> Option<(&RelayParty, &DeviceId)> {
         self.this.bundle.as_ref().map(|bundle| (&bundle.keys.owner, &bundle.keys.device_id))
     }
 
@@ -286,7 +286,7 @@ impl SealIdentity {
     /// devices only this one is pinned from the start; the others need its endorsement, or a person's decision.
     pub fn review_keys(
         &mut self,
-        owner: &Recipient,
+        owner: &RelayParty,
         bundles: &[KeyBundle],
         expect: Option<&Digest>,
     ) -> Result<KeyReview, TrustError> {
@@ -309,7 +309,7 @@ impl SealIdentity {
 
     pub(super) fn save_peer(
         &mut self,
-        owner: &Recipient,
+        owner: &RelayParty,
         known: &PeerKeys,
         peer: PeerKeys,
         mut changes: Vec<RecordChange>,
@@ -322,13 +322,13 @@ impl SealIdentity {
         self.finish(changes)
     }
 
-    pub fn pinned(&mut self, owner: &Recipient) -> Result<Vec<KeyBundle>, KeyStoreError> {
+    pub fn pinned(&mut self, owner: &RelayParty) -> Result<Vec<KeyBundle>, KeyStoreError> {
         Ok(self.peer(owner)?.map(|peer| peer.bundles().cloned().collect()).unwrap_or_default())
     }
 
     /// The safety number: twelve groups of five digits that are equal on both sides unless the messages are intercepted. `None`
     /// before first contact.
-    pub fn safety_number(&mut self, owner: &Recipient) -> Result<Option<String>, KeyStoreError> {
+    pub fn safety_number(&mut self, owner: &RelayParty) -> Result<Option<String>, KeyStoreError> {
         let Some((own, _)) = self.owner_device() else { return Ok(None) };
         let own = own.clone();
         let (ours, theirs) =
@@ -348,7 +348,7 @@ impl SealIdentity {
 
     /// Discards the sessions with a device, so that the next message starts a new one. Send
     /// [`PlaintextMessage::rekey`](super::PlaintextMessage::rekey) next.
-    pub fn rekey(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), KeyStoreError> {
+    pub fn rekey(&mut self, owner: &RelayParty, device: &DeviceId) -> Result<(), KeyStoreError> {
         let peer = peer_name(owner, device);
         let changes = self.sessions.forget(&self.vault, &peer, None)?;
         self.vault.save(changes).inspect_err(|_| self.sessions.uncache(&peer))
@@ -365,7 +365,7 @@ impl SealIdentity {
         }
     }
 
-    pub(super) fn peer(&mut self, owner: &Recipient) -> Result<Option<Arc<PeerKeys>>, KeyStoreError> {
+    pub(super) fn peer(&mut self, owner: &RelayParty) -> Result<Option<Arc<PeerKeys>>, KeyStoreError> {
         if let Some(peer) = self.peers.get(owner) {
             return Ok(Some(Arc::clone(peer)));
         }
@@ -387,7 +387,7 @@ impl SealIdentity {
 }
 
 /// Name of a device that is unique among all owners.
-pub(super) fn peer_name(owner: &Recipient, device: &DeviceId) -> String {
+pub(super) fn peer_name(owner: &RelayParty, device: &DeviceId) -> String {
     format!("{owner}/{device}")
 }
 

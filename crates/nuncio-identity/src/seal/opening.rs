@@ -7,7 +7,7 @@ use nuncio_core::bundle::{KeyBundle, SealMode, WrapAlgorithm};
 use nuncio_core::conversation::{ContentType, MAX_ENVELOPE};
 use nuncio_core::ids::DeviceId;
 use nuncio_core::json;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::CheckSignature as _;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub struct OpenedMessage {
     /// The signed header of the opened message.
     pub header: EnvelopeHeader,
     pub payload: Value,
-    pub sender: Recipient,
+    pub sender: RelayParty,
     pub sender_device: DeviceId,
     /// How the content key was wrapped. `Stateless` means no forward secrecy: a later leak of the long-term key reveals
     /// the message. The user interface shows this.
@@ -112,7 +112,7 @@ impl SealIdentity {
     }
 
     /// Returns the pinned keys of the device that signed the envelope.
-    fn signer(&mut self, sender: &Recipient, envelope: &Envelope) -> Result<KeyBundle, OpenError> {
+    fn signer(&mut self, sender: &RelayParty, envelope: &Envelope) -> Result<KeyBundle, OpenError> {
         let device = &envelope.header.sender_device_id;
         let unknown = || OpenError::UnknownSender { owner: sender.clone(), device: device.clone() };
         let peer = self.peer(sender)?.ok_or_else(unknown)?;

@@ -1,6 +1,6 @@
 //! Safety numbers: digits that two people compare to detect an interceptor.
 
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::PublicKey;
 use ring::digest::{Context, SHA512};
 
@@ -9,14 +9,14 @@ const LABEL: &[u8] = b"a2h/safety/v1";
 const ROUNDS: usize = 5200;
 
 /// Returns twelve groups of five digits, equal on both sides.
-pub(super) fn compute(one: (&Recipient, &[PublicKey]), other: (&Recipient, &[PublicKey])) -> String {
+pub(super) fn compute(one: (&RelayParty, &[PublicKey]), other: (&RelayParty, &[PublicKey])) -> String {
     let mut halves = [half(one), half(other)];
     halves.sort_unstable();
     halves.concat().join(" ")
 }
 
 /// Six digit groups of a safety number for one side, from its owner name and its root keys.
-fn half((owner, keys): (&Recipient, &[PublicKey])) -> Vec<String> {
+fn half((owner, keys): (&RelayParty, &[PublicKey])) -> Vec<String> {
     let mut keys: Vec<_> = keys.iter().map(PublicKey::as_bytes).collect();
     keys.sort_unstable();
     let keys = keys.into_iter().flatten().copied().collect::<Vec<_>>();
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn safety_number_is_equal_on_both_sides_and_changes_with_any_key() {
-        let person = |name| Recipient::Person(PersonName::parse(name).unwrap());
+        let person = |name| RelayParty::Person(PersonName::parse(name).unwrap());
         let (ada, bob) = (person("ada"), person("bob"));
         let key = |byte| PublicKey::new([byte; 32]).unwrap();
         let there = compute((&ada, &[key(9), key(8)]), (&bob, &[key(7)]));

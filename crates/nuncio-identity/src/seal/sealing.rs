@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, WrapAlgorithm};
 use nuncio_core::conversation::{ConversationType, MAX_ENVELOPE};
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use zeroize::Zeroizing;
 
 use super::envelope::{self, KeyEntry, MAX_ENTRIES, WrappedKey};
@@ -90,7 +90,7 @@ impl SealIdentity {
     fn check<'a>(
         &mut self,
         kind: ConversationType,
-        (owner, device): (&Recipient, &DeviceId),
+        (owner, device): (&RelayParty, &DeviceId),
         to: &[RecipientDevice<'a>],
     ) -> Result<Vec<RecipientDevice<'a>>, SealError> {
         let itself =

@@ -21,11 +21,11 @@ const CACHED: usize = 1024;
 /// Opened messages by device. Devices that are not cached are in the vault.
 #[derive(Default)]
 pub(super) struct SeenMessages {
-    cached: HashMap<String, DeviceRecords>,
+    cached: HashMap<String, DeviceSeenMessages>,
 }
 
 #[derive(Default)]
-struct DeviceRecords {
+struct DeviceSeenMessages {
     /// Oldest first; only the last one grows.
     records: VecDeque<(u64, SeenRecord)>,
     names: HashSet<[u8; 16]>,
@@ -100,12 +100,12 @@ impl SeenMessages {
         self.cached.remove(peer);
     }
 
-    fn with(&mut self, vault: &SealedRecords, peer: &str) -> Result<&mut DeviceRecords, KeyStoreError> {
+    fn with(&mut self, vault: &SealedRecords, peer: &str) -> Result<&mut DeviceSeenMessages, KeyStoreError> {
         if !self.cached.contains_key(peer) {
             if self.cached.len() >= CACHED {
                 self.cached.clear();
             }
-            let mut device = DeviceRecords::default();
+            let mut device = DeviceSeenMessages::default();
             let prefix = format!("seen/{peer}/");
             let mut numbers: Vec<u64> =
                 vault.names(&prefix)?.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse().ok()).collect();

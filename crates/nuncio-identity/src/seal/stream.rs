@@ -257,7 +257,7 @@ pub(super) mod vectors {
             created_at: Timestamp::from_millis(1_794_740_400_007),
         };
         let plaintext = plaintext(new, &key, prefix);
-        let sender = nuncio_core::notification::Recipient::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
+        let sender = nuncio_core::notification::RelayParty::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
         let header = plaintext.header(&sender, &nuncio_core::ids::DeviceId::parse("main").unwrap());
         let mut sealer = StreamSealer(StreamState::new(Zeroizing::new(key), prefix, &header));
         let message = ClientMessageId::parse("01JD0000000000000000000002").unwrap();

@@ -4,7 +4,7 @@
 use nuncio_core::bundle::{BundleKeys, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::digest::canonical;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::labelled;
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
@@ -100,8 +100,8 @@ fn signed(secrets: &Secrets, label: &str, value: &impl Serialize, message: &[u8]
 
 fn vectors() -> Value {
     let (ada, hotel) = (Secrets::new(&[8; 32], &[9; 32]), Secrets::new(&[1; 32], &[2; 32]));
-    let person = Recipient::Person(PersonName::parse("ada").unwrap());
-    let agent = Recipient::Agent(AgentId::parse("hotel").unwrap());
+    let person = RelayParty::Person(PersonName::parse("ada").unwrap());
+    let agent = RelayParty::Agent(AgentId::parse("hotel").unwrap());
     let keys = BundleKeys {
         device_id: device("phone"),
         owner: person.clone(),

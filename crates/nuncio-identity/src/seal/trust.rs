@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nuncio_core::bundle::{Endorsement, KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::{CheckSignature as _, PublicKey};
 use serde::{Deserialize, Serialize};
 
@@ -160,7 +160,7 @@ impl PeerKeys {
     pub(super) fn accept(&mut self, device: &DeviceId) -> Result<(), TrustError> {
         let waiting = self.waiting.remove(device).ok_or_else(|| TrustError::NothingToAccept(device.clone()))?;
         // An agent has only one device, so its earlier ones are dropped and no longer enter the safety number.
-        if matches!(waiting.bundle.keys.owner, Recipient::Agent(_)) {
+        if matches!(waiting.bundle.keys.owner, RelayParty::Agent(_)) {
             self.devices.retain(|_, pin| !pin.gone);
         }
         self.pin(waiting.bundle, None);
@@ -170,7 +170,7 @@ impl PeerKeys {
     /// Reviews published keys; also returns the devices whose sessions are now void.
     pub(super) fn review_keys(
         &mut self,
-        owner: &Recipient,
+        owner: &RelayParty,
         bundles: &[KeyBundle],
         expect: Option<&Digest>,
     ) -> Result<(KeyReview, Vec<DeviceId>), TrustError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, SealMode};
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
     KeyReview, KeyStore, KeyStoreError, MemoryKeyStore, NewSealIdentity, NewStream, OpenError, OpenedMessage,
@@ -21,12 +21,12 @@ pub(crate) fn at(after: i64) -> Timestamp {
     Timestamp::from_millis(NOW + after)
 }
 
-pub(crate) fn person(name: &str) -> Recipient {
-    Recipient::Person(PersonName::parse(name).unwrap())
+pub(crate) fn person(name: &str) -> RelayParty {
+    RelayParty::Person(PersonName::parse(name).unwrap())
 }
 
-pub(crate) fn agent(name: &str) -> Recipient {
-    Recipient::Agent(AgentId::parse(name).unwrap())
+pub(crate) fn agent(name: &str) -> RelayParty {
+    RelayParty::Agent(AgentId::parse(name).unwrap())
 }
 
 pub(crate) fn device(name: &str) -> DeviceId {
@@ -41,18 +41,18 @@ pub(crate) struct TestIdentity {
 }
 
 impl TestIdentity {
-    pub(crate) fn new(owner: Recipient, name: &str, mode: SealMode) -> Self {
+    pub(crate) fn new(owner: RelayParty, name: &str, mode: SealMode) -> Self {
         Self::on(Arc::new(MemoryKeyStore::new()), owner, name, mode)
     }
 
-    pub(crate) fn on(keep: Arc<dyn KeyStore>, owner: Recipient, name: &str, mode: SealMode) -> Self {
+    pub(crate) fn on(keep: Arc<dyn KeyStore>, owner: RelayParty, name: &str, mode: SealMode) -> Self {
         let new = NewSealIdentity { named: Some((owner, device(name))), mode, now: at(0) };
         let mut seal_identity = SealIdentity::create(keep, &new).unwrap();
         let keys = seal_identity.one_time_keys(0, at(0)).unwrap().into();
         Self { seal_identity, keys }
     }
 
-    pub(crate) fn owner(&self) -> Recipient {
+    pub(crate) fn owner(&self) -> RelayParty {
         self.seal_identity.owner_device().unwrap().0.clone()
     }
 

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey, SealMode};
 use nuncio_core::conversation::ConversationType;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{OpenError, OpenedMessage, PlaintextMessage, RecipientDevice, RelayMetadata, StreamSealer};
 use serde_json::{Value, json};
 
@@ -19,13 +19,13 @@ struct NodePeer {
     process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    owner: Recipient,
+    owner: RelayParty,
     bundle: Option<KeyBundle>,
     keys: Vec<OneTimeKey>,
 }
 
 impl NodePeer {
-    fn start(owner: &Recipient, mode: SealMode) -> Self {
+    fn start(owner: &RelayParty, mode: SealMode) -> Self {
         let packages = std::env::var_os("NUNCIO_TEST_SEALING")
             .expect("NUNCIO_TEST_SEALING must name a folder of npm packages: run `cargo xtask test`");
         let mut process = Command::new("node")
@@ -61,7 +61,7 @@ impl NodePeer {
     }
 
     /// Opens an envelope of this crate with the other implementation.
-    fn read(&mut self, sender: &Recipient, envelope: &[u8]) -> Result<Value, String> {
+    fn read(&mut self, sender: &RelayParty, envelope: &[u8]) -> Result<Value, String> {
         let envelope = std::str::from_utf8(envelope).unwrap();
         self.ask("open", json!({"sender": sender, "envelope": envelope}))
     }

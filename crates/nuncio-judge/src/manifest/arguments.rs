@@ -16,7 +16,7 @@ use super::reduce::{ReducedSchemas, refers, refers_to_definitions_only, restore}
 use super::sample::sample;
 use super::tools::weight;
 use crate::HashMap;
-use crate::schema::{self, MAX_FINDINGS, RemainingBudget, SchemaNarrowing, SchemaRule};
+use crate::schema::{self, MAX_FINDINGS, NarrowingRule, RemainingBudget, SchemaNarrowing};
 
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
@@ -32,7 +32,7 @@ pub(super) struct SchemaPair<'a> {
 
 /// Calls that only the old schema accepts, and calls that only the new one accepts.
 #[derive(Default)]
-pub(super) struct RefusedCalls {
+pub(super) struct AcceptanceChanges {
     pub(super) narrowed: Vec<SchemaNarrowing>,
     pub(super) widened: Vec<SchemaNarrowing>,
 }
@@ -50,14 +50,14 @@ impl<'a> ComparisonCache<'a> {
         pair: SchemaPair<'a>,
         reduced: &ReducedSchemas<'_>,
         effort: RemainingBudget,
-    ) -> RefusedCalls {
+    ) -> AcceptanceChanges {
         let taken = SplitSchema::of(pair.old).zip(SplitSchema::of(pair.new));
         let back = SchemaPair { old: pair.new, new: pair.old };
         let (forth_parts, back_parts) = match &taken {
             Some((old, new)) => (split(old, new, pair), split(new, old, back)),
             None => (None, None),
         };
-        RefusedCalls {
+        AcceptanceChanges {
             narrowed: match forth_parts {
                 Some(parts) => self.each(pair, parts, effort),
                 None => wholes(pair, reduced, effort),
@@ -103,7 +103,7 @@ impl<'a> ComparisonCache<'a> {
             }
         }
         // An invalid schema neither accepts nor refuses anything.
-        let is_invalid = |finding: &SchemaNarrowing| finding.rule == SchemaRule::SchemaInvalid;
+        let is_invalid = |finding: &SchemaNarrowing| finding.rule == NarrowingRule::SchemaInvalid;
         if found.iter().any(|(_, finding)| is_invalid(finding)) {
             found.retain(|(_, finding)| is_invalid(finding));
         }
@@ -302,7 +302,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
             let at = required_at(pair.new, name);
             let witness = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
             let finding = SchemaNarrowing {
-                rule: SchemaRule::RequiredAdded,
+                rule: NarrowingRule::RequiredAdded,
                 pointer: format!("/required/{at}"),
                 old: pair.old.get("required").cloned(),
                 new: pair.new.get("required").cloned(),
@@ -329,7 +329,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
         {
             let others = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
             let finding = SchemaNarrowing {
-                rule: SchemaRule::PropertyRefused,
+                rule: NarrowingRule::PropertyRefused,
                 pointer: pointer("/properties", name),
                 old: Some(before.clone()),
                 new: None,

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::arguments::SchemaPair;
 use super::locations::ANNOTATIONS;
 use super::sample::sample;
-use crate::schema::{SchemaNarrowing, SchemaRule};
+use crate::schema::{NarrowingRule, SchemaNarrowing};
 
 /// Keywords that constrain arguments independently, or constrain nothing.
 const ONE_BY_ONE: [&str; 14] = [
@@ -87,7 +87,7 @@ pub(super) fn restore(finding: &mut SchemaNarrowing, pair: SchemaPair<'_>) {
         _ => return,
     };
     // The reduced `required` list may be empty.
-    let listed = finding.rule == SchemaRule::RequiredAdded;
+    let listed = finding.rule == NarrowingRule::RequiredAdded;
     let restored = |part: Option<Value>, schema: &Value| match part {
         None if listed => schema.pointer(location).cloned(),
         Some(Value::Object(_) | Value::Array(_)) => schema.pointer(location).cloned().or(part),

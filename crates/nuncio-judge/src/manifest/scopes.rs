@@ -3,13 +3,13 @@
 use nuncio_core::json::pointer;
 
 use super::read::{ParsedManifest, ScopeEntry};
-use super::tombstones::Tombstones;
+use super::tombstones::EarlierManifests;
 use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
 
 pub(super) fn compare(
     old: &ParsedManifest<'_>,
     new: &ParsedManifest<'_>,
-    tombstones: &mut Tombstones<'_>,
+    tombstones: &mut EarlierManifests<'_>,
     report: &mut VerdictBuilder,
 ) {
     for scope in &new.scopes {
@@ -23,7 +23,7 @@ pub(super) fn compare(
     }
 }
 
-fn added(scope: &ScopeEntry<'_>, tombstones: &mut Tombstones<'_>, report: &mut VerdictBuilder) {
+fn added(scope: &ScopeEntry<'_>, tombstones: &mut EarlierManifests<'_>, report: &mut VerdictBuilder) {
     let known = tombstones.scope(scope.name).is_some();
     let rule = if known { ChangeRule::ScopeReadded } else { ChangeRule::ScopeAdded };
     let change = ManifestChange { new: Some(scope.name.into()), ..ManifestChange::at(&scope.pointer()) };

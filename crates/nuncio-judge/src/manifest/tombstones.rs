@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::read::{ParsedManifest, ScopeEntry, ToolEntry, UnreadableManifest};
 
 /// Earlier manifests, parsed from the newest on when first needed.
-pub(super) struct Tombstones<'a> {
+pub(super) struct EarlierManifests<'a> {
     history: &'a [Value],
     sides: Option<Vec<ParsedManifest<'a>>>,
     unread: Vec<UnreadableManifest<'a>>,
 }
 
-impl<'a> Tombstones<'a> {
+impl<'a> EarlierManifests<'a> {
     pub(super) fn new(history: &'a [Value]) -> Self {
         Self { history, sides: None, unread: Vec::new() }
     }

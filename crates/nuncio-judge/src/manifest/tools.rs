@@ -4,19 +4,19 @@ use nuncio_core::json::pointer;
 use nuncio_core::manifest::DEFAULT_TIMEOUT;
 use serde_json::Value;
 
-use super::arguments::{ComparisonCache, RefusedCalls, SchemaPair};
+use super::arguments::{AcceptanceChanges, ComparisonCache, SchemaPair};
 use super::locations::{self, ComparedSchema, Difference, Differences};
 use super::read::{ParsedManifest, ToolEntry};
 use super::reduce::{ReducedSchemas, differs_only_in_annotations};
 use super::scopes::is_display;
-use super::tombstones::Tombstones;
+use super::tombstones::EarlierManifests;
 use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
-use crate::schema::{Budget, RemainingBudget, SchemaNarrowing, SchemaRule};
+use crate::schema::{Budget, NarrowingRule, RemainingBudget, SchemaNarrowing};
 
 pub(super) fn compare<'a>(
     old: &ParsedManifest<'a>,
     new: &ParsedManifest<'a>,
-    tombstones: &mut Tombstones<'a>,
+    tombstones: &mut EarlierManifests<'a>,
     report: &mut VerdictBuilder,
 ) {
     let shares = BudgetShares::of(old, new, report);
@@ -112,8 +112,8 @@ fn input<'a>(
     let reduced = ReducedSchemas::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
     let Differences { types, notices, exhausted } = locations::compare(before, after);
-    let RefusedCalls { narrowed, widened } = if differs_only_in_annotations(before, after) {
-        RefusedCalls::default()
+    let AcceptanceChanges { narrowed, widened } = if differs_only_in_annotations(before, after) {
+        AcceptanceChanges::default()
     } else {
         compared.refusals(SchemaPair { old: old.input, new: new.input }, &reduced, RemainingBudget::from(budget))
     };
@@ -132,7 +132,7 @@ fn input<'a>(
         report.finding(ChangeRule::Schema(rule), at(change, witness));
     }
     if exhausted {
-        report.finding(ChangeRule::Schema(SchemaRule::Unknown), at(Difference::new_at(""), None));
+        report.finding(ChangeRule::Schema(NarrowingRule::Unknown), at(Difference::new_at(""), None));
     }
     for (rule, change) in notices {
         report.notice(rule, at(change, None));
@@ -147,7 +147,7 @@ fn input<'a>(
 }
 
 /// Converts a finding about an input schema, with the schema that its pointer points into.
-fn with_side(finding: SchemaNarrowing) -> (SchemaRule, Difference, Option<Value>) {
+fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, Difference, Option<Value>) {
     let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
     let side = if new.is_none() { ComparedSchema::Old } else { ComparedSchema::New };

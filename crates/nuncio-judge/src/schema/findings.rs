@@ -10,7 +10,7 @@ use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
 use super::local::{PathFacts, PathStep};
 use super::lower::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
 use super::node::{Constraint, DotMeaning, Lit};
-use super::rule::SchemaRule;
+use super::rule::NarrowingRule;
 use super::solve::{Solver, SolverMemo, SolverResult};
 use super::witness_checker::WitnessChecker;
 
@@ -76,7 +76,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     pub(crate) fn run(&mut self) -> Result<(), Malformed> {
         let (old, new) = (self.lowering.old.root, self.lowering.new.root);
         let (location, map) = counterpart(&self.lowering.old, String::new(), Some(old));
-        self.schema("", new, OldSchemaPart { location: &location, map }, SchemaRule::NothingAllowed)?;
+        self.schema("", new, OldSchemaPart { location: &location, map }, NarrowingRule::NothingAllowed)?;
         Ok(())
     }
 
@@ -140,7 +140,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         location: &str,
         schema: &Value,
         before: OldSchemaPart<'_, 'a>,
-        refused: SchemaRule,
+        refused: NarrowingRule,
     ) -> Result<bool, Malformed> {
         let Value::Object(map) = schema else {
             if *schema == Value::Bool(true) {
@@ -197,7 +197,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                     part,
                     step,
                     OldSchemaPart { location: &inner.0, map: inner.1 },
-                    SchemaRule::ItemsClosed,
+                    NarrowingRule::ItemsClosed,
                 )?;
             }
             return Ok(any);
@@ -210,7 +210,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                     let (goal, answer) = self.ask(!literal);
                     let at = pointer(&location, &index.to_string());
                     let old = before.value("required");
-                    any |= self.refuse(SchemaRule::RequiredAdded, &at, old, value, goal, &answer);
+                    any |= self.refuse(NarrowingRule::RequiredAdded, &at, old, value, goal, &answer);
                 }
             }
             return Ok(any);
@@ -224,7 +224,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                 let target = self.lowering.new.resolve(reference, site.location);
                 match target {
                     Some(ReferenceTarget::Here(at, schema)) => {
-                        self.schema(&at, schema, before, SchemaRule::NothingAllowed)?
+                        self.schema(&at, schema, before, NarrowingRule::NothingAllowed)?
                     }
                     _ => false,
                 }
@@ -236,7 +236,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                     &location,
                     schema,
                     OldSchemaPart { location: &inner.0, map: inner.1 },
-                    SchemaRule::ItemsClosed,
+                    NarrowingRule::ItemsClosed,
                 );
                 self.leave();
                 found?
@@ -250,7 +250,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             return Ok(true);
         }
         let (goal, answer) = self.ask_whole(!literal);
-        let rule = SchemaRule::of_keyword(keyword);
+        let rule = NarrowingRule::of_keyword(keyword);
         Ok(self.refuse(rule, &location, before.value(keyword), value, goal, &answer))
     }
 
@@ -294,7 +294,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                     &at,
                     schema,
                     OldSchemaPart { location: &inner.0, map: inner.1 },
-                    SchemaRule::PropertyRefused,
+                    NarrowingRule::PropertyRefused,
                 );
                 self.leave();
                 found = result?;
@@ -302,7 +302,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             if !found {
                 let (goal, answer) = self.ask(!literal);
                 let old = before.value(keyword).and_then(|members| members.get(name));
-                found = self.refuse(SchemaRule::of_keyword(keyword), &at, old, Some(schema), goal, &answer);
+                found = self.refuse(NarrowingRule::of_keyword(keyword), &at, old, Some(schema), goal, &answer);
             }
             any |= found;
         }
@@ -316,7 +316,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         part: Lit,
         step: Option<PathStep>,
         before: OldSchemaPart<'_, 'a>,
-        refused: SchemaRule,
+        refused: NarrowingRule,
     ) -> Result<bool, Malformed> {
         if let Some(step) = step {
             self.enter(step);
@@ -362,7 +362,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                 let rule = self.lowering.each(both, value);
                 let (goal, answer) = self.ask(!rule);
                 let at = pointer(&pointer(before.location, "properties"), name);
-                any |= self.refuse(SchemaRule::PropertyRefused, &at, Some(member), None, goal, &answer);
+                any |= self.refuse(NarrowingRule::PropertyRefused, &at, Some(member), None, goal, &answer);
             }
         }
         let others = !self.lowering.pool.values_of(&named);
@@ -370,7 +370,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         let rule = self.lowering.each(names, value);
         let (goal, answer) = self.ask(!rule);
         let old = before.value("additionalProperties");
-        any |= self.refuse(SchemaRule::AdditionalPropertiesClosed, &location, old, Some(schema), goal, &answer);
+        any |= self.refuse(NarrowingRule::AdditionalPropertiesClosed, &location, old, Some(schema), goal, &answer);
         Ok(any)
     }
 
@@ -389,7 +389,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
             }
             let (goal, answer) = self.ask(gone);
             let at = pointer(&pointer(before.location, "enum"), &index.to_string());
-            any |= self.refuse(SchemaRule::EnumValueRemoved, &at, Some(value), None, goal, &answer);
+            any |= self.refuse(NarrowingRule::EnumValueRemoved, &at, Some(value), None, goal, &answer);
         }
         Ok(any)
     }
@@ -408,7 +408,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
                 let gone = self.lowering.pool.and([taken, !kept]);
                 let (goal, answer) = self.ask(gone);
                 if matches!(answer, SolverResult::Model(_)) {
-                    any |= self.refuse(SchemaRule::BranchRemoved, &at, Some(branch), None, goal, &answer);
+                    any |= self.refuse(NarrowingRule::BranchRemoved, &at, Some(branch), None, goal, &answer);
                 }
             }
         }
@@ -418,7 +418,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
     /// Records a refusal, unless the search proved that there is none.
     fn refuse(
         &mut self,
-        rule: SchemaRule,
+        rule: NarrowingRule,
         location: &str,
         old: Option<&Value>,
         new: Option<&Value>,

@@ -5,7 +5,7 @@ use nuncio_core::string_enum;
 string_enum! {
     /// In which way the new schema refuses what the old one accepted. Each rule has a stable name.
     #[derive(PartialOrd, Ord)]
-    pub enum SchemaRule {
+    pub enum NarrowingRule {
         /// A property became required.
         RequiredAdded = "required_added",
         TypeNarrowed = "type_narrowed",
@@ -48,7 +48,7 @@ string_enum! {
     }
 }
 
-impl SchemaRule {
+impl NarrowingRule {
     /// The rule for refusals by a keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Self {
         match keyword {

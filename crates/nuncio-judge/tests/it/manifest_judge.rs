@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_judge::schema::{Budget, SchemaRule};
+use nuncio_judge::schema::{Budget, NarrowingRule};
 use nuncio_judge::{ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule, manifests};
 use serde_json::{Map, Value, json};
 
@@ -151,7 +151,7 @@ fn every_judge_rule_is_documented() {
     let page = include_str!("../../../../docs/change-judge.md");
     let rules = ChangeRule::ALL.iter().map(|rule| rule.as_str());
     let rules = rules.chain(NoticeRule::ALL.iter().map(|rule| rule.as_str()));
-    for rule in rules.chain(SchemaRule::ALL.iter().map(|rule| rule.as_str())) {
+    for rule in rules.chain(NarrowingRule::ALL.iter().map(|rule| rule.as_str())) {
         assert!(page.contains(&format!("`{rule}`")), "docs/change-judge.md does not speak of {rule}");
     }
     let thousands = Budget::default().steps() / 1000;

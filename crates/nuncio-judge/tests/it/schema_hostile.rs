@@ -1,6 +1,6 @@
 //! Hostile schemas: every comparison ends within its budget, on a small stack, without a panic.
 
-use nuncio_judge::schema::{Budget, ComparisonOutcome, SchemaRule, compare};
+use nuncio_judge::schema::{Budget, ComparisonOutcome, NarrowingRule, compare};
 use serde_json::{Map, Value, json};
 
 fn on_a_small_stack(name: &'static str, old: Value, new: Value, expected: &'static [ComparisonOutcome]) {
@@ -215,7 +215,7 @@ fn comparison_with_an_invalid_schema_is_unknown() {
         for (old, new) in [(schema.clone(), json!({"title": "t"})), (json!({"title": "t"}), schema.clone())] {
             let comparison = compare(&old, &new, Budget::default());
             assert_eq!(comparison.outcome, ComparisonOutcome::Unknown, "{schema}");
-            assert_eq!(comparison.findings[0].rule, SchemaRule::SchemaInvalid, "{schema}");
+            assert_eq!(comparison.findings[0].rule, NarrowingRule::SchemaInvalid, "{schema}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Hand-written pairs: every keyword in both directions, and difficult cases.
 
-use nuncio_judge::schema::{Budget, ComparisonOutcome, SchemaRule, compare};
+use nuncio_judge::schema::{Budget, ComparisonOutcome, NarrowingRule, compare};
 use serde_json::{Value, json};
 
 use super::validators::is_valid;
@@ -8,11 +8,11 @@ use super::validators::is_valid;
 /// The expected result: compatible, or a finding of this rule with a witness.
 enum Expected {
     Fine,
-    Breaks(SchemaRule),
+    Breaks(NarrowingRule),
 }
 
 use Expected::{Breaks, Fine};
-use SchemaRule as R;
+use NarrowingRule as R;
 
 fn check(pairs: Vec<(Value, Value, Expected)>) {
     for (old, new, expected) in pairs {

@@ -10,7 +10,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::directory::ListingId;
-use nuncio_engine::follow::{Domain, FollowedDomain};
+use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::store::{ApiKey, KeyKind, KeyRole, PersonLink, SentDirectMessage};
 use nuncio_skill::crawl::UnlistedSkill;
 use serde::{Deserialize, Serialize};
@@ -123,7 +123,7 @@ replies! {
         visited: bool,
     }
 
-    UnfollowedDomain { unfollowed: Domain }
+    UnfollowedDomain { unfollowed: ServerOrigin }
     FollowedDomainList { followed: Vec<FollowedDomainInfo> }
 
     /// An agent of another host in the directory.

@@ -34,7 +34,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An admin command with the token that authorises it.
 #[derive(Serialize, Deserialize)]
-struct AuthorizedCommand<C> {
+struct CommandWithToken<C> {
     #[serde(default)]
     token: String,
     #[serde(flatten)]
@@ -82,8 +82,8 @@ async fn answer_command(stream: UnixStream, api: AdminApi, token: &str) {
     let Ok(line) = read_command(reader, MAX_COMMAND).await else { return };
     let is_valid = |sent: &str| bool::from(sent.as_bytes().ct_eq(token.as_bytes()));
     // The command itself is parsed only after its token was found valid.
-    let result = match (serde_json::from_str::<AuthorizedCommand<Value>>(&line), caller) {
-        (Ok(AuthorizedCommand { token, command }), Ok(caller)) if is_valid(&token) => {
+    let result = match (serde_json::from_str::<CommandWithToken<Value>>(&line), caller) {
+        (Ok(CommandWithToken { token, command }), Ok(caller)) if is_valid(&token) => {
             match serde_json::from_value::<AdminCommand>(command) {
                 Ok(command) => api.carry_out(command, &account(caller.uid())).await,
                 Err(error) => Err(StartError::new(Code::BadRequest, format!("not a command: {error}"))),
@@ -116,7 +116,7 @@ pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, S
         Err(error) => return Err(no_reply(&error)),
     };
     let token = DataDir::files_of(data)?.read(TOKEN)?.unwrap_or_default();
-    let request = AuthorizedCommand { token: String::from_utf8_lossy(&token).into_owned(), command };
+    let request = CommandWithToken { token: String::from_utf8_lossy(&token).into_owned(), command };
     let reply = tokio::time::timeout(REPLY_TIMEOUT, exchange(stream, &request, u64::MAX)).await;
     match reply.map_err(|error| no_reply(&error))?.map_err(|error| no_reply(&error))? {
         CommandReply::Done(value) => Ok(Some(value)),

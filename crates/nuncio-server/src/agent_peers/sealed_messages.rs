@@ -6,11 +6,11 @@ use nuncio_a2h::peer::{InboundMessage, Peer, PeerHandler, SendError};
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::converse::IdempotencyKey;
-use nuncio_engine::{Caller, Credential, Engine, EngineError};
+use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::json;
 
 use super::preview::ReplyPreview;
@@ -62,7 +62,7 @@ impl SealedMessages {
         message: &InboundMessage,
         preview: &mut ReplyPreview<'_>,
     ) -> Result<Option<String>, EngineError> {
-        let Recipient::Person(person) = &message.sender else { return Ok(None) };
+        let RelayParty::Person(person) = &message.sender else { return Ok(None) };
         if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {
             return Ok(None);
         }
@@ -70,7 +70,7 @@ impl SealedMessages {
         let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
         let caller = Caller {
-            credential: Credential::Device(message.device.clone()),
+            authentication: AuthenticationMethod::Device(message.device.clone()),
             person: Some(person.clone()),
             ..Caller::new(Principal::Person(person.clone()))
         };

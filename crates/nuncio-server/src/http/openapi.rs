@@ -1,7 +1,7 @@
 //! The OpenAPI document: the server's own part, and the part of each front.
 
 use bytes::Bytes;
-use nuncio_http::front::Front;
+use nuncio_http::front::ProtocolFront;
 use serde_json::{Map, Value};
 
 use crate::dids;
@@ -14,7 +14,7 @@ const SERVER_OPENAPI: &str = include_str!("openapi.json");
 pub(super) fn document() -> Bytes {
     let mut document = read(SERVER_OPENAPI);
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
-    for part in fronts().map(Front::openapi) {
+    for part in fronts().map(ProtocolFront::openapi) {
         add(&mut document, part.prefix, part.paths, &part.components);
     }
     add(&mut document, "", dids::OPENAPI, "{}");

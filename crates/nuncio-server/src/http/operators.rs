@@ -10,7 +10,7 @@ use bytes::Bytes;
 use nuncio_auth::Issuers;
 use nuncio_core::Code;
 use nuncio_engine::access::key_expired;
-use nuncio_engine::{CallerIdentity, Engine, EngineError};
+use nuncio_engine::{CallerCheckResult, Engine, EngineError};
 
 use super::resource;
 use crate::metrics::{CONTENT_TYPE, Metrics};
@@ -67,10 +67,9 @@ async fn readyz(State(operators): State<OperatorRoutes>) -> Response {
 /// Metrics for Prometheus. They name agents and tools and show the load of the server, so they need an operator's key
 /// unless the settings open them.
 async fn metrics(State(operators): State<OperatorRoutes>, request: Request) -> Response {
-    let identity = request.extensions().get::<CallerIdentity>();
-    let may_read =
-        matches!(identity, Some(CallerIdentity::Known(caller)) if operators.engine.access().may_read_metrics(caller));
-    if let Some(CallerIdentity::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
+    let identity = request.extensions().get::<CallerCheckResult>();
+    let may_read = matches!(identity, Some(CallerCheckResult::Known(caller)) if operators.engine.access().may_read_metrics(caller));
+    if let Some(CallerCheckResult::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
         return nuncio_aap::refuse(&key_expired(*at));
     }
     if !may_read && !operators.metrics_open {

@@ -17,8 +17,8 @@ use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_core::rate::{KeyedRates, Rate};
 use nuncio_engine::ports::Clock;
-use nuncio_engine::{CallerIdentity, EngineError};
-use nuncio_http::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
+use nuncio_engine::{CallerCheckResult, EngineError};
+use nuncio_http::{CallerObserver, CallerReporter, ClientAddress, KnownCaller, known_caller, report_caller};
 
 use super::MiddlewareState;
 use super::connection::is_probe;
@@ -31,7 +31,7 @@ pub(crate) struct RateLimits {
     callers: KeyedRates<Principal>,
     /// DID callers have their own table: anyone can make DIDs, and they must not evict the callers that the operator admitted.
     dids: KeyedRates<Principal>,
-    unidentified: KeyedRates<UnidentifiedRequest>,
+    unidentified: KeyedRates<UnidentifiedRateKey>,
 }
 
 impl RateLimits {
@@ -63,15 +63,15 @@ impl RateLimits {
 
 /// The rate limit of a request that its headers do not identify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct UnidentifiedRequest {
+struct UnidentifiedRateKey {
     /// `None` for requests without an address, which share one limit; no listener produces them.
     address: Option<IpAddr>,
-    attempt: LoginAttempt,
+    attempt: IdentificationRoute,
 }
 
 /// How a route may still identify the caller of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum LoginAttempt {
+enum IdentificationRoute {
     /// The request has no credential in its headers; it may have one in its body.
     None,
     /// By a signature over the request.
@@ -84,7 +84,7 @@ enum LoginAttempt {
     Socket,
 }
 
-impl LoginAttempt {
+impl IdentificationRoute {
     fn of(request: &Request) -> Self {
         let path = request.uri().path();
         let is_below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
@@ -108,13 +108,13 @@ pub(super) fn refusal(shared: &MiddlewareState, request: &mut Request) -> Option
         Some(caller) => shared.rates.count_caller(caller),
         None => {
             let address = request.extensions().get().map(ClientAddress::counted);
-            let sender = UnidentifiedRequest { address, attempt: LoginAttempt::of(request) };
+            let sender = UnidentifiedRateKey { address, attempt: IdentificationRoute::of(request) };
             let counted = shared.rates.take(&shared.rates.unidentified, &sender);
             if counted.is_ok() {
                 let rates = Arc::clone(&shared.rates);
                 let connection = request.extensions().get().cloned();
-                let request_of_address = RequestOfAddress { rates, sender, connection, is_reported: false.into() };
-                request.extensions_mut().insert(CallerReport(Arc::new(request_of_address)));
+                let request_of_address = AddressCountedRequest { rates, sender, connection, is_reported: false.into() };
+                request.extensions_mut().insert(CallerReporter(Arc::new(request_of_address)));
             }
             counted
         }
@@ -138,14 +138,14 @@ pub(super) fn refusal_of_identified(shared: &MiddlewareState, request: &Request)
 }
 
 /// A request that was counted for its address, until a route identifies the caller.
-struct RequestOfAddress {
+struct AddressCountedRequest {
     rates: Arc<RateLimits>,
-    sender: UnidentifiedRequest,
+    sender: UnidentifiedRateKey,
     connection: Option<Arc<OpenConnection>>,
     is_reported: AtomicBool,
 }
 
-impl CallerObserver for RequestOfAddress {
+impl CallerObserver for AddressCountedRequest {
     fn identified(&self, caller: &Principal) -> Result<(), EngineError> {
         if let Some(connection) = &self.connection {
             connection.mark_identified();
@@ -161,8 +161,8 @@ impl CallerObserver for RequestOfAddress {
 /// Finds an API key in any header that a skill may read it from, so that the limits of its holder apply instead of those
 /// of the address. The route decides whether the key is accepted.
 pub(super) fn recognise_key(shared: &MiddlewareState, request: &mut Request) {
-    let identity = request.extensions().get::<CallerIdentity>();
-    if !matches!(identity, Some(CallerIdentity::Missing)) || !shared.engine.access().has_keys() {
+    let identity = request.extensions().get::<CallerCheckResult>();
+    if !matches!(identity, Some(CallerCheckResult::Missing)) || !shared.engine.access().has_keys() {
         return;
     }
     let values = request.headers().values().filter_map(|value| value.to_str().ok());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::client::{AgentTarget, LocalDids};
+use nuncio_anp::client::{AgentTarget, LocalDidScheme};
 use nuncio_anp::directory::{DirectoryIndex, DirectoryOptions, DirectoryPublisher, shown};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
@@ -23,7 +23,7 @@ pub(crate) async fn open(
     engine: &Engine,
     fetch: Arc<dyn Fetch>,
     settings: &RegistrySettings,
-    local: LocalDids,
+    local: LocalDidScheme,
     here: Option<&str>,
 ) -> Result<DirectoryIndex, StartError> {
     let options = DirectoryOptions {

@@ -3,18 +3,18 @@
 
 use nuncio_anp::directory::RegistrationPolicy;
 use nuncio_engine::directory::DirectoryLimits;
-use nuncio_engine::follow::Domain;
+use nuncio_engine::follow::ServerOrigin;
 use serde::Deserialize;
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegistrySettings {
     /// Domains whose skills are listed beside those of this server.
-    pub follow: Vec<Domain>,
+    pub follow: Vec<ServerOrigin>,
     /// Minimum time between two visits of a domain.
     pub interval_seconds: u64,
     /// Directories that the agents of this server register with.
-    pub register: Vec<Domain>,
+    pub register: Vec<ServerOrigin>,
     pub accept: RegistrationPolicy,
     /// Time between two checks of a registered agent.
     pub check_seconds: u64,

@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::PersonName;
 use nuncio_server::admin::AdminCommand;
-use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
+use nuncio_testkit::a2h::{AnonymousA2hClient, TestDevice};
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::{Value, json};
 
@@ -70,8 +70,8 @@ impl A2hTestServer {
         self.gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
     }
 
-    async fn person(&self, name: &str) -> Handset {
-        Handset::enrol(&self.server, &self.invite(name).await).await
+    async fn person(&self, name: &str) -> TestDevice {
+        TestDevice::enrol(&self.server, &self.invite(name).await).await
     }
 }
 

@@ -5,7 +5,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, AgentName, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_server::admin::AdminCommand;
-use nuncio_testkit::a2h::{AnonymousA2hClient, Handset, manifest};
+use nuncio_testkit::a2h::{AnonymousA2hClient, TestDevice, manifest};
 use nuncio_testkit::{AapClient, Gateway};
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ async fn agent_token_reaches_aap_only_with_a_grant_and_cannot_approve_calls() {
     gateway.key(&[]).await;
     let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
     let code = gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned();
-    let ada = Handset::enrol(&AnonymousA2hClient::at(gateway.url()), &code).await;
+    let ada = TestDevice::enrol(&AnonymousA2hClient::at(gateway.url()), &code).await;
     let body = json!({"display_name": "Notes", "public": true, "capability_manifest": manifest()});
     let (id, token) = ada.make_agent(&body).await;
     let aap = gateway.aap_with_key(&token);

@@ -14,7 +14,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::converse::IdempotencyKey;
 use nuncio_engine::invoke::{QueueLimitReached, Submission, SubmitError, SubmittedExecution};
 use nuncio_engine::skills::{AccessDenied, SkillPermit};
-use nuncio_engine::{Caller, Credential, Engine};
+use nuncio_engine::{AuthenticationMethod, Caller, Engine};
 use nuncio_testkit::{Gateway, KeyHolder, ManualClock, eventually};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(crate) fn anyone() -> Caller {
 
 /// The caller that a request with the holder's key has.
 pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
-    Caller { credential: Credential::Key, ..holder.caller.clone() }
+    Caller { authentication: AuthenticationMethod::Key, ..holder.caller.clone() }
 }
 
 /// A request to execute a skill.

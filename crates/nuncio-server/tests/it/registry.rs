@@ -8,15 +8,15 @@ mod faults;
 mod stub;
 
 use nuncio_core::Code;
-use nuncio_server::admin::{AdminCommand, Domain};
+use nuncio_server::admin::{AdminCommand, ServerOrigin};
 use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::{Value, json};
 
 use crate::agents::{DESK, desk, tool};
 use stub::StubRegistryHost;
 
-fn domain(text: &str) -> Domain {
-    Domain::parse(text).unwrap()
+fn domain(text: &str) -> ServerOrigin {
+    ServerOrigin::parse(text).unwrap()
 }
 
 async fn get(gateway: &Gateway, target: &str, headers: &str) -> RawAnswer {

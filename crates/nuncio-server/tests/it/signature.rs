@@ -9,7 +9,7 @@ use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::KeyTerm;
-use nuncio_engine::{Caller, Credential};
+use nuncio_engine::{AuthenticationMethod, Caller};
 use nuncio_server::admin::{AdminCommand, KeyCreation, KeyRotation};
 use nuncio_testkit::{Gateway, ManualClock};
 use ring::hmac;
@@ -132,7 +132,10 @@ impl SigningKeySetup {
 
     fn caller(&self) -> SignatureCheckResult {
         let principal = Principal::Key(self.id.clone());
-        SignatureCheckResult::Known(Caller { credential: Credential::Signature, ..Caller::new(principal) })
+        SignatureCheckResult::Known(Caller {
+            authentication: AuthenticationMethod::Signature,
+            ..Caller::new(principal)
+        })
     }
 }
 

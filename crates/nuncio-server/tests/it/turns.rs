@@ -11,8 +11,8 @@ use nuncio_core::principal::Principal;
 use nuncio_core::session::OptionValue;
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
-use nuncio_engine::converse::{PermissionPrompts, SettingsPatch, TurnRequest};
-use nuncio_engine::vault::Vault;
+use nuncio_engine::converse::{PermissionResponder, SettingsPatch, TurnRequest};
+use nuncio_engine::vault::SecretCipher;
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method, eventually};
 use serde_json::{Value, json};
 
@@ -488,7 +488,7 @@ async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
         panic!("the secret is not sealed");
     };
     let key = std::fs::read(gateway.data().join("secret.key")).unwrap();
-    let vault = Vault::new(&key.try_into().unwrap());
+    let vault = SecretCipher::new(&key.try_into().unwrap());
     (sealed.clone(), vault.open(&format!("{session}/apiKey"), sealed).unwrap())
 }
 
@@ -526,7 +526,7 @@ async fn dropped_begin_turn_does_not_lock_the_session() {
             mode: StreamMode::None,
             settings: SettingsPatch::default(),
             protocol: Protocol::Aap,
-            prompts: PermissionPrompts::App,
+            prompts: PermissionResponder::App,
         };
         let mut begin = Box::pin(gateway.engine().conversations().begin_turn(&caller, &session, request, None));
         for _ in 0..polls {

@@ -13,7 +13,7 @@ use super::Consumer;
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
 use super::oauth::TokenSource;
-use super::target::{NamedHost, authority};
+use super::target::{UserNamedHost, authority};
 use crate::wire::{AuthConfig, AuthType};
 
 /// Header for an API key when the descriptor names none.
@@ -67,7 +67,7 @@ impl Credential {
     }
 
     /// Headers for a discovery request: empty unless `url` is on the host that the user named.
-    pub(super) fn for_discovery(&self, named_host: &NamedHost, url: &Url) -> Vec<(String, String)> {
+    pub(super) fn for_discovery(&self, named_host: &UserNamedHost, url: &Url) -> Vec<(String, String)> {
         match self {
             Self::ApiKey(secret) | Self::Token(secret) if named_host.is_origin_of(url) => {
                 vec![("authorization".to_owned(), format!("Bearer {}", secret.reveal()))]

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::credential::Credential;
 use super::error::{ConsumerError, Reason, display_url, plain};
-use super::target::{NamedHost, SkillTarget, authority};
+use super::target::{SkillTarget, UserNamedHost, authority};
 use super::{Consumer, InvocationProgress};
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
@@ -22,7 +22,7 @@ pub struct ResolvedSkill {
     pub endpoint: Url,
     /// Warnings: differences from the index entry, other hosts involved, probable mistakes.
     pub notes: Vec<String>,
-    pub(super) named_host: NamedHost,
+    pub(super) named_host: UserNamedHost,
 }
 
 impl Consumer {
@@ -76,7 +76,7 @@ impl Consumer {
     async fn descriptor(
         &self,
         url: &Url,
-        named_host: &NamedHost,
+        named_host: &UserNamedHost,
         credential: &Credential,
         entry: Option<&SkillIndexEntry>,
     ) -> Result<ResolvedSkill, ConsumerError> {

@@ -12,7 +12,7 @@ use super::Consumer;
 use super::backoff::retry_after;
 use super::credential::InvocationAuth;
 use super::error::{ConsumerError, Reason, display_url, plain, refusal};
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use crate::validate::{IncompatibleVersion, ValidationReport, WireDocument, check, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
@@ -21,7 +21,7 @@ use crate::wire::PROTOCOL_VERSION;
 pub(super) struct OutgoingRequest<'a> {
     pub(super) method: &'static str,
     pub(super) url: &'a Url,
-    pub(super) named_host: &'a NamedHost,
+    pub(super) named_host: &'a UserNamedHost,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
     pub(super) max_bytes: usize,
@@ -30,7 +30,7 @@ pub(super) struct OutgoingRequest<'a> {
 
 impl<'a> OutgoingRequest<'a> {
     /// A `GET` request for a JSON document.
-    pub(super) fn get(url: &'a Url, named_host: &'a NamedHost, max_bytes: usize, timeout: Duration) -> Self {
+    pub(super) fn get(url: &'a Url, named_host: &'a UserNamedHost, max_bytes: usize, timeout: Duration) -> Self {
         let headers = vec![("accept".to_owned(), "application/json".to_owned())];
         Self { method: "GET", url, named_host, headers, body: None, max_bytes, timeout }
     }
@@ -75,7 +75,7 @@ impl Consumer {
     pub(super) async fn document<T: WireDocument>(
         &self,
         url: &Url,
-        named_host: &NamedHost,
+        named_host: &UserNamedHost,
         headers: Vec<(String, String)>,
     ) -> Result<FetchedDocument<T>, ConsumerError> {
         let mut request = OutgoingRequest::get(url, named_host, T::KIND.max_bytes(), self.options.exchange);

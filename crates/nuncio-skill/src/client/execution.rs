@@ -10,7 +10,7 @@ use url::Url;
 use super::credential::InvocationAuth;
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, FailureCode, Reason, display_url, plain};
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use crate::wire::{ExecutionStatus, InvocationResponse};
 
 /// Limit on the bytes of an execution id.
@@ -24,7 +24,7 @@ pub struct RemoteExecution {
     pub(super) result_url: Option<Url>,
     pub(super) endpoint: Url,
     pub(super) auth: InvocationAuth,
-    pub(super) named_host: NamedHost,
+    pub(super) named_host: UserNamedHost,
     pub(super) deadline: Option<Timestamp>,
     /// `Retry-After` of the last response.
     pub(super) retry_after: Option<Duration>,

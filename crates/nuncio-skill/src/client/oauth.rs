@@ -22,7 +22,7 @@ pub use login::LoginOptions;
 use super::credential::Secret;
 use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use crate::wire::OAuth2Config;
 
 /// OAuth tokens of one client at one provider.
@@ -77,7 +77,7 @@ pub(super) struct TokenSource {
     scope: String,
     resource: String,
     key: String,
-    named_host: NamedHost,
+    named_host: UserNamedHost,
 }
 
 impl TokenSource {

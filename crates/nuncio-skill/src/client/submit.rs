@@ -15,7 +15,7 @@ use super::describe::ResolvedSkill;
 use super::error::{ConsumerError, Reason, plain};
 use super::exchange::{OutgoingRequest, valid};
 use super::execution::RemoteExecution;
-use super::target::NamedHost;
+use super::target::UserNamedHost;
 use super::{Consumer, InvocationProgress, inputs};
 use crate::validate::{WireDocument as _, pretty};
 use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
@@ -44,13 +44,13 @@ pub struct SkillCall {
 }
 
 /// Request to an endpoint, which may be sent several times.
-struct Request<'a> {
+struct EndpointRequest<'a> {
     method: &'static str,
     url: Url,
     headers: Vec<(String, String)>,
     body: Option<Bytes>,
     endpoint: &'a Url,
-    named_host: &'a NamedHost,
+    named_host: &'a UserNamedHost,
     auth: &'a InvocationAuth,
 }
 
@@ -91,7 +91,7 @@ impl Consumer {
         filled: Map<String, Value>,
         key: &str,
         auth: &'a InvocationAuth,
-    ) -> Result<Request<'a>, ConsumerError> {
+    ) -> Result<EndpointRequest<'a>, ConsumerError> {
         let ResolvedSkill { descriptor, endpoint, named_host, .. } = described;
         let method = descriptor.endpoint.method;
         let mut url = endpoint.clone();
@@ -146,14 +146,14 @@ impl Consumer {
                 Some(body)
             }
         };
-        Ok(Request { method: method.as_str(), url, headers, body, endpoint, named_host, auth })
+        Ok(EndpointRequest { method: method.as_str(), url, headers, body, endpoint, named_host, auth })
     }
 
     /// Sends a request and repeats it after network failures and the statuses 429, 502 and 503, and once with a new token
     /// after 401, until the attempts or the deadline are used up.
     async fn deliver(
         &self,
-        request: &Request<'_>,
+        request: &EndpointRequest<'_>,
         descriptor: &SkillDescriptor,
         deadline: Option<Timestamp>,
     ) -> Result<FetchResponse, ConsumerError> {
@@ -183,8 +183,12 @@ impl Consumer {
         }
     }
 
-    async fn send(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<FetchResponse, ConsumerError> {
-        let Request { method, url, named_host, headers, body, .. } = request;
+    async fn send(
+        &self,
+        request: &EndpointRequest<'_>,
+        deadline: Option<Timestamp>,
+    ) -> Result<FetchResponse, ConsumerError> {
+        let EndpointRequest { method, url, named_host, headers, body, .. } = request;
         let outgoing = || {
             let left = deadline.map(|deadline| self.clock.now().until(deadline));
             OutgoingRequest {

@@ -9,7 +9,7 @@ use super::error::{ConsumerError, Reason, plain};
 use crate::wire::WELL_KNOWN;
 
 pub(super) use nuncio_core::address::authority;
-pub(super) use nuncio_engine::ports::fetch::NamedHost;
+pub(super) use nuncio_engine::ports::fetch::UserNamedHost;
 
 /// Target as written by a user or in an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl SkillTarget {
         }
     }
 
-    pub(super) fn named_host(&self) -> NamedHost {
-        NamedHost::by(&self.host())
+    pub(super) fn named_host(&self) -> UserNamedHost {
+        UserNamedHost::by(&self.host())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 use nuncio_core::{address, json};
-use nuncio_engine::follow::Domain;
+use nuncio_engine::follow::ServerOrigin;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock, Fetch};
 use url::{Host, Url};
@@ -56,14 +56,14 @@ pub(super) enum ConditionalFetch<T> {
 
 /// Fetches documents of one domain sequentially.
 pub(super) struct DomainReader<'a> {
-    pub(super) domain: Domain,
+    pub(super) domain: ServerOrigin,
     pub(super) fetch: &'a dyn Fetch,
     pub(super) clock: &'a dyn Clock,
     requests: u32,
 }
 
 impl<'a> DomainReader<'a> {
-    pub(super) fn new(domain: Domain, fetch: &'a dyn Fetch, clock: &'a dyn Clock) -> Self {
+    pub(super) fn new(domain: ServerOrigin, fetch: &'a dyn Fetch, clock: &'a dyn Clock) -> Self {
         Self { domain, fetch, clock, requests: 0 }
     }
 
@@ -165,7 +165,7 @@ fn parse<T: WireDocument>(body: &[u8]) -> Result<T, String> {
 
 /// Trust level for a URL that an index of that domain names. Other hosts get none, so that an index cannot make the
 /// crawler connect elsewhere. Loopback names count as one host, and their ports are distinguished.
-fn trust(domain: &Domain, url: &Url) -> Option<AddressTrust> {
+fn trust(domain: &ServerOrigin, url: &Url) -> Option<AddressTrust> {
     let same_port = domain.url().port_or_known_default() == url.port_or_known_default();
     if domain.is_local() {
         return (address::is_local(url) && same_port).then_some(AddressTrust::Configured);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn crawler_trusts_only_followed_host_and_its_subdomains() {
-        let trust = |domain: &str, url: &str| trust(&Domain::parse(domain).unwrap(), &url.parse().unwrap());
+        let trust = |domain: &str, url: &str| trust(&ServerOrigin::parse(domain).unwrap(), &url.parse().unwrap());
         for url in ["https://example.com/x", "https://example.com:8443/x", "https://api.example.com/x"] {
             assert_eq!(trust("example.com", url), Some(AddressTrust::Stranger), "{url}");
         }

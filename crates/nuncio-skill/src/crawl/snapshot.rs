@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::UnlistedSkill;
-use crate::registry::{HostSkills, ListedProvider, ListedSkill};
+use crate::registry::{HostSkillListing, ListedProvider, ListedSkill};
 use crate::wire::{AccessPolicy, CapabilityType, SkillDescriptor, SkillIndexEntry, SkillVersion};
 
 /// Time after which an unchanged descriptor is fetched again.
@@ -121,7 +121,7 @@ impl DomainSnapshot {
     }
 
     /// Skills of the snapshot as the registry lists them.
-    pub(super) fn host_skills(&self, last_seen: Timestamp) -> HostSkills {
+    pub(super) fn host_skills(&self, last_seen: Timestamp) -> HostSkillListing {
         let listed = self.skills.iter().filter_map(|skill| {
             let DescriptorState::Listed(summary) = &skill.state else { return None };
             let entry = SkillIndexEntry {
@@ -132,7 +132,7 @@ impl DomainSnapshot {
             };
             Some(ListedSkill::new(entry, summary.provider.clone(), summary.tags.clone()))
         });
-        HostSkills::new(listed.collect(), last_seen)
+        HostSkillListing::new(listed.collect(), last_seen)
     }
 
     pub(super) fn listed(&self) -> u64 {

@@ -9,7 +9,7 @@ use nuncio_engine::crawl::STALE_AFTER;
 use nuncio_engine::follow::FollowedDomain;
 use url::Url;
 
-use super::FollowedDomains;
+use super::FollowedDomainTargets;
 use super::read::{ConditionalFetch, DomainReader, FetchFailure, FetchFailureKind};
 use super::snapshot::{DescriptorState, DescriptorSummary, DomainSnapshot, SnapshotPage, SnapshotSkill};
 use crate::client::{display_url, next_page, plain};
@@ -31,7 +31,7 @@ const ENOUGH_FAILURES: u32 = 3;
 const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct DomainVisit<'a> {
-    crawler: &'a FollowedDomains,
+    crawler: &'a FollowedDomainTargets,
     reader: DomainReader<'a>,
     followed: FollowedDomain,
     old: DomainSnapshot,
@@ -53,7 +53,7 @@ struct SkippedDescriptors {
 }
 
 impl<'a> DomainVisit<'a> {
-    pub(super) fn new(crawler: &'a FollowedDomains, followed: FollowedDomain, old: DomainSnapshot) -> Self {
+    pub(super) fn new(crawler: &'a FollowedDomainTargets, followed: FollowedDomain, old: DomainSnapshot) -> Self {
         let clock = &**crawler.engine.clock();
         let reader = DomainReader::new(followed.domain.clone(), &*crawler.fetch, clock);
         Self { crawler, reader, followed, old, began: clock.now() }

@@ -22,8 +22,8 @@ fn skill(id: &str, kind: CapabilityType, name: &str, tags: &[&str]) -> ListedSki
     ListedSkill::new(entry, provider, tags.iter().map(|tag| (*tag).to_owned()).collect())
 }
 
-fn host_skills(skills: Vec<ListedSkill>) -> HostSkills {
-    HostSkills::new(skills, NOW)
+fn host_skills(skills: Vec<ListedSkill>) -> HostSkillListing {
+    HostSkillListing::new(skills, NOW)
 }
 
 fn catalogue() -> SkillCatalogue {

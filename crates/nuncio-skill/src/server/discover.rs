@@ -5,11 +5,11 @@ use http::request::Parts;
 use http::{HeaderValue, Method, header};
 use nuncio_core::Code;
 use nuncio_core::agent::CapabilityType;
-use nuncio_engine::{Caller, CallerIdentity, EngineError};
+use nuncio_engine::{Caller, CallerCheckResult, EngineError};
 use nuncio_http::CachePolicy;
 use url::form_urlencoded;
 
-use super::{RequestCheck, SkillError, SkillResult, Skills, caller};
+use super::{RequestCheck, SkillError, SkillResult, SkillServerState, caller};
 
 /// Default and maximum page size.
 const MAX_PAGE_SIZE: usize = 10_000;
@@ -18,7 +18,7 @@ const MAX_PAGE_SIZE: usize = 10_000;
 const VARY: &str = "authorization, x-api-key";
 
 /// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
-pub(super) async fn index(State(skills): State<Skills>, request: Request) -> SkillResult {
+pub(super) async fn index(State(skills): State<SkillServerState>, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let query = IndexQuery::read(head.uri.query().unwrap_or_default())?;
     let caller = skills.discovery_caller(&head).await;
@@ -46,7 +46,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Ski
 }
 
 /// `GET /skills/{id}.json`
-pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> SkillResult {
+pub(super) async fn descriptor(skills: &SkillServerState, id: &str, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let caller = skills.discovery_caller(&head).await;
     let offered = skills.engine.skills().skill(caller.as_ref(), id).ok_or_else(|| SkillError::skill_not_found(id))?;
@@ -56,11 +56,11 @@ pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> S
     Ok(skills.descriptor_document(&offered).answer(&head.headers, VARY))
 }
 
-impl Skills {
+impl SkillServerState {
     /// Caller of a discovery request, by a key, a token or a signature. The documents are public, so invalid
     /// credentials count as none.
     async fn discovery_caller(&self, head: &Parts) -> Option<Caller> {
-        let by_key = caller(&head.headers, head.extensions.get::<CallerIdentity>(), &self.engine);
+        let by_key = caller(&head.headers, head.extensions.get::<CallerCheckResult>(), &self.engine);
         if let Ok(Some(by_key)) = by_key {
             return Some(by_key);
         }

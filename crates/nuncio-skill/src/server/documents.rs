@@ -8,7 +8,7 @@ use nuncio_core::ids::SkillId;
 use nuncio_engine::skills::PublishedSkill;
 use nuncio_http::{CachePolicy, CacheableDocument};
 
-use super::Skills;
+use super::SkillServerState;
 use crate::project::OAuthEndpoints;
 use crate::wire::{SkillDescriptor, SkillIndexEntry};
 
@@ -27,7 +27,7 @@ pub(super) struct DocumentCache {
     descriptors: EditionCache<u64, SkillId, CacheableDocument>,
 }
 
-impl Skills {
+impl SkillServerState {
     /// First page of the public index.
     pub(super) fn public_index(&self, kind: Option<CapabilityType>, limit: usize) -> IndexPage {
         self.documents.indexes.get_or_put(self.engine.agents().agents_edition(), kind, || {

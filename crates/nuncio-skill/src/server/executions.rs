@@ -8,10 +8,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::execution::{Execution, ExecutionState as Phase};
-use nuncio_engine::{Caller, CallerIdentity, EngineError};
+use nuncio_engine::{Caller, CallerCheckResult, EngineError};
 use nuncio_http::{WaitPreference, preference};
 
-use super::{SkillError, SkillResult, Skills, WildcardPath, anonymous, caller, json_response};
+use super::{SkillError, SkillResult, SkillServerState, WildcardPath, anonymous, caller, json_response};
 use crate::error;
 use crate::wire::{ExecutionStatus, InvocationResponse, Timestamps};
 
@@ -22,7 +22,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// `GET /executions/{id}`
 pub(super) async fn status(
-    State(skills): State<Skills>,
+    State(skills): State<SkillServerState>,
     WildcardPath(id): WildcardPath,
     request: Parts,
 ) -> SkillResult {
@@ -32,7 +32,7 @@ pub(super) async fn status(
 
 /// `GET /executions/{id}/result`: as the status; before the end it also has the status URL in `Location`.
 pub(super) async fn result(
-    State(skills): State<Skills>,
+    State(skills): State<SkillServerState>,
     WildcardPath(id): WildcardPath,
     request: Parts,
 ) -> SkillResult {
@@ -46,7 +46,7 @@ pub(super) async fn result(
 
 /// `DELETE /executions/{id}` and `POST /executions/{id}/cancel`
 pub(super) async fn cancel(
-    State(skills): State<Skills>,
+    State(skills): State<SkillServerState>,
     WildcardPath(id): WildcardPath,
     request: Parts,
 ) -> SkillResult {
@@ -56,7 +56,11 @@ pub(super) async fn cancel(
     Ok(answer(&skills, StatusCode::ACCEPTED, &execution, None))
 }
 
-async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, Option<Duration>), SkillError> {
+async fn read(
+    skills: &SkillServerState,
+    id: &str,
+    request: &Parts,
+) -> Result<(Execution, Option<Duration>), SkillError> {
     let caller = reader(skills, request).await?;
     let wait = requested_wait(&request.headers);
     let execution = match wait {
@@ -70,8 +74,8 @@ async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, 
 }
 
 /// Caller who may read the execution, identified by any scheme that skills accept.
-async fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> {
-    let identity = request.extensions.get::<CallerIdentity>();
+async fn reader(skills: &SkillServerState, request: &Parts) -> Result<Caller, SkillError> {
+    let identity = request.extensions.get::<CallerCheckResult>();
     if let Some(identified) = caller(&request.headers, identity, &skills.engine)? {
         return Ok(identified);
     }
@@ -100,7 +104,12 @@ pub(super) fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-pub(super) fn answer(skills: &Skills, status: StatusCode, execution: &Execution, waited: Option<Duration>) -> Response {
+pub(super) fn answer(
+    skills: &SkillServerState,
+    status: StatusCode,
+    execution: &Execution,
+    waited: Option<Duration>,
+) -> Response {
     let mut response = json_response(status, body(execution));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
@@ -118,7 +127,7 @@ pub(super) fn answer(skills: &Skills, status: StatusCode, execution: &Execution,
     response
 }
 
-fn locate(skills: &Skills, execution: &Execution, headers: &mut HeaderMap) {
+fn locate(skills: &SkillServerState, execution: &Execution, headers: &mut HeaderMap) {
     if let Ok(url) = HeaderValue::try_from(skills.host.status_url(execution.id.as_str())) {
         headers.insert(header::LOCATION, url);
     }

@@ -4,8 +4,8 @@ use nuncio_core::policy::Protocol;
 use nuncio_core::text::LocalText;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
-    DocumentLink, Front, OpenApiPart, PathRules, ProtocolEntryPoint, SignatureRule, TokenKind, sample, shell_quoted,
-    title,
+    DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, sample,
+    shell_quoted, title,
 };
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ const fn paths_below(prefix: &'static str, is_public: fn(&str) -> bool) -> PathR
 #[derive(Debug)]
 pub struct SkillFront;
 
-impl Front for SkillFront {
+impl ProtocolFront for SkillFront {
     fn protocol(&self) -> Protocol {
         Protocol::Skill
     }

@@ -8,24 +8,24 @@ use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_engine::invoke::{SubmitError, SubmittedExecution};
 use nuncio_engine::skills::AccessDenied;
-use nuncio_engine::{Caller, CallerIdentity, Credential, Engine, EngineError};
+use nuncio_engine::{AuthenticationMethod, Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
 use super::executions::{answer, requested_wait};
-use super::{RequestCheck, SkillError, SkillResult, Skills, anonymous, by_key, caller};
+use super::{RequestCheck, SkillError, SkillResult, SkillServerState, anonymous, by_key, caller};
 use crate::lift::{self, InvocationHeaders};
 use crate::validate::parse_as;
-use crate::wire::{Credentials, InvocationRequest};
+use crate::wire::{InvocationCredentials, InvocationRequest};
 
 /// Length limit of a query with inputs, in bytes.
 const MAX_QUERY: usize = 8 * 1024;
 
 /// `POST /skills/{id}/invoke`, and the method that the skill declares.
-pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> SkillResult {
+pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request) -> SkillResult {
     let (parts, body) = request.into_parts();
     let (method, headers) = (&parts.method, &parts.headers);
-    let identity = parts.extensions.get::<CallerIdentity>();
+    let identity = parts.extensions.get::<CallerCheckResult>();
     // Faults of a request are not reported before the skill is known to exist for the caller. The same work is done
     // for a missing skill, so that the two cannot be distinguished.
     let bytes = skills.bodies.read(&skills.engine, &parts.extensions, body, CredentialLocation::Body).await;
@@ -61,7 +61,7 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Skill
         caller.request = Some(request.to_owned());
     }
     // Missing permission is reported before faults of the request.
-    let has_token = matches!(caller.credential, Credential::Token { .. });
+    let has_token = matches!(caller.authentication, AuthenticationMethod::Token { .. });
     let permit = skills.engine.skills().permit(caller, Arc::clone(&offered));
     let permit = permit.map_err(|denied| denied_answer(skills, skill, has_token, denied))?;
 
@@ -115,7 +115,7 @@ fn wrong_signature(why: &str) -> Authentication {
 struct RequestCredentials<'a> {
     headers: &'a HeaderMap,
     signed: RequestCheck,
-    credentials: Option<&'a Credentials>,
+    credentials: Option<&'a InvocationCredentials>,
 }
 
 impl RequestCredentials<'_> {
@@ -127,7 +127,8 @@ impl RequestCredentials<'_> {
         authentication: &Authentication,
         engine: &Engine,
     ) -> Option<Authentication> {
-        let is_proven = matches!(authentication, Ok(Some(caller)) if caller.credential != Credential::None);
+        let is_proven =
+            matches!(authentication, Ok(Some(caller)) if caller.authentication != AuthenticationMethod::None);
         match (auth, &self.signed) {
             (SkillAuth::Custom, RequestCheck::Known(signer)) => return Some(Ok(Some(signer.clone()))),
             (SkillAuth::Custom, RequestCheck::Invalid(why)) => return Some(wrong_signature(why)),
@@ -171,14 +172,14 @@ fn head(headers: &HeaderMap) -> Result<InvocationHeaders, EngineError> {
     })
 }
 
-fn request_of(identity: Option<&CallerIdentity>) -> Option<&str> {
+fn request_of(identity: Option<&CallerCheckResult>) -> Option<&str> {
     match identity {
-        Some(CallerIdentity::Known(caller)) => caller.request.as_deref(),
+        Some(CallerCheckResult::Known(caller)) => caller.request.as_deref(),
         _ => None,
     }
 }
 
-fn denied_answer(skills: &Skills, skill: &Skill, has_token: bool, denied: AccessDenied) -> SkillError {
+fn denied_answer(skills: &SkillServerState, skill: &Skill, has_token: bool, denied: AccessDenied) -> SkillError {
     match denied {
         AccessDenied::NotFound => SkillError::skill_not_found(skill.id.as_str()),
         AccessDenied::Unknown => unauthenticated(skills, skill, None),
@@ -187,11 +188,11 @@ fn denied_answer(skills: &Skills, skill: &Skill, has_token: bool, denied: Access
 }
 
 /// Error 401 with the skill's authentication scheme and the reason.
-fn unauthenticated(skills: &Skills, skill: &Skill, why: Option<&EngineError>) -> SkillError {
+fn unauthenticated(skills: &SkillServerState, skill: &Skill, why: Option<&EngineError>) -> SkillError {
     SkillError::auth_required(skill, skills.oauth_endpoints(skill).as_ref(), &skills.host.base, why)
 }
 
-impl Skills {
+impl SkillServerState {
     /// Caller by any key header that a skill of this host declares.
     pub(super) fn by_any_key_header(&self, headers: &HeaderMap) -> Option<Caller> {
         headers

@@ -11,8 +11,8 @@ use nuncio_engine::EngineError;
 use nuncio_engine::skills::PublishedSkill;
 use nuncio_http::{CachePolicy, CacheableDocument, QueryParameters, next_link};
 
-use super::{SkillResult, Skills};
-use crate::registry::{HostSkills, ListedProvider, ListedSkill, RegistryQuery, SkillCatalogue};
+use super::{SkillResult, SkillServerState};
+use crate::registry::{HostSkillListing, ListedProvider, ListedSkill, RegistryQuery, SkillCatalogue};
 
 const PATH: &str = "/registry/skills";
 
@@ -26,7 +26,7 @@ const LAST_SEEN_ROUNDING_MS: i64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     pub(super) catalogue: Arc<SkillCatalogue>,
-    own: EditionCache<u64, (), HostSkills>,
+    own: EditionCache<u64, (), HostSkillListing>,
 }
 
 impl Registry {
@@ -37,7 +37,7 @@ impl Registry {
 }
 
 /// `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`
-pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> SkillResult {
+pub(super) async fn skills(State(skills): State<SkillServerState>, request: Request) -> SkillResult {
     let parameters = QueryParameters::of(request.uri());
     let query = RegistryQuery::read(parameters.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
     let found = query.find(&skills.registry.catalogue, &skills.host.base, skills.own_skills());
@@ -50,9 +50,9 @@ pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Sk
     Ok(response)
 }
 
-impl Skills {
+impl SkillServerState {
     /// Public skills of this host, collected once per change of the agents.
-    fn own_skills(&self) -> HostSkills {
+    fn own_skills(&self) -> HostSkillListing {
         let now = self.engine.now().as_millis();
         let this_minute = Timestamp::from_millis(now - now.rem_euclid(LAST_SEEN_ROUNDING_MS));
         let listed = |offered: Arc<PublishedSkill>| {
@@ -61,7 +61,7 @@ impl Skills {
             ListedSkill::new(self.host.entry(offered.skill()), provider, offered.skill().tags.clone())
         };
         let own = self.registry.own.get_or_put(self.engine.agents().agents_edition(), (), || {
-            HostSkills::new(self.engine.skills().visible_to(None).into_iter().map(listed).collect(), this_minute)
+            HostSkillListing::new(self.engine.skills().visible_to(None).into_iter().map(listed).collect(), this_minute)
         });
         own.seen(this_minute)
     }

@@ -191,7 +191,7 @@ impl<'a> DocumentLint<'a> {
         for name in names {
             let path = pointer(path, name);
             let quantity = self.at(&path).and_then(|value| serde_json::from_value(value.clone()).ok());
-            if quantity.is_some_and(|quantity: crate::wire::Quantity| !quantity.is_count()) {
+            if quantity.is_some_and(|quantity: crate::wire::LenientNumber| !quantity.is_count()) {
                 self.warning(&path, "is not a whole number, zero or more", "whole number, zero or more");
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{
-    AccessPolicy, AuthType, CapabilityType, EXECUTION_ID, Quantity, SkillMethod, SkillVersion, document, present,
+    AccessPolicy, AuthType, CapabilityType, EXECUTION_ID, LenientNumber, SkillMethod, SkillVersion, document, present,
 };
 
 document! {
@@ -88,7 +88,7 @@ document! {
         /// URL of the result of an execution; `{execution_id}` stands for the execution's id.
         result_url: Option<String>,
         /// Longest duration of an invocation, in milliseconds.
-        timeout_ms: Option<Quantity>,
+        timeout_ms: Option<LenientNumber>,
         /// Retries of a request that was not delivered.
         retry: Option<EndpointRetry>,
     }
@@ -143,9 +143,9 @@ document! {
     /// Retries of a request that was not delivered.
     nested struct EndpointRetry {
         /// Highest number of attempts.
-        max_attempts: Quantity,
+        max_attempts: LenientNumber,
         /// Delay before the next attempt, in milliseconds.
-        backoff_ms: Quantity,
+        backoff_ms: LenientNumber,
     }
 }
 

@@ -5,7 +5,7 @@ use nuncio_core::execution::Priority;
 use nuncio_core::string_enum;
 
 use crate::schema::model::{Shape, shapes};
-use crate::wire::{Credentials, ErrorCode, Quantity};
+use crate::wire::{ErrorCode, InvocationCredentials, LenientNumber};
 
 string_enum! {
     /// Authentication scheme of a skill (§3.4.3).
@@ -45,6 +45,6 @@ shapes! {
     Priority => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
     SkillMethod => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
     ErrorCode => Shape::Enum(Self::ALL.map(Self::as_str).to_vec()),
-    Quantity => Shape::Number,
-    Credentials => Shape::Record(Box::new(Shape::Unknown)),
+    LenientNumber => Shape::Number,
+    InvocationCredentials => Shape::Record(Box::new(Shape::Unknown)),
 }

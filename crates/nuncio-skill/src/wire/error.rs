@@ -3,7 +3,7 @@
 use nuncio_core::string_enum;
 use serde_json::{Map, Value, json};
 
-use super::{Quantity, document, present};
+use super::{LenientNumber, document, present};
 
 document! {
     /// Body of every error response.
@@ -32,9 +32,9 @@ document! {
     /// Advice on when and how often to retry.
     nested struct RetryAdvice {
         /// Delay before the first retry, in milliseconds.
-        suggested_delay_ms: Quantity,
+        suggested_delay_ms: LenientNumber,
         /// Highest number of attempts.
-        max_attempts: Quantity,
+        max_attempts: LenientNumber,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ExecutionStatus, Priority, Quantity, RetryAdvice, document, present};
+use super::{ExecutionStatus, LenientNumber, Priority, RetryAdvice, document, present};
 
 document! {
     /// Request for one execution of a skill.
@@ -29,13 +29,13 @@ document! {
         /// Type of the caller, such as `ifay`, `service` or `user`.
         r#type: String,
         /// Credentials that prove the identity of the caller.
-        credentials: Option<Credentials>,
+        credentials: Option<InvocationCredentials>,
     }
 }
 
 impl InvocationRequest {
     /// Removes the credentials, so that the rest may be stored.
-    pub fn take_credentials(&mut self) -> Option<Credentials> {
+    pub fn take_credentials(&mut self) -> Option<InvocationCredentials> {
         self.caller.credentials.take()
     }
 }
@@ -43,9 +43,9 @@ impl InvocationRequest {
 /// Credentials of a caller. `Debug` does not print them.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Credentials(pub Map<String, Value>);
+pub struct InvocationCredentials(pub Map<String, Value>);
 
-impl Credentials {
+impl InvocationCredentials {
     /// String value of the credential `name`.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
@@ -53,9 +53,9 @@ impl Credentials {
     }
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for InvocationCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Credentials(hidden)")
+        f.write_str("InvocationCredentials(hidden)")
     }
 }
 
@@ -67,7 +67,7 @@ document! {
         /// Priority of the invocation relative to others.
         priority: Option<Priority>,
         /// Longest time that the caller waits, in milliseconds.
-        timeout_ms: Option<Quantity>,
+        timeout_ms: Option<LenientNumber>,
     }
 }
 

@@ -9,9 +9,9 @@ use serde_json::Number;
 /// back unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Quantity(Number);
+pub struct LenientNumber(Number);
 
-impl Quantity {
+impl LenientNumber {
     /// Rounded up; negative numbers become zero.
     #[must_use]
     pub fn as_u64(&self) -> u64 {
@@ -32,19 +32,19 @@ impl Quantity {
     }
 }
 
-impl From<u64> for Quantity {
+impl From<u64> for LenientNumber {
     fn from(number: u64) -> Self {
         Self(number.into())
     }
 }
 
-impl From<u32> for Quantity {
+impl From<u32> for LenientNumber {
     fn from(number: u32) -> Self {
         Self(number.into())
     }
 }
 
-impl From<Duration> for Quantity {
+impl From<Duration> for LenientNumber {
     fn from(span: Duration) -> Self {
         Self(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).into())
     }
@@ -54,7 +54,7 @@ impl From<Duration> for Quantity {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Quantity {
+    fn read(text: &str) -> LenientNumber {
         serde_json::from_str(text).unwrap()
     }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nuncio_skill::validate::{self, SkillDocumentType, check, parse, parse_as, parse_value, validate, validate_as};
 use nuncio_skill::wire::{
     AccessPolicy, AuthConfig, AuthType, CapabilityType, CustomAuth, EndpointRetry, ErrorResponse, ExecutionStatus,
-    IndexProvider, InvocationEndpoint, InvocationRequest, InvocationResponse, OAuth2Config, OutputDefinition,
-    ParameterDefinition, Priority, ProtocolVersion, Provider, Quantity, SkillDescriptor, SkillIndex, SkillIndexEntry,
-    SkillMethod, SkillVersion,
+    IndexProvider, InvocationEndpoint, InvocationRequest, InvocationResponse, LenientNumber, OAuth2Config,
+    OutputDefinition, ParameterDefinition, Priority, ProtocolVersion, Provider, SkillDescriptor, SkillIndex,
+    SkillIndexEntry, SkillMethod, SkillVersion,
 };
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
@@ -58,7 +58,7 @@ fn time() -> impl Strategy<Value = String> {
     )
 }
 
-fn quantity() -> impl Strategy<Value = Quantity> {
+fn quantity() -> impl Strategy<Value = LenientNumber> {
     let number = prop_oneof![any::<u64>().prop_map(Value::from), (-1e9..1e9_f64).prop_map(Value::from)];
     number.prop_map(|number| serde_json::from_value(number).unwrap())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nuncio_core::audit::{AuditRecord, ChainHead, ChainLink, ChainVerifier};
 use nuncio_core::ids::CallId;
-use nuncio_engine::ports::store::{Change, Conflict, RecordChange, Store};
+use nuncio_engine::ports::store::{AuditChange, Change, Conflict, Store};
 
 use super::sample;
 use super::{TestDatabase, made, race, refusal};
@@ -26,7 +26,7 @@ fn calls(links: &[ChainLink]) -> Vec<String> {
 }
 
 fn audit(call: &str) -> Change {
-    Change::from(RecordChange::AppendCall(sample::record(call)))
+    Change::from(AuditChange::AppendCall(sample::record(call)))
 }
 
 pub async fn new_audit_chain_is_empty(place: &dyn TestDatabase) {
@@ -102,10 +102,10 @@ pub async fn pruning_deletes_oldest_records_and_keeps_the_chain(place: &dyn Test
     let store = place.open().await;
     made(&*store, (1..=6).map(|n| audit(&format!("c{n}"))).collect::<Vec<_>>()).await;
     let before = verified(&*store).await;
-    made(&*store, [Change::from(RecordChange::Prune { through: 4, limit: 3 })]).await;
+    made(&*store, [Change::from(AuditChange::Prune { through: 4, limit: 3 })]).await;
     assert_eq!(calls(&store.audit_links(0, 9).await.unwrap()), ["c4", "c5", "c6"]);
-    made(&*store, [Change::from(RecordChange::Prune { through: 4, limit: 3 })]).await;
-    made(&*store, [Change::from(RecordChange::Prune { through: 4, limit: 3 })]).await;
+    made(&*store, [Change::from(AuditChange::Prune { through: 4, limit: 3 })]).await;
+    made(&*store, [Change::from(AuditChange::Prune { through: 4, limit: 3 })]).await;
     drop(store);
     let store = place.open().await;
     made(&*store, [audit("c7")]).await;

@@ -6,7 +6,7 @@ use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::ids::GrantId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{
-    AccessChange, ApprovalChange, CallChange, Change, Conflict, RecordChange, SessionChange, StartedCall, Store,
+    AccessChange, ApprovalChange, AuditChange, CallChange, Change, Conflict, SessionChange, StartedCall, Store,
     StoreError,
 };
 
@@ -80,7 +80,7 @@ pub async fn commits_survive_reopening(place: &dyn TestDatabase) {
 
     let store = place.open().await;
     assert_eq!(snapshot(&*store).await, seen);
-    made(&*store, [Change::from(RecordChange::AppendCall(sample::record("later"))), sample::begin("new", 1)]).await;
+    made(&*store, [Change::from(AuditChange::AppendCall(sample::record("later"))), sample::begin("new", 1)]).await;
     audit::verified(&*store).await;
 }
 
@@ -129,7 +129,7 @@ fn before() -> Vec<Change> {
             record: sample::record("old"),
             target: None,
         }))),
-        Change::from(RecordChange::AppendCall(sample::record("before"))),
+        Change::from(AuditChange::AppendCall(sample::record("before"))),
     ]
 }
 
@@ -149,7 +149,7 @@ fn every_change() -> Vec<Change> {
             target: None,
         }))),
         Change::from(CallChange::Finish("old".into())),
-        Change::from(RecordChange::AppendCall(sample::record("after"))),
+        Change::from(AuditChange::AppendCall(sample::record("after"))),
         Change::from(AccessChange::CreateKey(sample::key("new", NOW))),
         Change::from(AccessChange::RevokeKey { id: sample::key("old", NOW).id, at: later(1) }),
         Change::from(AccessChange::CreateGrant(sample::grant("new", NOW))),

@@ -6,13 +6,13 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, GrantId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{LedgerAction, LedgerActor, LedgerEntry};
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{ManifestRef, PendingReauth, Relation, ScopeGrant};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_engine::ports::store::{Change, ConsentChange};
-use nuncio_judge::lineage::Lineage;
+use nuncio_judge::lineage::ManifestLineage;
 use serde_json::json;
 
 use super::sample::later;
@@ -120,9 +120,9 @@ pub fn publish(account: &Account, manifest: Option<&str>) -> Change {
 
 /// A lineage that contains the version number.
 #[must_use]
-pub fn lineage(version: u64) -> Lineage {
+pub fn lineage(version: u64) -> ManifestLineage {
     let manifest = json!({"tools": [{"name": "t", "n": version}], "permission_scopes": [{"id": "a:b"}]});
-    Lineage::default().with(version, Some(&manifest))
+    ManifestLineage::default().with(version, Some(&manifest))
 }
 
 /// A relation with a lasting and a one-time grant.
@@ -187,11 +187,11 @@ pub fn notification(number: u64) -> Notification {
 }
 
 #[must_use]
-pub fn recipient(person: &str) -> Recipient {
-    Recipient::Person(name(person))
+pub fn recipient(person: &str) -> RelayParty {
+    RelayParty::Person(name(person))
 }
 
 #[must_use]
-pub fn tell(recipient: &Recipient, number: u64, at: i64) -> Change {
+pub fn tell(recipient: &RelayParty, number: u64, at: i64) -> Change {
     ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), notification: notification(number) }.into()
 }

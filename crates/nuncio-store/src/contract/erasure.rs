@@ -1,6 +1,6 @@
 //! Contract checks for the erasure of a person.
 
-use nuncio_core::audit::redact::Redaction;
+use nuncio_core::audit::redact::PersonRedaction;
 use nuncio_core::audit::{AuditRecord, ChainLink};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::Grant;
@@ -10,7 +10,7 @@ use nuncio_core::session::Session;
 use nuncio_core::task::TaskState;
 use nuncio_engine::ports::store::PersonLink;
 use nuncio_engine::ports::store::{
-    AccessChange, ApprovalChange, CallChange, Change, ConsentChange, PersonErasure, RecordChange, RedactedAuditRecord,
+    AccessChange, ApprovalChange, AuditChange, CallChange, Change, ConsentChange, PersonErasure, RedactedAuditRecord,
     RedactedLedgerEntry, RelayChange, SessionChange, StartedCall, Store, TaskChange,
 };
 
@@ -27,8 +27,8 @@ fn did() -> Principal {
     Principal::Did(DID.to_owned())
 }
 
-fn redaction() -> Redaction {
-    Redaction {
+fn redaction() -> PersonRedaction {
+    PersonRedaction {
         name: name("ada"),
         pseudonym: name("forgotten-1"),
         principals: vec![Principal::Person(name("ada")), owner(), did()],
@@ -37,7 +37,7 @@ fn redaction() -> Redaction {
 }
 
 fn forget(links: Vec<RedactedAuditRecord>, ledger: Vec<RedactedLedgerEntry>) -> Change {
-    Change::from(RecordChange::ForgetPerson(Box::new(PersonErasure {
+    Change::from(AuditChange::ForgetPerson(Box::new(PersonErasure {
         redaction: redaction(),
         at: later(50),
         links,
@@ -99,7 +99,7 @@ pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
     let record = AuditRecord { caller: did(), ..sample::record("c1") };
     made(
         &*store,
-        [Change::from(RecordChange::AppendCall(record)), Change::from(RecordChange::AppendCall(sample::record("c2")))],
+        [Change::from(AuditChange::AppendCall(record)), Change::from(AuditChange::AppendCall(sample::record("c2")))],
     )
     .await;
     let before = store.audit_links(0, 9).await.unwrap();
@@ -115,7 +115,7 @@ pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
     assert_eq!(after[0], ChainLink { record: text, redaction: Some("5169".into()), ..before[0].clone() });
     assert_eq!(after[1], before[1]);
     assert!(!after[0].record.contains(DID));
-    made(&*store, [Change::from(RecordChange::AppendCall(sample::record("c3")))]).await;
+    made(&*store, [Change::from(AuditChange::AppendCall(sample::record("c3")))]).await;
     assert_eq!(store.audit_links(2, 9).await.unwrap()[0].previous, before[1].hash);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::audit::AuditReferences;
-use nuncio_core::caller::{Caller, Credential};
+use nuncio_core::caller::{AuthenticationMethod, Caller};
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{
     AcceptedInvocation, CallAuthorization, Execution, ExecutionFailure, ExecutionLease, ExecutionState,
@@ -44,7 +44,10 @@ fn order() -> AcceptedInvocation {
             principal: owner(),
             person: Some(PersonName::parse("ada").unwrap()),
             request: Some("req_1".to_owned()),
-            credential: Credential::Token { scopes: [ScopeId::parse("booking:write").unwrap()].into(), people: true },
+            authentication: AuthenticationMethod::Token {
+                scopes: [ScopeId::parse("booking:write").unwrap()].into(),
+                people: true,
+            },
         },
         protocol: Protocol::Skill,
         inputs,

@@ -1,13 +1,13 @@
 //! Contract checks for followed domains.
 
-use nuncio_engine::follow::{Domain, FollowSource, FollowedDomain};
+use nuncio_engine::follow::{FollowSource, FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::store::{Change, Conflict, DirectoryChange};
 
 use super::sample::later;
 use super::{TestDatabase, made, refusal};
 
-fn domain(text: &str) -> Domain {
-    Domain::parse(text).unwrap()
+fn domain(text: &str) -> ServerOrigin {
+    ServerOrigin::parse(text).unwrap()
 }
 
 fn followed(text: &str) -> FollowedDomain {

@@ -1,16 +1,16 @@
 //! Contract checks for notifications to people and agents.
 
 use nuncio_core::audit::{AuditEvent, AuditEventRecord};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
-use nuncio_engine::ports::store::{AccessChange, Change, Conflict, ConsentChange, RecordChange, Store};
+use nuncio_engine::ports::store::{AccessChange, AuditChange, Change, Conflict, ConsentChange, Store};
 
 use super::audit::verified;
 use super::consent_sample::{agent_id, notification, recipient, tell};
 use super::sample::{self, later};
 use super::{TestDatabase, made, race, refusal};
 
-fn read(recipient: &Recipient, reader: &str, seq: u64) -> Change {
+fn read(recipient: &RelayParty, reader: &str, seq: u64) -> Change {
     ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq }.into()
 }
 
@@ -18,13 +18,13 @@ fn forget(before: i64, limit: usize) -> Change {
     ConsentChange::ForgetMail { before: later(before), limit }.into()
 }
 
-async fn numbers(store: &dyn Store, recipient: &Recipient, after: u64, limit: usize) -> Vec<u64> {
+async fn numbers(store: &dyn Store, recipient: &RelayParty, after: u64, limit: usize) -> Vec<u64> {
     store.mail(recipient, after, limit).await.unwrap().iter().map(|mail| mail.seq).collect()
 }
 
 pub async fn mail_is_numbered_per_recipient(place: &dyn TestDatabase) {
     let store = place.open().await;
-    let (ada, agent) = (recipient("ada"), Recipient::Agent(agent_id("agt_1")));
+    let (ada, agent) = (recipient("ada"), RelayParty::Agent(agent_id("agt_1")));
     assert_eq!(store.mail_head(&ada).await.unwrap(), 0);
     made(&*store, [tell(&ada, 1, 0), tell(&agent, 7, 1), tell(&ada, 2, 2), tell(&ada, 3, 3)]).await;
     assert_eq!(numbers(&*store, &ada, 0, 9).await, [1, 2, 3]);
@@ -87,8 +87,8 @@ pub async fn events_are_appended_to_the_audit_chain(place: &dyn TestDatabase) {
         manifest_version: Some(3),
         ..AuditEventRecord::new(AuditEvent::ManifestPublished, Principal::Operator, later(1))
     };
-    let call = || Change::from(RecordChange::AppendCall(sample::record("c1")));
-    made(&*store, [call(), RecordChange::AppendEvent(record.clone()).into(), call()]).await;
+    let call = || Change::from(AuditChange::AppendCall(sample::record("c1")));
+    made(&*store, [call(), AuditChange::AppendEvent(record.clone()).into(), call()]).await;
     let links = verified(&*store).await;
     assert_eq!(links.len(), 3);
     assert_eq!(serde_json::from_str::<AuditEventRecord>(&links[1].record).unwrap(), record);

@@ -6,17 +6,17 @@ use nuncio_core::conversation::{
 };
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
-use nuncio_core::notification::{Recipient, WebhookState};
+use nuncio_core::notification::{RelayParty, WebhookState};
 use nuncio_core::signature::{PublicKey, Signature};
-use nuncio_engine::ports::store::relay::{DeliveryLog, Webhook};
+use nuncio_engine::ports::store::relay::{DeliveryLogEntry, Webhook};
 use nuncio_engine::ports::store::{Change, RelayChange};
 
 use super::consent_sample::{agent_id, recipient};
 use super::sample::later;
 
 #[must_use]
-pub fn agent(id: &str) -> Recipient {
-    Recipient::Agent(agent_id(id))
+pub fn agent(id: &str) -> RelayParty {
+    RelayParty::Agent(agent_id(id))
 }
 
 #[must_use]
@@ -40,11 +40,11 @@ pub fn of_two(id: &str, other: &str) -> Conversation {
 }
 
 #[must_use]
-pub fn group(id: &str, members: impl Into<Vec<Recipient>>) -> Conversation {
+pub fn group(id: &str, members: impl Into<Vec<RelayParty>>) -> Conversation {
     conversation(id, ConversationType::Group, members)
 }
 
-fn conversation(id: &str, kind: ConversationType, members: impl Into<Vec<Recipient>>) -> Conversation {
+fn conversation(id: &str, kind: ConversationType, members: impl Into<Vec<RelayParty>>) -> Conversation {
     Conversation {
         id: conversation_id(id),
         kind,
@@ -62,14 +62,14 @@ pub fn begin(conversation: &Conversation) -> Change {
 
 /// Replaces the members, at the next revision.
 #[must_use]
-pub fn with_members(conversation: &Conversation, members: impl Into<Vec<Recipient>>) -> Conversation {
+pub fn with_members(conversation: &Conversation, members: impl Into<Vec<RelayParty>>) -> Conversation {
     let members = Conversation::members(conversation.kind, members.into()).unwrap();
     Conversation { members, revision: conversation.revision + 1, ..conversation.clone() }
 }
 
 /// A message with a binary envelope.
 #[must_use]
-pub fn post(sender: &Recipient, name: &str) -> NewMessage {
+pub fn post(sender: &RelayParty, name: &str) -> NewMessage {
     NewMessage {
         client_id: client_id(name),
         sender: sender.clone(),
@@ -82,7 +82,7 @@ pub fn post(sender: &Recipient, name: &str) -> NewMessage {
 
 /// Posts a message to a conversation at revision zero.
 #[must_use]
-pub fn send(conversation: &str, post: &NewMessage, to: &[Recipient], at: i64) -> Change {
+pub fn send(conversation: &str, post: &NewMessage, to: &[RelayParty], at: i64) -> Change {
     RelayChange::PostMessage {
         conversation: conversation_id(conversation),
         revision: 0,
@@ -106,7 +106,7 @@ pub fn place_of(conversation: &str, seq: u64) -> MessageRef {
 
 /// A signed key bundle.
 #[must_use]
-pub fn bundle(device: &str, owner: &Recipient, seq: u64) -> KeyBundle {
+pub fn bundle(device: &str, owner: &RelayParty, seq: u64) -> KeyBundle {
     KeyBundle {
         keys: BundleKeys {
             device_id: device_id(device),
@@ -163,8 +163,8 @@ pub fn put_webhook(agent: &str, state: WebhookState) -> Change {
 
 /// Log entry of a successful delivery.
 #[must_use]
-pub fn logged(seq: u64, at: i64) -> DeliveryLog {
-    DeliveryLog {
+pub fn logged(seq: u64, at: i64) -> DeliveryLogEntry {
+    DeliveryLogEntry {
         seq,
         delivery_id: format!("dlv_{seq}"),
         kind: "message.new".to_owned(),

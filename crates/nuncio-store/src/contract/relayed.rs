@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use nuncio_core::conversation::{ContentType, Conversation, MsgSubtype, NewMessage, ToolCallClaim};
-use nuncio_core::notification::{Notification, Recipient};
-use nuncio_engine::ports::store::relay::MemberView;
+use nuncio_core::notification::{Notification, RelayParty};
+use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 
 use super::consent_sample::recipient;
@@ -18,7 +18,7 @@ fn update(conversation: &Conversation) -> Change {
     RelayChange::UpdateConversation(conversation.clone()).into()
 }
 
-fn read(conversation: &str, reader: &Recipient, seq: u64) -> Change {
+fn read(conversation: &str, reader: &RelayParty, seq: u64) -> Change {
     RelayChange::ReadConversation { conversation: conversation_id(conversation), reader: reader.clone(), seq }.into()
 }
 
@@ -32,16 +32,16 @@ fn forget(before: i64, limit: usize) -> Change {
 }
 
 /// A message without recipients.
-fn say(conversation: &str, sender: &Recipient, name: &str) -> Change {
+fn say(conversation: &str, sender: &RelayParty, name: &str) -> Change {
     send(conversation, &post(sender, name), &[], 1)
 }
 
-async fn held(store: &dyn Store, id: &str, member: &Recipient) -> Option<MemberView> {
+async fn held(store: &dyn Store, id: &str, member: &RelayParty) -> Option<MemberConversation> {
     store.member_view(&conversation_id(id), member).await.unwrap()
 }
 
 /// Numbers of the last message and of the last one read.
-async fn places(store: &dyn Store, id: &str, member: &Recipient) -> (u64, u64) {
+async fn places(store: &dyn Store, id: &str, member: &RelayParty) -> (u64, u64) {
     let held = held(store, id, member).await.unwrap();
     (held.last_seq, held.read_seq)
 }
@@ -56,7 +56,11 @@ pub async fn conversation_round_trips(place: &dyn TestDatabase) {
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     let (two, several) = (of_two("cnv_1", "agt_1"), group("cnv_2", [ada.clone(), bob.clone(), hotel.clone()]));
     made(&*store, [begin(&two), begin(&several)]).await;
-    let new = |conversation: &Conversation| MemberView { conversation: conversation.clone(), last_seq: 0, read_seq: 0 };
+    let new = |conversation: &Conversation| MemberConversation {
+        conversation: conversation.clone(),
+        last_seq: 0,
+        read_seq: 0,
+    };
     assert_eq!(held(&*store, "cnv_1", &ada).await, Some(new(&two)));
     assert_eq!(held(&*store, "cnv_1", &hotel).await, Some(new(&two)));
     assert_eq!(held(&*store, "cnv_2", &bob).await, Some(new(&several)));
@@ -91,7 +95,7 @@ pub async fn conversations_are_listed_by_id_per_member(place: &dyn TestDatabase)
     let with_bob = |id| begin(&group(id, [ada.clone(), bob.clone()]));
     made(&*store, [with_bob("cnv_c"), begin(&of_two("cnv_b", "agt_1")), with_bob("cnv_a")]).await;
     made(&*store, [say("cnv_c", &bob, "m1"), say("cnv_c", &bob, "m2"), read("cnv_c", &ada, 1)]).await;
-    let listed = async |member: &Recipient, after: Option<&str>, limit| {
+    let listed = async |member: &RelayParty, after: Option<&str>, limit| {
         let after = after.map(conversation_id);
         let found = store.conversations_of(member, after.as_ref(), limit).await.unwrap();
         found.into_iter().map(|held| held.conversation.id.to_string()).collect::<Vec<_>>()
@@ -115,7 +119,7 @@ pub async fn members_can_be_changed(place: &dyn TestDatabase) {
     made(&*store, [update(&after)]).await;
     assert_eq!(held(&*store, "cnv_1", &bob).await, None);
     assert_eq!(store.conversations_of(&bob, None, 9).await.unwrap(), []);
-    let expected = |read_seq| MemberView { conversation: after.clone(), last_seq: 2, read_seq };
+    let expected = |read_seq| MemberConversation { conversation: after.clone(), last_seq: 2, read_seq };
     assert_eq!(held(&*store, "cnv_1", &ada).await, Some(expected(2)));
     assert_eq!(held(&*store, "cnv_1", &eve).await, Some(expected(0)));
 }
@@ -376,7 +380,7 @@ pub async fn conversations_survive_reopening(place: &dyn TestDatabase) {
     made(&*store, [read("cnv_1", &ada, 1), claim("cnv_1", 1, "dev_1", 2)]).await;
     drop(store);
     let store = place.open().await;
-    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(MemberView { conversation, last_seq: 1, read_seq: 1 }));
+    assert_eq!(held(&*store, "cnv_1", &ada).await, Some(MemberConversation { conversation, last_seq: 1, read_seq: 1 }));
     assert_eq!(store.relayed(&place_of("cnv_1", 1)).await.unwrap(), Some(posted("cnv_1", 1, &message, 1)));
     assert_eq!(store.claim(&place_of("cnv_1", 1)).await.unwrap().unwrap().device, device_id("dev_1"));
     made(&*store, [say("cnv_1", &ada, "m2")]).await;

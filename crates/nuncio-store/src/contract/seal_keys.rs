@@ -1,7 +1,7 @@
 //! Contract checks for key bundles and backups.
 
 use nuncio_core::bundle::{AgreementKey, BundleId, Endorsement, KeyBundle, OneTimeKey};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::signature::Signature;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 
@@ -41,7 +41,7 @@ async fn one(store: &dyn Store, device: &str) -> Option<KeyBundle> {
     store.bundle(&id(device)).await.unwrap()
 }
 
-async fn devices(store: &dyn Store, owner: &Recipient) -> Vec<String> {
+async fn devices(store: &dyn Store, owner: &RelayParty) -> Vec<String> {
     store.bundles(owner).await.unwrap().into_iter().map(|bundle| bundle.keys.device_id.to_string()).collect()
 }
 
@@ -94,7 +94,7 @@ pub async fn older_bundle_is_refused(place: &dyn TestDatabase) {
 pub async fn device_ids_are_separate_per_owner(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
-    let of = |owner: &Recipient| BundleId { owner: owner.clone(), device: device_id("dev_1") };
+    let of = |owner: &RelayParty| BundleId { owner: owner.clone(), device: device_id("dev_1") };
     let mut expected = Vec::new();
     for (owner, seq) in [(&hotel, 9), (&bob, 1), (&ada, 3)] {
         let bundle = bundle("dev_1", owner, seq);

@@ -1,6 +1,6 @@
 //! Contract checks for webhooks and deliveries.
 
-use nuncio_core::notification::{Notification, Recipient, WebhookState};
+use nuncio_core::notification::{Notification, RelayParty, WebhookState};
 use nuncio_engine::ports::store::relay::{Delivery, Webhook};
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, RelayChange, Store};
 
@@ -40,7 +40,7 @@ fn forget_mail(before: i64, limit: usize) -> Change {
 }
 
 /// Notifies a recipient of a message.
-fn tell_of(recipient: &Recipient, conversation: &str, at: i64) -> Change {
+fn tell_of(recipient: &RelayParty, conversation: &str, at: i64) -> Change {
     let notification = Notification::Message { conversation: conversation_id(conversation), seq: 1 };
     ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), notification }.into()
 }

@@ -5,7 +5,7 @@ use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_engine::ports::store::{AccountStore, Conflict, StoreError};
-use nuncio_judge::lineage::Lineage;
+use nuncio_judge::lineage::ManifestLineage;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::SqliteStore;
@@ -63,7 +63,7 @@ pub(super) fn publish(
     account: &Account,
     words: &str,
     version: &ManifestVersion,
-    lineage: &Lineage,
+    lineage: &ManifestLineage,
 ) -> Result<(), SqlProblem> {
     update(connection, account, words)?;
     let bare = ManifestVersion { manifest: None, ..version.clone() };
@@ -128,7 +128,7 @@ impl AccountStore for SqliteStore {
         self.readers.all(sql, params_from_iter(params), read).await
     }
 
-    async fn lineage(&self, agent: &AgentId) -> Result<Option<Lineage>, StoreError> {
+    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestLineage>, StoreError> {
         let params = [agent.to_string()];
         Ok(self.readers.all("SELECT content FROM lineages WHERE agent = ?1", params, rows::json_row).await?.pop())
     }

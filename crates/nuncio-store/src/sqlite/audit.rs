@@ -5,7 +5,7 @@ use std::cell::Cell;
 use async_trait::async_trait;
 use nuncio_core::audit::{ChainHead, ChainLink, ChainRecord};
 use nuncio_core::ids::{CallId, RelationId};
-use nuncio_engine::ports::store::{AuditStore, RecordChange, RedactedLedgerEntry, StoreError};
+use nuncio_engine::ports::store::{AuditChange, AuditStore, RedactedLedgerEntry, StoreError};
 use rusqlite::{Connection, Row, params};
 use tokio::sync::watch;
 
@@ -25,13 +25,13 @@ impl AuditTip {
     }
 }
 
-pub(super) fn apply(connection: &Connection, tip: &AuditTip, change: &RecordChange) -> Result<(), SqlProblem> {
+pub(super) fn apply(connection: &Connection, tip: &AuditTip, change: &AuditChange) -> Result<(), SqlProblem> {
     match change {
-        RecordChange::AppendCall(record) => append(connection, tip, record),
-        RecordChange::AppendEvent(record) => append(connection, tip, record),
-        RecordChange::ForgetPerson(forgotten) => forget::person(connection, forgotten),
+        AuditChange::AppendCall(record) => append(connection, tip, record),
+        AuditChange::AppendEvent(record) => append(connection, tip, record),
+        AuditChange::ForgetPerson(forgotten) => forget::person(connection, forgotten),
         // Deletes the oldest records, none after `through`.
-        RecordChange::Prune { through, limit } => {
+        AuditChange::Prune { through, limit } => {
             let sql = "DELETE FROM audit_links
                  WHERE seq IN (SELECT seq FROM audit_links WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
             run(connection, sql, params![to_integer(*through)?, to_limit(*limit)])

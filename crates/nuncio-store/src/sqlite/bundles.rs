@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Conflict, KeyBundleStore, StoreError};
 use rusqlite::{Connection, Row, params};
@@ -30,7 +30,7 @@ pub(super) fn put(connection: &Connection, bundle: &KeyBundle) -> Result<(), Sql
          ON CONFLICT (owner, device) DO UPDATE SET seq = excluded.seq, content = excluded.content",
         params![owner, device, to_integer(keys.seq)?, to_json(bundle)?],
     )?;
-    if matches!(keys.owner, Recipient::Agent(_)) {
+    if matches!(keys.owner, RelayParty::Agent(_)) {
         let sql = "DELETE FROM key_bundles WHERE owner = ?1 AND device <> ?2";
         execute(connection, sql, params![owner, device])?;
     }
@@ -124,12 +124,12 @@ impl KeyBundleStore for SqliteStore {
         self.readers.point(|connection| one(connection, id))
     }
 
-    async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError> {
+    async fn bundles(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, StoreError> {
         let sql = "SELECT content FROM key_bundles WHERE owner = ?1 ORDER BY device";
         self.readers.all(sql, [owner.to_string()], rows::json_row).await
     }
 
-    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, StoreError> {
+    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<RelayParty>, StoreError> {
         let sql = "SELECT content FROM key_bundles WHERE device = ?1 ORDER BY owner LIMIT ?2";
         let read = |row: &Row<'_>| rows::json_row(row).map(|bundle: KeyBundle| bundle.keys.owner);
         self.readers.point(|connection| all(connection, sql, params![device.as_str(), to_limit(limit)], read))

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::directory::DirectoryListing;
-use nuncio_engine::follow::{Domain, FollowedDomain};
+use nuncio_engine::follow::{FollowedDomain, ServerOrigin};
 use nuncio_engine::ports::store::{Conflict, DirectoryChange, DirectoryStore, StoreError};
 use rusqlite::{Connection, Row, params};
 
@@ -108,7 +108,10 @@ impl DirectoryStore for SqliteStore {
         self.readers.all(sql, [], read_followed).await
     }
 
-    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError> {
+    async fn followed_domain(
+        &self,
+        domain: &ServerOrigin,
+    ) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError> {
         let sql = "SELECT domain, followed_by, since, last_seen, next_visit, failures, listed, problem,
              (SELECT offers FROM followed_offers AS kept WHERE kept.domain = followed.domain)
              FROM followed WHERE domain = ?1";

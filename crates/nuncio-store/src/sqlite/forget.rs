@@ -1,6 +1,6 @@
 //! Erasure of a person: deletes their rows and replaces their name elsewhere by a pseudonym.
 
-use nuncio_core::audit::redact::Redaction;
+use nuncio_core::audit::redact::PersonRedaction;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{PersonErasure, RedactedLedgerEntry};
 use rusqlite::{Connection, Row, params};
@@ -67,7 +67,7 @@ const NAMES: &[(&str, &str)] =
 
 pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Result<(), SqlProblem> {
     let PersonErasure { redaction, at, links, ledger } = forgotten;
-    let Redaction { name, pseudonym, principals, .. } = redaction;
+    let PersonRedaction { name, pseudonym, principals, .. } = redaction;
     let (me, instead) = (format!("person:{name}"), format!("person:{pseudonym}"));
     for link in links {
         let sql = "UPDATE audit_links SET record = ?2, redaction = ?3 WHERE seq = ?1";
@@ -111,7 +111,7 @@ pub(super) fn person(connection: &Connection, forgotten: &PersonErasure) -> Resu
 
 fn replace_mentions(
     connection: &Connection,
-    redaction: &Redaction,
+    redaction: &PersonRedaction,
     table: &str,
     column: &str,
 ) -> Result<(), SqlProblem> {

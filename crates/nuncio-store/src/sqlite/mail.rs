@@ -1,7 +1,7 @@
 //! Notifications, and the position of each reader.
 
 use async_trait::async_trait;
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{MailboxStore, StoreError};
 use rusqlite::{Connection, params};
@@ -16,7 +16,7 @@ const FEW_MAILS: usize = 32;
 /// Adds the same notification for several recipients.
 pub(super) fn put(
     connection: &Connection,
-    recipients: &[Recipient],
+    recipients: &[RelayParty],
     at: Timestamp,
     notification: &Notification,
 ) -> Result<(), SqlProblem> {
@@ -29,7 +29,7 @@ pub(super) fn put(
             "INSERT INTO mail (recipient, seq, at, happening) VALUES (?1, ?2, ?3, ?4)",
             params![name, seq, at.as_millis(), content],
         )?;
-        if matches!(recipient, Recipient::Agent(_)) {
+        if matches!(recipient, RelayParty::Agent(_)) {
             webhooks::deliver(connection, &name, seq, at, notification)?;
         }
     }
@@ -45,7 +45,7 @@ fn next(connection: &Connection, recipient: &str) -> Result<i64, SqlProblem> {
 
 pub(super) fn mark_read(
     connection: &Connection,
-    recipient: &Recipient,
+    recipient: &RelayParty,
     reader: &str,
     seq: u64,
 ) -> Result<(), SqlProblem> {
@@ -87,14 +87,19 @@ fn after(
     })
 }
 
-fn head(connection: &Connection, recipient: &Recipient) -> Result<u64, SqlProblem> {
+fn head(connection: &Connection, recipient: &RelayParty) -> Result<u64, SqlProblem> {
     let sql = "SELECT seq FROM mailboxes WHERE recipient = ?1";
     Ok(first(connection, sql, [recipient.to_string()], |row| rows::number(row, 0))?.unwrap_or(0))
 }
 
 #[async_trait]
 impl MailboxStore for SqliteStore {
-    async fn mail(&self, recipient: &Recipient, seq: u64, limit: usize) -> Result<Vec<QueuedNotification>, StoreError> {
+    async fn mail(
+        &self,
+        recipient: &RelayParty,
+        seq: u64,
+        limit: usize,
+    ) -> Result<Vec<QueuedNotification>, StoreError> {
         let (recipient, few) = (recipient.to_string(), limit.min(FEW_MAILS));
         let mail = self.readers.point(|connection| after(connection, &recipient, seq, few))?;
         if few == limit || mail.len() < few {
@@ -103,11 +108,11 @@ impl MailboxStore for SqliteStore {
         self.readers.list(move |connection| after(connection, &recipient, seq, limit)).await
     }
 
-    async fn mail_head(&self, recipient: &Recipient) -> Result<u64, StoreError> {
+    async fn mail_head(&self, recipient: &RelayParty) -> Result<u64, StoreError> {
         self.readers.point(|connection| head(connection, recipient))
     }
 
-    async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, StoreError> {
+    async fn mail_read(&self, recipient: &RelayParty, reader: &str) -> Result<u64, StoreError> {
         let sql = "SELECT seq FROM mail_read WHERE recipient = ?1 AND reader = ?2";
         let read = self.readers.first(sql, params![recipient.to_string(), reader], |row| rows::number(row, 0))?;
         Ok(read.unwrap_or(0))

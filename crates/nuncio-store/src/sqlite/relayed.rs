@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
-use nuncio_core::notification::{Notification, Recipient};
+use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::relay::MemberView;
+use nuncio_engine::ports::store::relay::MemberConversation;
 use nuncio_engine::ports::store::{Conflict, RelayStore, StoreError};
 use rusqlite::{Connection, Params, Row, params};
 
@@ -73,7 +73,7 @@ pub(super) fn post(
     revision: u64,
     at: Timestamp,
     post: &NewMessage,
-    to: &[Recipient],
+    to: &[RelayParty],
 ) -> Result<(), SqlProblem> {
     let (number, seq) = next(connection, conversation, revision)?;
     let sender = post.sender.to_string();
@@ -114,7 +114,7 @@ fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -
 pub(super) fn read_up_to(
     connection: &Connection,
     conversation: &ConversationId,
-    reader: &Recipient,
+    reader: &RelayParty,
     seq: u64,
 ) -> Result<(), SqlProblem> {
     execute_or(
@@ -159,7 +159,11 @@ const HELD: &str = "SELECT content, last_seq, read_seq
 
 #[async_trait]
 impl RelayStore for SqliteStore {
-    async fn member_view(&self, id: &ConversationId, member: &Recipient) -> Result<Option<MemberView>, StoreError> {
+    async fn member_view(
+        &self,
+        id: &ConversationId,
+        member: &RelayParty,
+    ) -> Result<Option<MemberConversation>, StoreError> {
         let sql = format!("{HELD} WHERE member = ?1 AND conversation = ?2");
         self.readers.first(&sql, params![member.to_string(), id.as_str()], read_held)
     }
@@ -170,10 +174,10 @@ impl RelayStore for SqliteStore {
 
     async fn conversations_of(
         &self,
-        member: &Recipient,
+        member: &RelayParty,
         after: Option<&ConversationId>,
         limit: usize,
-    ) -> Result<Vec<MemberView>, StoreError> {
+    ) -> Result<Vec<MemberConversation>, StoreError> {
         let sql = format!("{HELD} WHERE member = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3");
         self.readers.all(sql, (member.to_string(), text_or_empty(after), to_limit(limit)), read_held).await
     }
@@ -187,7 +191,7 @@ impl RelayStore for SqliteStore {
     async fn relayed_by_client_id(
         &self,
         id: &ConversationId,
-        sender: &Recipient,
+        sender: &RelayParty,
         client_id: &ClientMessageId,
     ) -> Result<Option<ConversationMessage>, StoreError> {
         let params = params![id.as_str(), sender.to_string(), client_id.as_str()];
@@ -220,8 +224,8 @@ impl RelayStore for SqliteStore {
     }
 }
 
-fn read_held(row: &Row<'_>) -> Result<MemberView, SqlProblem> {
-    Ok(MemberView {
+fn read_held(row: &Row<'_>) -> Result<MemberConversation, SqlProblem> {
+    Ok(MemberConversation {
         conversation: rows::json(row, 0)?,
         last_seq: rows::number(row, 1)?,
         read_seq: rows::number(row, 2)?,

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Webhook};
+use nuncio_engine::ports::store::relay::{Delivery, DeliveryLogEntry, Webhook};
 use nuncio_engine::ports::store::{StoreError, WebhookStore};
 use rusqlite::{Connection, Row, params};
 
@@ -68,7 +68,12 @@ fn lane(notification: &Notification) -> &str {
     }
 }
 
-pub(super) fn end(connection: &Connection, agent: &AgentId, seq: u64, logged: &DeliveryLog) -> Result<(), SqlProblem> {
+pub(super) fn end(
+    connection: &Connection,
+    agent: &AgentId,
+    seq: u64,
+    logged: &DeliveryLogEntry,
+) -> Result<(), SqlProblem> {
     let (recipient, seq) = (recipient(agent), clamped(seq));
     let sql = "DELETE FROM deliveries WHERE recipient = ?1 AND seq = ?2";
     if execute(connection, sql, params![recipient, seq])? > 0 {
@@ -137,7 +142,12 @@ impl WebhookStore for SqliteStore {
         self.readers.first(&sql, [recipient(agent)], read_delivery)
     }
 
-    async fn delivery_log(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<DeliveryLog>, StoreError> {
+    async fn delivery_log(
+        &self,
+        agent: &AgentId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<DeliveryLogEntry>, StoreError> {
         let sql = "SELECT content FROM delivery_log WHERE recipient = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
         self.readers.all(sql, (recipient(agent), clamped(before), to_limit(limit)), rows::json_row).await
     }
@@ -171,7 +181,7 @@ fn read_delivery(row: &Row<'_>) -> Result<Delivery, SqlProblem> {
 }
 
 fn recipient(agent: &AgentId) -> String {
-    Recipient::Agent(agent.clone()).to_string()
+    RelayParty::Agent(agent.clone()).to_string()
 }
 
 fn agent(recipient: &str) -> Option<AgentId> {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use nuncio_engine::ports::store::{AuditStore, Change, MailboxStore, RecordChange, RelayStore, SessionStore, Store};
+use nuncio_engine::ports::store::{AuditChange, AuditStore, Change, MailboxStore, RelayStore, SessionStore, Store};
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::{audit, consent_sample, relay_sample, sample};
 
@@ -101,7 +101,7 @@ async fn helper_process_commits_until_killed() {
                 let (ada, to) = (consent_sample::recipient("ada"), [relay_sample::agent(&agent)]);
                 for n in 0.. {
                     let id = format!("r{round}-c{committer}-{n}");
-                    let record = Change::from(RecordChange::AppendCall(sample::record(&id)));
+                    let record = Change::from(AuditChange::AppendCall(sample::record(&id)));
                     let message = relay_sample::send(&conversation, &relay_sample::post(&ada, &id), &to, n);
                     let unit = vec![sample::create(&id), sample::append(&id, 0, 0, "hello"), record, message];
                     store.commit(unit).await.unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use nuncio_core::audit::{ChainBreak, ChainHead, ChainVerifier};
-use nuncio_engine::ports::store::{AuditStore, Change, RecordChange, SessionStore, Store, StoreError};
+use nuncio_engine::ports::store::{AuditChange, AuditStore, Change, SessionStore, Store, StoreError};
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::sample;
 use rusqlite::Connection;
@@ -119,7 +119,7 @@ async fn altered_audit_record_breaks_the_chain() {
     let (_folder, file) = place();
     let store = SqliteStore::open(&file).unwrap();
     for call in ["c1", "c2", "c3"] {
-        store.commit(vec![Change::from(RecordChange::AppendCall(sample::record(call)))]).await.unwrap();
+        store.commit(vec![Change::from(AuditChange::AppendCall(sample::record(call)))]).await.unwrap();
     }
     tamper(&file, "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq = 2");
     let links = store.audit_links(0, 10).await.unwrap();
@@ -134,7 +134,7 @@ async fn two_stores_on_one_file_share_one_audit_chain() {
     let (one, other) = (SqliteStore::open(&file).unwrap(), SqliteStore::open(&file).unwrap());
     for n in 0..20 {
         let store = if n % 2 == 0 { &one } else { &other };
-        store.commit(vec![Change::from(RecordChange::AppendCall(sample::record(&format!("c{n}"))))]).await.unwrap();
+        store.commit(vec![Change::from(AuditChange::AppendCall(sample::record(&format!("c{n}"))))]).await.unwrap();
     }
     assert_eq!(nuncio_store::contract::audit::verified(&one).await.len(), 20);
     assert_eq!(one.audit_head().await.unwrap(), other.audit_head().await.unwrap());

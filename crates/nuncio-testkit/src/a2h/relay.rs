@@ -2,12 +2,12 @@
 
 use nuncio_core::bundle::{AgreementKey, BundleKeys, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{A2hResponse, AnonymousA2hClient, DeviceKey, Handset, Socket};
+use super::{A2hResponse, AnonymousA2hClient, DeviceKey, Socket, TestDevice};
 
 /// An agent outside the gateway, with its access token.
 #[derive(Debug)]
@@ -37,8 +37,8 @@ impl ExternalAgent {
 
     /// The agent as a recipient of events.
     #[must_use]
-    pub fn recipient(&self) -> Recipient {
-        Recipient::Agent(AgentId::parse(&self.id).unwrap())
+    pub fn recipient(&self) -> RelayParty {
+        RelayParty::Agent(AgentId::parse(&self.id).unwrap())
     }
 
     /// Sends a request with the agent's token.
@@ -69,7 +69,7 @@ impl ExternalAgent {
     }
 }
 
-impl Handset {
+impl TestDevice {
     #[must_use]
     pub fn member(name: &str) -> Value {
         json!({"type": "human", "id": name})
@@ -88,7 +88,7 @@ impl Handset {
     /// A signed key bundle of this device.
     #[must_use]
     pub fn bundle(&self, person: &str, seq: u64) -> KeyBundle {
-        self.key.bundle(Recipient::Person(PersonName::parse(person).unwrap()), &self.id, seq, SealMode::Stateful)
+        self.key.bundle(RelayParty::Person(PersonName::parse(person).unwrap()), &self.id, seq, SealMode::Stateful)
     }
 
     /// Uploads the external agent's keys.
@@ -100,7 +100,7 @@ impl Handset {
 impl DeviceKey {
     /// A key bundle signed with this key; its encryption keys are fixed dummies.
     #[must_use]
-    pub fn bundle(&self, owner: Recipient, device: &str, seq: u64, mode: SealMode) -> KeyBundle {
+    pub fn bundle(&self, owner: RelayParty, device: &str, seq: u64, mode: SealMode) -> KeyBundle {
         let keys = BundleKeys {
             device_id: DeviceId::parse(device).unwrap(),
             owner,

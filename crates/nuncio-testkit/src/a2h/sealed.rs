@@ -17,7 +17,7 @@ use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{CallId, DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_engine::ports::{Clock, Dial, Fetch};
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
@@ -39,13 +39,13 @@ pub use meddling_proxy::MeddlingProxy;
 
 /// Network access and clock of a peer.
 #[derive(Debug, Clone)]
-pub struct PeerNetwork {
+pub struct PeerPorts {
     pub fetch: Arc<dyn Fetch>,
     pub dial: Arc<dyn Dial>,
     pub clock: Arc<dyn Clock>,
 }
 
-impl PeerNetwork {
+impl PeerPorts {
     #[must_use]
     pub fn direct() -> Self {
         let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap());
@@ -105,17 +105,17 @@ impl SealedDevice {
         key_store: Arc<dyn KeyStore>,
         act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        Self::start_by(&PeerNetwork::direct(), url, code, key_store, act).await
+        Self::start_by(&PeerPorts::direct(), url, code, key_store, act).await
     }
 
     pub async fn start_by(
-        network: &PeerNetwork,
+        network: &PeerPorts,
         url: &str,
         code: &str,
         key_store: Arc<dyn KeyStore>,
         act: impl Fn(&ToolCall) -> ToolOutcome + Send + Sync + 'static,
     ) -> Self {
-        let PeerNetwork { fetch, dial, clock } = network.clone();
+        let PeerPorts { fetch, dial, clock } = network.clone();
         let (url, now) = (Url::parse(url).unwrap(), clock.now());
         let mut seal_identity = match SealIdentity::load(Arc::clone(&key_store)).unwrap() {
             Some(seal_identity) => seal_identity,
@@ -146,7 +146,7 @@ impl SealedDevice {
         };
         let person: PersonName = serde_json::from_value(enrolment["person"].clone()).unwrap();
         let device: DeviceId = serde_json::from_value(enrolment["device"].clone()).unwrap();
-        seal_identity.set_owner_device(Recipient::Person(person.clone()), device.clone(), now).unwrap();
+        seal_identity.set_owner_device(RelayParty::Person(person.clone()), device.clone(), now).unwrap();
         let who = RelayIdentity::Device(person.clone(), device);
         let login = DeviceLogin {
             who: who.clone(),
@@ -206,7 +206,7 @@ impl SealedDevice {
     /// The device's keys as published at the relay.
     pub async fn bundle(&self) -> KeyBundle {
         let RelayIdentity::Device(person, device) = &self.who else { panic!("a device is a person's") };
-        let all = self.relay.keys_of(&Recipient::Person(person.clone())).await.unwrap();
+        let all = self.relay.keys_of(&RelayParty::Person(person.clone())).await.unwrap();
         all.into_iter().find(|bundle| bundle.keys.device_id == *device).unwrap()
     }
 

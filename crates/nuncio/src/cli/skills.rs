@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
-use super::Data;
+use super::DataDirOption;
 use crate::output::shell_quote;
 
 #[derive(Debug, Args)]
@@ -230,7 +230,7 @@ pub(crate) struct SigningAgent {
     #[arg(long = "as", value_name = "AGENT")]
     pub(crate) agent: Option<String>,
     #[command(flatten)]
-    pub(crate) data: Data,
+    pub(crate) data: DataDirOption,
 }
 
 /// Limits of outgoing requests.

@@ -14,12 +14,12 @@ use crate::output::{AlreadyReported, cell, fault, text};
 
 mod device;
 
-use device::DeviceRecord;
+use device::DeviceAuditExport;
 
 /// `nuncio audit explain CALL [--with FILE]`
 pub(super) async fn explain(data: &Path, call: &str, with: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let call = parsed(CallId::parse(call))?;
-    let device = with.map(DeviceRecord::read).transpose()?;
+    let device = with.map(DeviceAuditExport::read).transpose()?;
     let reply = carry_out(data, AdminCommand::AuditExplain { call: call.clone() }).await?;
     let mut explanation: CallExplanation = serde_json::from_value(reply)?;
     if explanation.records.is_empty() && explanation.chain_broken.is_none() {

@@ -38,7 +38,7 @@ mod terminal;
 
 use commands::{DeviceCommand, DeviceCommands, lock_idle_home, run_command};
 use home::{folder_of, opened, prepare_folder, tools_of};
-use pages::{PageLinks, Pages};
+use pages::{PageLinks, PagesListener};
 use terminal::TerminalPrompt;
 
 pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json: bool) -> anyhow::Result<()> {
@@ -51,7 +51,7 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
         DeviceSubcommand::Run { tty, policy, folders, port, no_pages } => {
             let _logs = telemetry::start("warn", LogFormat::Text);
             let mut tools = tools_of(&folder_of(&home)?, folders)?;
-            let pages = if no_pages { None } else { Some(Pages::at(port, &prepare_folder(&home)?).await?) };
+            let pages = if no_pages { None } else { Some(PagesListener::at(port, &prepare_folder(&home)?).await?) };
             if let Some(pages) = &pages {
                 tools = pages.with_notifications(tools)?;
             }
@@ -131,10 +131,10 @@ fn print_enrolled(home: &DeviceHome, device: &Device, number: Option<String>, js
     Ok(())
 }
 
-fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&Pages>) -> anyhow::Result<Arc<dyn Prompt>> {
+fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&PagesListener>) -> anyhow::Result<Arc<dyn Prompt>> {
     let Some(file) = policy else {
         let terminal = tty.then(|| Arc::new(TerminalPrompt::new(pages.is_none())) as Arc<dyn Prompt>);
-        return Ok(match (terminal, pages.map(Pages::prompt)) {
+        return Ok(match (terminal, pages.map(PagesListener::prompt)) {
             (Some(terminal), Some(pages)) => Arc::new(FirstAnswerPrompt(terminal, pages)),
             (Some(one), None) | (None, Some(one)) => one,
             (None, None) => Arc::new(DenyAllPrompts),
@@ -149,7 +149,7 @@ async fn serve(
     home: &DeviceHome,
     prompt: Arc<dyn Prompt>,
     tools: Tools,
-    pages: Option<Pages>,
+    pages: Option<PagesListener>,
     json: bool,
 ) -> anyhow::Result<()> {
     let config = lock_idle_home(home, tools, prompt).await?;

@@ -25,7 +25,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cli::{Approve, Audit, Data, DataDirCommand, Grant, Key};
+use crate::cli::{Approve, Audit, DataDirCommand, DataDirOption, Grant, Key};
 use crate::output::{cell, fault, print_list, text, text_of_all, text_or_dash, wrong_usage};
 
 /// Runs a command: in the running server, or in this process.
@@ -97,7 +97,7 @@ pub(super) fn print_reply<R: DeserializeOwned>(json: bool, reply: Value, print: 
 
 /// Runs a command and prints its reply.
 pub(super) async fn run_command<R: DeserializeOwned>(
-    data: &Data,
+    data: &DataDirOption,
     command: AdminCommand,
     json: bool,
     print: impl FnOnce(R),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anstream::println;
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDids, Operation, RequestSigner,
-    VerifiedDescription,
+    AgentTarget, AnpClient, AnpClientOptions, CheckOutcome, DescriptionCheck, LocalDidScheme, RemoteMethod,
+    RequestSigner, VerifiedDescription,
 };
 use nuncio_anp::wire::Security;
 use nuncio_core::ids::AgentName;
@@ -27,7 +27,7 @@ pub(crate) fn client(
     token: Option<&String>,
     signer: &SigningAgent,
 ) -> anyhow::Result<AnpClient> {
-    let local = if outbound.dev { LocalDids::Http } else { LocalDids::Https };
+    let local = if outbound.dev { LocalDidScheme::Http } else { LocalDidScheme::Https };
     let options = AnpClientOptions { local, ..AnpClientOptions::default() };
     let client = AnpClient::new(fetch_client(outbound)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
     Ok(client.with_bearer(token.cloned()).signed_by(request_signer(signer)?))
@@ -48,7 +48,7 @@ pub(crate) fn is_agent(target: &str) -> bool {
 /// A verified agent description with its callable methods.
 pub(crate) struct AgentOverview {
     pub(crate) agent: VerifiedDescription,
-    methods: Vec<Operation>,
+    methods: Vec<RemoteMethod>,
     notes: Vec<String>,
 }
 

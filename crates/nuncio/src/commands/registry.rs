@@ -5,7 +5,7 @@ use nuncio_anp::directory::RegistrationStatus;
 use nuncio_server::admin::replies::{
     AddedAgent, AgentDirectory, FollowResult, FollowedDomainList, RemovedAgent, UnfollowedDomain,
 };
-use nuncio_server::admin::{AdminCommand, Domain};
+use nuncio_server::admin::{AdminCommand, ServerOrigin};
 use owo_colors::OwoColorize as _;
 
 use super::operator::{parsed, run_command};
@@ -16,11 +16,11 @@ use crate::output::{counted, print_list, table, text, text_or_dash};
 pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Registry>, json: bool) -> anyhow::Result<()> {
     match command {
         Registry::Follow { domain } => {
-            let command = AdminCommand::RegistryFollow { domain: parsed(Domain::parse(&domain))? };
+            let command = AdminCommand::RegistryFollow { domain: parsed(ServerOrigin::parse(&domain))? };
             run_command(&data, command, json, print_followed).await
         }
         Registry::Unfollow { domain } => {
-            let command = AdminCommand::RegistryUnfollow { domain: parsed(Domain::parse(&domain))? };
+            let command = AdminCommand::RegistryUnfollow { domain: parsed(ServerOrigin::parse(&domain))? };
             run_command(&data, command, json, |reply: UnfollowedDomain| {
                 println!("{} is not followed any more.", reply.unfollowed);
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anstream::{eprintln, println};
 use nuncio_confine::confinement;
 use nuncio_core::Code;
-use nuncio_server::Front;
+use nuncio_server::ProtocolFront;
 use nuncio_server::settings::Settings;
 use nuncio_server::{
     AgentSource, NetworkExposure, ServeOptions, Server, SystemClock, TlsFiles, describe_confinement, fronts, telemetry,
@@ -98,7 +98,7 @@ fn print_overview(server: &Server, url: &str, json: bool) {
         println!("  {}  {}", agent.name.bold(), clean(agent.title.as_deref().unwrap_or_default()).dimmed());
     }
     println!();
-    let entry_points = fronts().map(Front::entry_point);
+    let entry_points = fronts().map(ProtocolFront::entry_point);
     let used = entry_points.filter(|point| agents.iter().any(|agent| (point.shows)(agent)));
     let links = used.map(|point| (point.label, point.document));
     for (label, path) in std::iter::once(("page", "/")).chain(links).chain([("health", "/healthz")]) {

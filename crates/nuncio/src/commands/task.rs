@@ -10,7 +10,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use super::operator::{carry_out, parsed, print_reply, run_command};
-use crate::cli::{Data, DataDirCommand, Task, TaskActor};
+use crate::cli::{DataDirCommand, DataDirOption, Task, TaskActor};
 use crate::output::{fault, text, wrong_usage};
 
 mod display;
@@ -63,7 +63,7 @@ pub(crate) async fn run(DataDirCommand { command, data }: DataDirCommand<Task>, 
 
 /// Runs a command that changes a task. If another person has the task, the error names the flag to take it over.
 async fn change_task(
-    data: &Data,
+    data: &DataDirOption,
     command: AdminCommand,
     id: &str,
     json: bool,

@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_server::SystemClock;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
+use nuncio_testkit::a2h::{AnonymousA2hClient, TestDevice};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -47,13 +47,13 @@ fn a2h(server: &Server) -> AnonymousA2hClient {
     AnonymousA2hClient::at(server.url())
 }
 
-async fn enrol(home: &Home, server: &Server, name: &str) -> Handset {
+async fn enrol(home: &Home, server: &Server, name: &str) -> TestDevice {
     let invite = home.nuncio(&["--json", "user", "invite", name]).run().json();
-    Handset::enrol(&a2h(server), invite["code"].as_str().unwrap()).await
+    TestDevice::enrol(&a2h(server), invite["code"].as_str().unwrap()).await
 }
 
 /// Connects the same device to the same server, which has another port now.
-async fn again(device: &mut Handset, server: &Server) {
+async fn again(device: &mut TestDevice, server: &Server) {
     device.server = a2h(server);
     let keys = device.server.send(Method::GET, "/auth/keys", None, None).await;
     device.audience = keys.data()["audience"].as_str().unwrap().to_owned();
@@ -76,7 +76,7 @@ async fn user_commands_invite_list_and_revoke_devices() {
     assert!(output.stderr.contains(&fingerprint[..8]) && output.stderr.contains(server.url()), "{output:?}");
     assert!(early.stderr.contains(&fingerprint[..8]), "the key is the same: {early:?}");
 
-    let ada = Handset::enrol(&a2h(&server), &code).await;
+    let ada = TestDevice::enrol(&a2h(&server), &code).await;
     let listed = home.nuncio(&["user", "list"]).run();
     assert!(listed.stdout.contains("ada") && listed.stdout.contains("bob"), "{listed:?}");
     let devices = home.nuncio(&["--json", "user", "devices", "ada"]).run().json();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nuncio_testkit::{LeftProcess, descendants, is_alive};
+use nuncio_testkit::{ChildProcess, descendants, is_alive};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -202,7 +202,7 @@ pub(crate) struct Server {
     stderr: CollectedOutput,
     pub(crate) greeting: Value,
     /// Child processes of the server at the time of a signal.
-    started: Mutex<Vec<LeftProcess>>,
+    started: Mutex<Vec<ChildProcess>>,
 }
 
 impl Server {
@@ -276,13 +276,13 @@ pub(crate) fn kill_tree(root: &mut Child) {
     let started = descendants(root.id());
     let _ = root.kill();
     let _ = root.wait();
-    for LeftProcess { pid, .. } in started {
+    for ChildProcess { pid, .. } in started {
         let _ = kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL);
     }
 }
 
 /// Panics if one of these processes goes on running.
-fn assert_ended(started: &[LeftProcess], stderr: &str) {
+fn assert_ended(started: &[ChildProcess], stderr: &str) {
     let began = Instant::now();
     while let Some(left) = started.iter().find(|process| is_alive(process.pid)) {
         assert!(began.elapsed() < PATIENCE, "left after its server has ended: {left:?}\n{stderr}");

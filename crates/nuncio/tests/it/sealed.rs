@@ -11,7 +11,7 @@ use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{AnonymousA2hClient, Handset, PeerNetwork, SealedDevice};
+use nuncio_testkit::a2h::{AnonymousA2hClient, PeerPorts, SealedDevice, TestDevice};
 use serde_json::{Value, json};
 
 use crate::client::{Client, call};
@@ -102,7 +102,7 @@ pub(crate) struct RelayProcess {
     server: Option<Server>,
     port: u16,
     settings: &'static [(&'static str, &'static str)],
-    owner: Handset,
+    owner: TestDevice,
 }
 
 impl RelayProcess {
@@ -110,7 +110,7 @@ impl RelayProcess {
         install_crypto();
         let (home, port) = (Home::script(), free_port());
         let server = serve_at(&home, port, SCRIPT, settings);
-        let owner = Handset::enrol(&AnonymousA2hClient::at(server.url()), &invite(&home, "owner")).await;
+        let owner = TestDevice::enrol(&AnonymousA2hClient::at(server.url()), &invite(&home, "owner")).await;
         Self { home, server: Some(server), port, settings, owner }
     }
 
@@ -129,7 +129,7 @@ impl RelayProcess {
         (id, token)
     }
 
-    async fn device(&self, way: &PeerNetwork, name: &str, agent: &str) -> SealedDevice {
+    async fn device(&self, way: &PeerPorts, name: &str, agent: &str) -> SealedDevice {
         let device = SealedDevice::start_by(way, &self.url(), &self.invite(name), memory(), echo_path).await;
         device.allow(agent, &[SCOPE]).await;
         device

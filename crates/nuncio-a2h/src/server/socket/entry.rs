@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::{Credential, EngineError};
+use nuncio_engine::{AuthenticationMethod, EngineError};
 
 use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
 use super::socket_slots::SocketOwner;
-use super::{A2h, SocketEndpoint};
+use super::{A2hServerState, SocketEndpoint};
 use crate::server::{TokenIdentity, identify};
 use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 
@@ -18,7 +18,7 @@ const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct AuthenticatedConnection {
-    pub(super) recipient: Recipient,
+    pub(super) recipient: RelayParty,
     pub(super) owner: SocketOwner,
     /// Token of the connection, which is checked again later.
     pub(super) token: Box<str>,
@@ -29,7 +29,7 @@ pub(super) struct AuthenticatedConnection {
 }
 
 pub(super) async fn admit(
-    a2h: &A2h,
+    a2h: &A2hServerState,
     endpoint: &SocketEndpoint,
     connection: &mut SocketConnection,
 ) -> Result<AuthenticatedConnection, CloseReason> {
@@ -66,7 +66,7 @@ async fn first(connection: &mut SocketConnection) -> Result<Result<ClientFrame, 
 }
 
 async fn look_up(
-    a2h: &A2h,
+    a2h: &A2hServerState,
     endpoint: &SocketEndpoint,
     token: String,
     said: Option<&AgentId>,
@@ -84,14 +84,14 @@ async fn look_up(
     };
     let Some((recipient, owner)) = who(&shown) else { return Ok(Err(invalid())) };
     let fits = match (endpoint, &recipient) {
-        (SocketEndpoint::Human, Recipient::Person(_)) => true,
-        (SocketEndpoint::Agent(_), Recipient::Agent(id)) => named.is_none_or(|named| named == id),
+        (SocketEndpoint::Human, RelayParty::Person(_)) => true,
+        (SocketEndpoint::Agent(_), RelayParty::Agent(id)) => named.is_none_or(|named| named == id),
         _ => false,
     };
     if !fits {
         return Ok(Err(AuthRefusal::new("wrong_agent", "this token is not for this address, or not of that agent")));
     }
-    if let Recipient::Agent(id) = &recipient
+    if let RelayParty::Agent(id) = &recipient
         && a2h.engine.webhooks().has_webhook(id)
     {
         let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
@@ -101,13 +101,13 @@ async fn look_up(
 }
 
 /// Recipient whose events a connection gets, and the slot that the connection occupies.
-pub(super) fn who(shown: &TokenIdentity) -> Option<(Recipient, SocketOwner)> {
-    match (&shown.caller.principal, &shown.caller.credential) {
-        (Principal::Person(name), Credential::Device(device)) => {
-            Some((Recipient::Person(name.clone()), SocketOwner::Device(device.clone())))
+pub(super) fn who(shown: &TokenIdentity) -> Option<(RelayParty, SocketOwner)> {
+    match (&shown.caller.principal, &shown.caller.authentication) {
+        (Principal::Person(name), AuthenticationMethod::Device(device)) => {
+            Some((RelayParty::Person(name.clone()), SocketOwner::Device(device.clone())))
         }
-        (Principal::Agent(id), Credential::AgentToken) => {
-            Some((Recipient::Agent(id.clone()), SocketOwner::Agent(id.clone())))
+        (Principal::Agent(id), AuthenticationMethod::AgentToken) => {
+            Some((RelayParty::Agent(id.clone()), SocketOwner::Agent(id.clone())))
         }
         _ => None,
     }

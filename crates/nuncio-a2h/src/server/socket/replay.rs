@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use nuncio_core::Code;
 use nuncio_core::conversation::ConversationMessage;
 use nuncio_core::ids::ConversationId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::Caller;
 use nuncio_engine::consent::ConsentError;
 
-use super::A2h;
+use super::A2hServerState;
 
 const MESSAGES_PER_READ: usize = 16;
 
@@ -26,8 +26,8 @@ pub(super) enum ReplayPart {
 }
 
 pub(super) async fn read(
-    a2h: &A2h,
-    reader: Recipient,
+    a2h: &A2hServerState,
+    reader: RelayParty,
     (conversation, after): (ConversationId, u64),
 ) -> Result<ReplayPart, ConsentError> {
     match a2h.messages_within(&Caller::new(reader.into()), &conversation, after, MESSAGES_PER_READ).await {

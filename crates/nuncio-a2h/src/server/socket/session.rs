@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use nuncio_core::Code;
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 
-use super::A2h;
+use super::A2hServerState;
 use super::entry::{AuthenticatedConnection, invalid, who};
 use super::replay::{self, ReplayPart, ReplayQueue};
 use super::socket_connection::{CloseReason, IncomingFrame, SocketConnection};
@@ -33,11 +33,11 @@ const EVENTS_PER_READ: usize = 100;
 pub(in crate::server) const AGENT: &str = "agent";
 
 pub(super) struct SocketSession<'a> {
-    a2h: &'a A2h,
+    a2h: &'a A2hServerState,
     connection: &'a mut SocketConnection,
     /// Read of the next events; replaced when the position changes.
     mail: NextBatch<'a>,
-    recipient: Recipient,
+    recipient: RelayParty,
     owner: SocketOwner,
     token: Box<str>,
     expires_at: Option<Timestamp>,
@@ -67,7 +67,7 @@ enum EventBatch {
 
 impl<'a> SocketSession<'a> {
     pub(super) async fn run(
-        a2h: &'a A2h,
+        a2h: &'a A2hServerState,
         admitted: AuthenticatedConnection,
         connection: &'a mut SocketConnection,
     ) -> CloseReason {
@@ -101,7 +101,7 @@ impl<'a> SocketSession<'a> {
     }
 
     async fn begin(
-        a2h: &'a A2h,
+        a2h: &'a A2hServerState,
         admitted: AuthenticatedConnection,
         connection: &'a mut SocketConnection,
     ) -> Result<Self, CloseReason> {

@@ -1,11 +1,11 @@
 //! Streams on a connection: frames of an agent in, stream events for a person's devices out.
 
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{StreamPiece, StreamSender, StreamSubscriber, StreamUpdate, StreamUpdateKind};
-use nuncio_engine::{Caller, Credential, Engine};
+use nuncio_engine::{AuthenticationMethod, Caller, Engine};
 
 use super::socket_connection::{CloseReason, SocketConnection};
 use crate::stream_frames;
@@ -24,10 +24,10 @@ pub(super) enum StreamRole {
 }
 
 impl StreamRole {
-    pub(super) fn of(engine: &Engine, recipient: &Recipient) -> Self {
+    pub(super) fn of(engine: &Engine, recipient: &RelayParty) -> Self {
         match recipient {
-            Recipient::Person(_) => Self::Receives(engine.relay().listen_to_streams(recipient)),
-            Recipient::Agent(_) => Self::Sends(None),
+            RelayParty::Person(_) => Self::Receives(engine.relay().listen_to_streams(recipient)),
+            RelayParty::Agent(_) => Self::Sends(None),
         }
     }
 
@@ -70,7 +70,7 @@ impl StreamRole {
     pub(super) async fn take(
         &mut self,
         engine: &Engine,
-        recipient: &Recipient,
+        recipient: &RelayParty,
         frame: StreamFrame,
     ) -> Result<(), ConsentError> {
         let streamer = match self {
@@ -83,8 +83,8 @@ impl StreamRole {
     }
 }
 
-fn agent_caller(recipient: &Recipient) -> Caller {
-    Caller { credential: Credential::AgentToken, ..Caller::new(Principal::from(recipient.clone())) }
+fn agent_caller(recipient: &RelayParty) -> Caller {
+    Caller { authentication: AuthenticationMethod::AgentToken, ..Caller::new(Principal::from(recipient.clone())) }
 }
 
 pub(super) fn stream_notice(
@@ -121,7 +121,7 @@ mod tests {
     use nuncio_core::conversation::StreamId;
     use nuncio_core::ids::AgentId;
     use nuncio_core::ids::{ClientMessageId, ConversationId};
-    use nuncio_core::notification::Recipient;
+    use nuncio_core::notification::RelayParty;
     use nuncio_core::time::Timestamp;
     use nuncio_engine::relay::StreamAbortReason;
     use serde_json::json;
@@ -135,7 +135,7 @@ mod tests {
         let stream = StreamId::parse("s_1").unwrap();
         let sealed = |bytes: &[u8]| bytes.into();
         let piece = |seq| StreamPiece { seq, sealed: sealed(b"ab") };
-        let sender = Recipient::Agent(AgentId::parse("agt_1").unwrap());
+        let sender = RelayParty::Agent(AgentId::parse("agt_1").unwrap());
         let at = Timestamp::from_millis(1_794_740_400_000);
         let message = ClientMessageId::parse("m_1").unwrap();
         for (what, written) in [

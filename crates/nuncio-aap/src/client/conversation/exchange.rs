@@ -15,7 +15,7 @@ use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 
 use super::fold::TurnFold;
 use super::reconcile::{self, TurnAnchor};
-use super::{AapConversation, TurnEnd, TurnReception, TurnUpdate, UnansweredCall, history_kind};
+use super::{AapConversation, TurnCompleteness, TurnEnd, TurnUpdate, UnansweredCall, history_kind};
 use crate::client::error::ClientError;
 use crate::client::event::{StopError, TurnEvent, TurnStop};
 use crate::client::stream::{ResumableEvent, TurnStream};
@@ -110,14 +110,15 @@ impl<'a> TurnExchange<'a> {
                 }
                 match received_event.event {
                     TurnEvent::TurnStop(stop) => {
-                        let received = if self.interrupted { TurnReception::Continued } else { TurnReception::Whole };
+                        let received =
+                            if self.interrupted { TurnCompleteness::Continued } else { TurnCompleteness::Whole };
                         self.end(stop, received);
                     }
                     event => self.ready.extend(self.fold.take(event)),
                 }
             }
             Some(Err(error @ (ClientError::NotAap(_) | ClientError::TooLarge(_)))) => {
-                self.end(failed(error.to_string()), TurnReception::Incomplete);
+                self.end(failed(error.to_string()), TurnCompleteness::Incomplete);
             }
             Some(Err(_)) => self.broken(false),
             None => self.broken(true),
@@ -196,14 +197,14 @@ impl<'a> TurnExchange<'a> {
         let reason = if reconcile::waits(&exchange) { StopReason::ToolUse } else { StopReason::EndTurn };
         let missing = anchor.missing(&exchange, &self.fold);
         if missing.is_empty() {
-            return self.end(TurnStop::because(reason), TurnReception::FromHistory);
+            return self.end(TurnStop::because(reason), TurnCompleteness::FromHistory);
         }
         self.ready.extend(missing);
         let begins = self.conversation.messages.len() - super::since_user(&self.conversation.messages).len();
         self.conversation.messages.truncate(begins);
         self.conversation.messages.extend(exchange);
         let pending = self.conversation.unresolved();
-        self.over(TurnStop::because(reason), TurnReception::FromHistory, pending);
+        self.over(TurnStop::because(reason), TurnCompleteness::FromHistory, pending);
     }
 
     /// Ends the turn with what was received, because its end is unknown.
@@ -214,11 +215,11 @@ impl<'a> TurnExchange<'a> {
             (false, true) => TurnStop::because(StopReason::EndTurn),
             (false, false) => failed("the connection ended before the turn did".to_owned()),
         };
-        self.end(stop, TurnReception::Incomplete);
+        self.end(stop, TurnCompleteness::Incomplete);
     }
 
     /// Ends the turn and adds its messages to the conversation.
-    fn end(&mut self, stop: TurnStop, received: TurnReception) {
+    fn end(&mut self, stop: TurnStop, received: TurnCompleteness) {
         let fold = std::mem::take(&mut self.fold);
         let conversation = &mut *self.conversation;
         let mut pending = Vec::new();
@@ -238,7 +239,7 @@ impl<'a> TurnExchange<'a> {
         self.over(stop, received, pending);
     }
 
-    fn over(&mut self, stop: TurnStop, received: TurnReception, pending: Vec<UnansweredCall>) {
+    fn over(&mut self, stop: TurnStop, received: TurnCompleteness, pending: Vec<UnansweredCall>) {
         self.conversation.pending.clone_from(&pending);
         self.ready.push_back(TurnUpdate::Ended(TurnEnd { stop, received, pending }));
         self.phase = ExchangePhase::Over;

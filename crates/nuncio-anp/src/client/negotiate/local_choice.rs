@@ -13,9 +13,10 @@ use crate::client::describe::VerifiedDescription;
 use crate::client::error::{ClientError, Reason};
 use crate::negotiate as translate;
 use crate::negotiation::{
-    Ability, ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
+    ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, OfferedCapability,
+    SecurityProfile,
 };
-use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile, texts};
+use crate::wire::{AgentDescription, Capability, Interface, RequestMeta, RpcError, profile, texts};
 
 const OWN_CHOICE_VALIDITY: Duration = Duration::from_secs(600);
 /// Maximum number of interfaces, and of capabilities, that are considered.
@@ -29,7 +30,7 @@ pub(super) fn choose(
 ) -> Result<Agreement, ClientError> {
     let now = client.http.clock.now();
     let id = random_name(&*client.entropy, "neg-");
-    let meta = Meta { created_at: Some(now), ..Meta::new(profile::NEGOTIATION) };
+    let meta = RequestMeta { created_at: Some(now), ..RequestMeta::new(profile::NEGOTIATION) };
     let offers = InterfaceOffers::new(offers(agent));
     let request = translate::request(&needs.body(id.clone()), &meta);
     let result = match offers.choose(&request, now) {
@@ -84,7 +85,7 @@ fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType
         security_profiles,
         content_types: texts(content_types),
         execution_modes: vec![mode],
-        abilities: abilities.map(|it| Ability::from(Arc::new(it))).collect(),
+        abilities: abilities.map(|it| OfferedCapability::from(Arc::new(it))).collect(),
         human_authorization: interface.asks_a_person(),
         latency_ms: None,
         timeout_ms: None,

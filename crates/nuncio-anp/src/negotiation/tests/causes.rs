@@ -6,7 +6,7 @@ fn market() -> InterfaceOffers {
     InterfaceOffers::new(vec![structured(), conversation()])
 }
 
-fn with(change: impl FnOnce(&mut Request)) -> Request {
+fn with(change: impl FnOnce(&mut InterfaceRequest)) -> InterfaceRequest {
     let mut request = request();
     change(&mut request);
     request
@@ -97,9 +97,9 @@ fn interface_with_too_high_latency_is_refused() {
 
 #[test]
 fn slow_capability_does_not_exclude_fast_one() {
-    let slow = Ability { latency_ms: Some(5000), ..booking().into() };
+    let slow = OfferedCapability { latency_ms: Some(5000), ..booking().into() };
     let fast = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
-    let fast = Ability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
+    let fast = OfferedCapability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
     let market = InterfaceOffers::new(vec![InterfaceOffer { abilities: vec![slow, fast], ..structured() }]);
     assert_eq!(refused(&market, &with(|_| ())), (ErrorCode::NoMatchingInterface, vec!["maxLatencyMs"]));
     let search = with(|it| {

@@ -8,8 +8,8 @@ fn offer(id: &str, profiles: &[SecurityProfile]) -> InterfaceOffer {
     InterfaceOffer { id: id.to_owned(), security_profiles: profiles.to_vec(), ..structured() }
 }
 
-fn plain() -> Request {
-    Request { candidate_interfaces: Vec::new(), ..request() }
+fn plain() -> InterfaceRequest {
+    InterfaceRequest { candidate_interfaces: Vec::new(), ..request() }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn any_offer() -> impl Strategy<Value = InterfaceOffer> {
     })
 }
 
-fn any_request() -> impl Strategy<Value = Request> {
+fn any_request() -> impl Strategy<Value = InterfaceRequest> {
     let intent = (some(&TAGS), proptest::option::of(select(vec!["book a room", "天气 weather", ""])));
     let caller = (
         proptest::option::of(some(&PROFILES)),
@@ -62,7 +62,7 @@ fn any_request() -> impl Strategy<Value = Request> {
         proptest::option::weighted(0.2, select(SecurityProfile::ALL.to_vec())),
         select(vec![None, Some("structured_selection"), Some("natural_language_protocol_drafting")]),
     );
-    (intent, caller, constraints, more).prop_map(|(intent, caller, constraints, more)| Request {
+    (intent, caller, constraints, more).prop_map(|(intent, caller, constraints, more)| InterfaceRequest {
         mode: more.3.map(str::to_owned),
         intent: Intent { description: intent.1.map(str::to_owned), intent_tags: intent.0, ..Intent::default() },
         required_capabilities: texts(&more.0),
@@ -89,8 +89,8 @@ fn any_request() -> impl Strategy<Value = Request> {
 }
 
 /// An independent check of each constraint.
-fn assert_holds(request: &Request, offer: &InterfaceOffer, security: SecurityProfile, mode: ExecutionMode) {
-    let Request { caller, constraints, .. } = request;
+fn assert_holds(request: &InterfaceRequest, offer: &InterfaceOffer, security: SecurityProfile, mode: ExecutionMode) {
+    let InterfaceRequest { caller, constraints, .. } = request;
     let has =
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|it| it == word));
     assert!(offer.granted);
@@ -159,7 +159,7 @@ proptest! {
         request in any_request(),
     ) {
         let market = InterfaceOffers::new(offers);
-        let stricter = Request {
+        let stricter = InterfaceRequest {
             constraints: Constraints { required_security_profile: Some("direct-e2ee".to_owned()), ..request.constraints.clone() },
             ..request.clone()
         };

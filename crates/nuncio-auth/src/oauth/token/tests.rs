@@ -45,7 +45,9 @@ fn access_header() -> Value {
 }
 
 fn scopes(changes: Value) -> Vec<String> {
-    let Credential::Token { scopes, .. } = verify(&access_header(), changes, NOW).unwrap().caller.credential else {
+    let AuthenticationMethod::Token { scopes, .. } =
+        verify(&access_header(), changes, NOW).unwrap().caller.authentication
+    else {
         panic!("the caller of a token has a token credential")
     };
     scopes.iter().map(ToString::to_string).collect()

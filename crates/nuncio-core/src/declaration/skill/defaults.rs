@@ -15,7 +15,7 @@ use crate::ids::{AgentName, InvalidName, SkillId};
 const PROVIDER: &str = "{provider}";
 
 /// The tool or agent that a skill publishes, as the source of default values.
-pub(in crate::declaration) struct SkillSource<'a> {
+pub(in crate::declaration) struct SkillDefaults<'a> {
     /// Last part of the default skill id; `None` if the name is invalid.
     pub(in crate::declaration) part: Option<&'a str>,
     pub(in crate::declaration) name: Option<&'a str>,
@@ -52,7 +52,7 @@ impl SkillPublisher {
     }
 
     /// A skill id that is unique in the file.
-    pub(super) fn id(&self, table: &TomlTable<'_>, subject: &SkillSource<'_>) -> Option<SkillId> {
+    pub(super) fn id(&self, table: &TomlTable<'_>, subject: &SkillDefaults<'_>) -> Option<SkillId> {
         let (position, missing, written) = match table.item("id") {
             Some(item) => (item.position.clone(), "", item.text()?.to_owned()),
             None => (table.position.here("id"), "missing, and ", format!("{PROVIDER}/{}", subject.part?)),

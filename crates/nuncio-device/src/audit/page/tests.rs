@@ -7,12 +7,12 @@ use nuncio_identity::seal::{KeyStore as _, MemoryKeyStore};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::records::Records;
+use crate::records::RecordStore;
 
 /// Twelve calls of two agents, one per hour, with alternating results.
 fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
     let key_store = Arc::new(MemoryKeyStore::new());
-    let records = Records::new(Arc::clone(&key_store) as _);
+    let records = RecordStore::new(Arc::clone(&key_store) as _);
     let log = AuditLog::new(records.clone());
     for number in 0..12_u32 {
         let status = AuditStatus::ALL[number as usize % 4];

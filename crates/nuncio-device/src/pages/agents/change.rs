@@ -3,7 +3,7 @@
 use nuncio_core::text::plain;
 use serde_json::Value;
 
-use crate::change::ManifestChanges;
+use crate::change::ChangesSinceConsent;
 use crate::consent::AccessRequest;
 use crate::pages::frame::SignedInRequest;
 use crate::pages::wording;
@@ -33,7 +33,7 @@ pub(super) struct ChangeRow {
 }
 
 impl ChangeView {
-    pub(super) fn new(visit: &SignedInRequest, ask: &AccessRequest, changed: &ManifestChanges) -> Self {
+    pub(super) fn new(visit: &SignedInRequest, ask: &AccessRequest, changed: &ChangesSinceConsent) -> Self {
         let language = visit.language.tag();
         let label = |id: &str| {
             let scope = ask.scopes.iter().find(|scope| scope.id.as_str() == id);

@@ -25,10 +25,10 @@ pub(super) struct ScopeGroup {
     pub(super) level: &'static str,
     pub(super) heading: &'static str,
     pub(super) hint: &'static str,
-    pub(super) scopes: Vec<ScopeView>,
+    pub(super) scopes: Vec<ConsentScopeView>,
 }
 
-pub(super) struct ScopeView {
+pub(super) struct ConsentScopeView {
     pub(super) id: String,
     /// Id of the element, for links within the page.
     pub(super) anchor: String,
@@ -74,9 +74,9 @@ impl ConsentView {
     }
 }
 
-fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> ScopeView {
+fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> ConsentScopeView {
     let (text, language) = (visit.text, visit.language.tag());
-    ScopeView {
+    ConsentScopeView {
         id: scope.id.to_string(),
         anchor: scope.id.as_str().replace(':', "-"),
         label: scope.texts.label.in_language(language).unwrap_or(scope.id.as_str()).to_owned(),

@@ -5,11 +5,11 @@ use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
 use nuncio_core::ledger::LedgerEntry;
-use nuncio_core::notification::{Notification, QueuedNotification, Recipient};
+use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
-use nuncio_judge::lineage::Lineage;
+use nuncio_judge::lineage::ManifestLineage;
 
 use super::StoreError;
 
@@ -50,7 +50,7 @@ pub enum ConsentChange {
         words: String,
         version: Box<ManifestVersion>,
         /// Manifest lineage including the new version.
-        lineage: Box<Lineage>,
+        lineage: Box<ManifestLineage>,
     },
     /// Creates a relation. `Missing` if person or agent is missing; `Moved` unless the agent's manifest is at
     /// `manifest_version`; `Exists` if the id is taken or person and agent have an active relation. Increments the
@@ -63,9 +63,9 @@ pub enum ConsentChange {
     /// entry follows the last one.
     AppendLedger(LedgerEntry),
     /// Adds a notification with the recipient's next number.
-    PutMail { recipient: Recipient, at: Timestamp, notification: Notification },
+    PutMail { recipient: RelayParty, at: Timestamp, notification: Notification },
     /// Advances a reader's position, never back and at most to the last number.
-    ReadMail { recipient: Recipient, reader: String, seq: u64 },
+    ReadMail { recipient: RelayParty, reader: String, seq: u64 },
     /// Deletes at most `limit` notifications older than `before`.
     ForgetMail { before: Timestamp, limit: usize },
 }
@@ -103,7 +103,7 @@ pub trait AccountStore: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Account>, StoreError>;
     /// All scopes and tools that an agent's manifests ever had.
-    async fn lineage(&self, agent: &AgentId) -> Result<Option<Lineage>, StoreError>;
+    async fn lineage(&self, agent: &AgentId) -> Result<Option<ManifestLineage>, StoreError>;
     async fn manifest(&self, agent: &AgentId, version: u64) -> Result<Option<ManifestVersion>, StoreError>;
     /// At most `limit` manifest versions below `before`, newest first.
     async fn manifests(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<ManifestVersion>, StoreError>;
@@ -132,14 +132,14 @@ pub trait MailboxStore: Send + Sync {
     /// Notifications with a number above `after`, in order.
     async fn mail(
         &self,
-        recipient: &Recipient,
+        recipient: &RelayParty,
         after: u64,
         limit: usize,
     ) -> Result<Vec<QueuedNotification>, StoreError>;
     /// Number of the last notification to a recipient; zero if there is none.
-    async fn mail_head(&self, recipient: &Recipient) -> Result<u64, StoreError>;
+    async fn mail_head(&self, recipient: &RelayParty) -> Result<u64, StoreError>;
     /// Number of the last notification that a reader has read; zero if there is none.
-    async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, StoreError>;
+    async fn mail_read(&self, recipient: &RelayParty, reader: &str) -> Result<u64, StoreError>;
     /// Whether any notification is older than `time`.
     async fn is_any_mail_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::directory::{DirectoryListing, ListingId};
-use crate::follow::{Domain, FollowedDomain};
+use crate::follow::{FollowedDomain, ServerOrigin};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DirectoryChange {
@@ -17,7 +17,7 @@ pub enum DirectoryChange {
         offers: Option<String>,
     },
     /// Stops following a domain and deletes its offers. `Missing`.
-    Unfollow(Domain),
+    Unfollow(ServerOrigin),
     /// Creates or replaces a directory listing.
     PutListing {
         entry: DirectoryListing,
@@ -34,7 +34,10 @@ pub enum DirectoryChange {
 pub trait DirectoryStore: Send + Sync {
     async fn followed(&self) -> Result<Vec<FollowedDomain>, StoreError>;
     /// A followed domain with its stored offers.
-    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError>;
+    async fn followed_domain(
+        &self,
+        domain: &ServerOrigin,
+    ) -> Result<Option<(FollowedDomain, Option<String>)>, StoreError>;
     /// All listings with their stored descriptions, ordered by id.
     async fn directory(&self) -> Result<Vec<(DirectoryListing, String)>, StoreError>;
 }

@@ -1,7 +1,7 @@
 //! Store of the audit chain, and the erasure of people from all that is stored.
 
 use async_trait::async_trait;
-use nuncio_core::audit::redact::Redaction;
+use nuncio_core::audit::redact::PersonRedaction;
 use nuncio_core::audit::{AuditEventRecord, AuditRecord, ChainHead, ChainLink};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{CallId, RelationId};
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum RecordChange {
+pub enum AuditChange {
     /// Appends the record of a call to the audit chain.
     AppendCall(AuditRecord),
     /// Appends the record of another event to the audit chain.
@@ -25,7 +25,7 @@ pub enum RecordChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonErasure {
     /// The person's names and principals, and the pseudonym that replaces them.
-    pub redaction: Redaction,
+    pub redaction: PersonRedaction,
     pub at: Timestamp,
     /// Redacted audit records that named the person.
     pub links: Vec<RedactedAuditRecord>,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
-use nuncio_core::notification::{QueuedNotification, Recipient, WebhookState};
+use nuncio_core::notification::{QueuedNotification, RelayParty, WebhookState};
 use nuncio_core::time::Timestamp;
 
 use super::StoreError;
@@ -25,11 +25,11 @@ pub enum RelayChange {
         revision: u64,
         at: Timestamp,
         post: NewMessage,
-        to: Vec<Recipient>,
+        to: Vec<RelayParty>,
     },
     /// Advances a member's read position, never back and at most to the last message. `Missing` unless `reader`
     /// is a member.
-    ReadConversation { conversation: ConversationId, reader: Recipient, seq: u64 },
+    ReadConversation { conversation: ConversationId, reader: RelayParty, seq: u64 },
     /// Claims a message for a device. `Missing` if the message does not exist; `Exists` if another device claimed it.
     ClaimMessage { place: MessageRef, claim: ToolCallClaim },
     /// Deletes at most `limit` messages older than `before`.
@@ -64,7 +64,7 @@ pub enum RelayChange {
         agent: AgentId,
         /// Number of the delivered notification.
         seq: u64,
-        logged: DeliveryLog,
+        logged: DeliveryLogEntry,
     },
     /// Reschedules a delivery; no conflict if it does not exist.
     DelayDelivery {
@@ -83,7 +83,7 @@ pub enum RelayChange {
 
 /// A conversation with one member's read position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberView {
+pub struct MemberConversation {
     pub conversation: Conversation,
     /// Number of the last message of the conversation; zero if there is none.
     pub last_seq: u64,
@@ -117,7 +117,7 @@ pub struct Delivery {
 
 /// Log entry of a finished delivery, without its content.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct DeliveryLog {
+pub struct DeliveryLogEntry {
     /// Number of the delivered notification.
     pub seq: u64,
     pub delivery_id: String,
@@ -134,22 +134,26 @@ pub struct DeliveryLog {
 #[async_trait]
 pub trait RelayStore: Send + Sync {
     /// The conversation with the read position of `member`; `None` unless they are a member.
-    async fn member_view(&self, id: &ConversationId, member: &Recipient) -> Result<Option<MemberView>, StoreError>;
+    async fn member_view(
+        &self,
+        id: &ConversationId,
+        member: &RelayParty,
+    ) -> Result<Option<MemberConversation>, StoreError>;
     /// The direct conversation of two members, by its [`Conversation::pair`].
     async fn conversation_of_pair(&self, pair: &str) -> Result<Option<Conversation>, StoreError>;
     /// Conversations of a member with an id above `after`, ordered by id.
     async fn conversations_of(
         &self,
-        member: &Recipient,
+        member: &RelayParty,
         after: Option<&ConversationId>,
         limit: usize,
-    ) -> Result<Vec<MemberView>, StoreError>;
+    ) -> Result<Vec<MemberConversation>, StoreError>;
     async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, StoreError>;
     /// Finds a message by the client id that its sender chose.
     async fn relayed_by_client_id(
         &self,
         conversation: &ConversationId,
-        sender: &Recipient,
+        sender: &RelayParty,
         client_id: &ClientMessageId,
     ) -> Result<Option<ConversationMessage>, StoreError>;
     /// Messages of a conversation with a number above `after`, in order.
@@ -169,8 +173,8 @@ pub trait RelayStore: Send + Sync {
 pub trait KeyBundleStore: Send + Sync {
     async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError>;
     /// Bundles of all devices of an owner.
-    async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError>;
-    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, StoreError>;
+    async fn bundles(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, StoreError>;
+    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<RelayParty>, StoreError>;
     /// The oldest one-time key of a device, or the fallback key.
     async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError>;
     /// Number of one-time keys of a device, without the fallback key.
@@ -190,7 +194,12 @@ pub trait WebhookStore: Send + Sync {
     /// Oldest waiting delivery of an agent, in any webhook state.
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError>;
     /// At most `limit` delivery log entries of an agent with a number below `before`, newest first.
-    async fn delivery_log(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<DeliveryLog>, StoreError>;
+    async fn delivery_log(
+        &self,
+        agent: &AgentId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<DeliveryLogEntry>, StoreError>;
     /// Whether any delivery log entry is older than `time`.
     async fn is_any_delivery_logged_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use tokio::sync::Notify;
 
 use super::{StreamAbortReason, StreamUpdate, StreamUpdateKind};
@@ -12,7 +12,7 @@ use super::{StreamAbortReason, StreamUpdate, StreamUpdateKind};
 const MAX_QUEUE_LENGTH: usize = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct StreamSubscribers(Arc<Mutex<HashMap<Recipient, Vec<Weak<SubscriberQueue>>>>>);
+pub(crate) struct StreamSubscribers(Arc<Mutex<HashMap<RelayParty, Vec<Weak<SubscriberQueue>>>>>);
 
 #[derive(Debug, Default)]
 struct SubscriberQueue {
@@ -28,19 +28,19 @@ pub(super) struct WeakSubscriber(Weak<SubscriberQueue>);
 #[derive(Debug)]
 pub struct StreamSubscriber {
     subscriber: Arc<SubscriberQueue>,
-    reader: Recipient,
+    reader: RelayParty,
     all: StreamSubscribers,
 }
 
 impl StreamSubscribers {
-    pub(super) fn listen(&self, reader: &Recipient) -> StreamSubscriber {
+    pub(super) fn listen(&self, reader: &RelayParty) -> StreamSubscriber {
         let subscriber = Arc::new(SubscriberQueue::default());
         lock(&self.0).entry(reader.clone()).or_default().push(Arc::downgrade(&subscriber));
         StreamSubscriber { subscriber, reader: reader.clone(), all: Self(Arc::clone(&self.0)) }
     }
 
     /// Current subscribers of a recipient.
-    pub(super) fn subscribers(&self, reader: &Recipient) -> Vec<WeakSubscriber> {
+    pub(super) fn subscribers(&self, reader: &RelayParty) -> Vec<WeakSubscriber> {
         lock(&self.0).get(reader).into_iter().flatten().cloned().map(WeakSubscriber).collect()
     }
 }
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use crate::relay::streams::StreamPiece;
 
-    fn ada() -> Recipient {
-        Recipient::Person(PersonName::parse("ada").unwrap())
+    fn ada() -> RelayParty {
+        RelayParty::Person(PersonName::parse("ada").unwrap())
     }
 
     fn update(stream: &str, what: StreamUpdateKind) -> StreamUpdate {
@@ -142,7 +142,7 @@ mod tests {
     fn updates_reach_only_current_subscribers_in_order() {
         let all = StreamSubscribers::default();
         let (one, two) = (all.listen(&ada()), all.listen(&ada()));
-        let bob = all.listen(&Recipient::Person(PersonName::parse("bob").unwrap()));
+        let bob = all.listen(&RelayParty::Person(PersonName::parse("bob").unwrap()));
         let subscribers = all.subscribers(&ada());
         let late = all.listen(&ada());
         for said in [start("s"), piece("s", 1), piece("s", 2)] {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 
@@ -20,10 +20,10 @@ pub(crate) struct WebhookIndex {
 
 impl WebhookIndex {
     /// Wakes the delivery loop if one of the recipients has a webhook.
-    pub(crate) fn notify_new_mail(&self, recipients: &[Recipient]) {
-        let has_webhook = |recipient: &Recipient| match recipient {
-            Recipient::Agent(id) => self.has(id),
-            Recipient::Person(_) => false,
+    pub(crate) fn notify_new_mail(&self, recipients: &[RelayParty]) {
+        let has_webhook = |recipient: &RelayParty| match recipient {
+            RelayParty::Agent(id) => self.has(id),
+            RelayParty::Person(_) => false,
         };
         if recipients.iter().any(has_webhook) {
             self.owed.notify_one();

@@ -4,13 +4,13 @@ use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::{Notification, Recipient, WebhookState};
+use nuncio_core::notification::{Notification, RelayParty, WebhookState};
 use nuncio_core::time::Timestamp;
 
 use super::WebhookSecret;
 use crate::access::Caller;
 use crate::consent::{AgentAccounts, ConsentError};
-use crate::ports::store::relay::{DeliveryLog, Webhook};
+use crate::ports::store::relay::{DeliveryLogEntry, Webhook};
 use crate::ports::store::{Change, RelayChange, StoreError};
 use crate::relay::Webhooks;
 
@@ -135,7 +135,7 @@ impl Webhooks {
         }
         if let AccountOwner::Person(owner) = &account.owner {
             let notification = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
-            changes.push(self.mailbox.mail_change(&Recipient::Person(owner.clone()), notification));
+            changes.push(self.mailbox.mail_change(&RelayParty::Person(owner.clone()), notification));
         }
         changes
     }
@@ -195,7 +195,7 @@ impl AgentAccounts {
         id: &AgentId,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<DeliveryLog>, ConsentError> {
+    ) -> Result<Vec<DeliveryLogEntry>, ConsentError> {
         self.owned(by, id).await?;
         Ok(self.webhooks.store.delivery_log(id, before.unwrap_or(u64::MAX), limit.min(MAX_PAGE_SIZE)).await?)
     }

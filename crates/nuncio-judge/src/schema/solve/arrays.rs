@@ -20,7 +20,7 @@ pub(super) struct ArrayConstraints {
     pub(super) longest: u64,
     /// Ranges of positions whose items must satisfy a literal.
     rules: Vec<(u64, u64, Lit)>,
-    pub(super) counts: Vec<ItemCount>,
+    pub(super) counts: Vec<ItemCountRule>,
     /// The counted literals, without duplicates.
     pub(super) counted: Vec<Lit>,
     distinct: bool,
@@ -30,7 +30,7 @@ pub(super) struct ArrayConstraints {
 }
 
 /// How many items of a range may or must satisfy a counted literal.
-pub(super) struct ItemCount {
+pub(super) struct ItemCountRule {
     from: u64,
     to: u64,
     /// Index into `counted`.
@@ -45,7 +45,7 @@ pub(super) type LiteralSet = u32;
 pub(super) type CappedCounts = Vec<u64>;
 
 /// Predecessor of each tally: the previous tally and profile, and the item's value.
-type SchemaLayer = BTreeMap<(CappedCounts, LiteralSet), (CappedCounts, LiteralSet, Rc<Value>)>;
+type TallyPredecessors = BTreeMap<(CappedCounts, LiteralSet), (CappedCounts, LiteralSet, Rc<Value>)>;
 
 impl ArrayConstraints {
     /// Constraints on an item at a position that do not depend on its profile.
@@ -195,7 +195,7 @@ impl Solver<'_> {
     /// Builds the array item by item, following all tallies at once. With `pair`, the items at these two positions
     /// are equal.
     fn lay_out(&mut self, arrays: &ArrayConstraints, limit: u64, pair: Option<(u64, u64)>) -> SolverResult {
-        let mut layers: Vec<SchemaLayer> = Vec::new();
+        let mut layers: Vec<TallyPredecessors> = Vec::new();
         let mut tallies: Vec<(CappedCounts, LiteralSet)> = vec![(vec![0; arrays.counts.len()], 0)];
         let mut unsure = false;
         for length in 0..=limit {
@@ -209,7 +209,7 @@ impl Solver<'_> {
             if length == limit || tallies.is_empty() {
                 break;
             }
-            let mut layer = SchemaLayer::new();
+            let mut layer = TallyPredecessors::new();
             let paired = pair.filter(|(first, second)| [*first, *second].contains(&length));
             for (profile, value) in self.items(arrays, length, paired, &mut unsure) {
                 for (tally, shared) in &tallies {
@@ -281,13 +281,13 @@ impl ArrayConstraints {
                     self.counted.push(what);
                     self.counted.len() - 1
                 });
-                self.counts.push(ItemCount { from, to, what, count, at_least });
+                self.counts.push(ItemCountRule { from, to, what, count, at_least });
             }
         }
     }
 }
 
-fn spell(layers: &[SchemaLayer], end: (CappedCounts, LiteralSet)) -> Option<Value> {
+fn spell(layers: &[TallyPredecessors], end: (CappedCounts, LiteralSet)) -> Option<Value> {
     let mut items = Vec::new();
     let mut at = end;
     for layer in layers.iter().rev() {

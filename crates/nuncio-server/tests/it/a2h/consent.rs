@@ -9,14 +9,14 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::Handset;
+use nuncio_testkit::a2h::TestDevice;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 
 use super::{A2hTestServer, agent_body, seed, with_required, with_scope};
 
 /// An owner, an agent of theirs with its token, and a person.
-async fn cast(world: &A2hTestServer) -> (Handset, String, String, Handset) {
+async fn cast(world: &A2hTestServer) -> (TestDevice, String, String, TestDevice) {
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
     (owner, agent, token, world.person("ada").await)

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use nuncio_core::manifest::{LARGE_BYTES, MAX_BYTES};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::Handset;
+use nuncio_testkit::a2h::TestDevice;
 use serde_json::{Value, json};
 
 use super::{A2hTestServer, agent_body, seed, with_required, with_scope};
 
-async fn agent(world: &A2hTestServer) -> (Handset, String) {
+async fn agent(world: &A2hTestServer) -> (TestDevice, String) {
     let ada = world.person("ada").await;
     let (id, _) = ada.make_agent(&agent_body(&seed())).await;
     (ada, id)

@@ -8,7 +8,7 @@ use nuncio_core::ids::PersonName;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::admin::{AdminCommand, KeyCreation};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{DeviceKey, Handset};
+use nuncio_testkit::a2h::{DeviceKey, TestDevice};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ async fn invite_pins_the_key_that_signs_tokens() {
     let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
     let invite = world.gateway.order(order).await.unwrap();
     assert_eq!(invite["server"], json!(world.gateway.server().url()));
-    let device = Handset::enrol(&world.server, invite["code"].as_str().unwrap()).await;
+    let device = TestDevice::enrol(&world.server, invite["code"].as_str().unwrap()).await;
     let keys = world.server.send(Method::GET, "/auth/keys", None, None).await;
     let keys = keys.data();
     assert_eq!(keys["fingerprint"], invite["fingerprint"]);
@@ -115,7 +115,7 @@ async fn device_login_signature_is_accepted_once_and_only_by_its_server() {
 async fn revoked_device_is_refused_at_once() {
     let world = A2hTestServer::start().await;
     let laptop = world.person("ada").await;
-    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let phone = TestDevice::enrol(&world.server, &world.invite("ada").await).await;
     let bob = world.person("bob").await;
     let devices = laptop.get("/users/me/devices").await;
     assert_eq!(devices.body["data"].as_array().unwrap().len(), 2);
@@ -197,7 +197,7 @@ async fn only_own_devices_invite_further_devices_of_a_person() {
     let keys = world.server.send(Method::GET, "/auth/keys", None, None).await;
     assert_eq!((&invited["user"], &invited["fingerprint"]), (&json!("ada"), &keys.data()["fingerprint"]));
     assert_eq!(invited["server"], json!(ada.audience));
-    let phone = Handset::enrol(&world.server, invited["code"].as_str().unwrap()).await;
+    let phone = TestDevice::enrol(&world.server, invited["code"].as_str().unwrap()).await;
     let devices = phone.get("/users/me/devices").await;
     assert_eq!(devices.data().as_array().unwrap().len(), 2);
     // The audit log records who invited.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hResponse, ExternalAgent, Handset, artifact, text};
+use nuncio_testkit::a2h::{A2hResponse, ExternalAgent, TestDevice, artifact, text};
 use serde_json::{Value, json};
 
 use super::{A2hTestServer, agent_body, seed};
@@ -14,8 +14,8 @@ use super::{A2hTestServer, agent_body, seed};
 /// The person `ada`, an agent that she has a relation with, and their conversation.
 pub(super) struct RelayConversation {
     pub(super) world: A2hTestServer,
-    pub(super) owner: Handset,
-    pub(super) ada: Handset,
+    pub(super) owner: TestDevice,
+    pub(super) ada: TestDevice,
     pub(super) agent: ExternalAgent,
     pub(super) relation: String,
     pub(super) conversation: String,
@@ -40,8 +40,8 @@ impl RelayConversation {
     }
 
     /// The second device of the person `ada`.
-    pub(super) async fn phone(&self) -> Handset {
-        Handset::enrol(&self.world.server, &self.world.invite("ada").await).await
+    pub(super) async fn phone(&self) -> TestDevice {
+        TestDevice::enrol(&self.world.server, &self.world.invite("ada").await).await
     }
 
     /// All messages of the conversation, page by page.
@@ -67,7 +67,7 @@ pub(super) fn path(conversation: &str) -> String {
 async fn two_parties_share_one_conversation() {
     let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
-    let body = json!({"type": "h2a", "with": [Handset::member("ada")]});
+    let body = json!({"type": "h2a", "with": [TestDevice::member("ada")]});
     let found = agent.send(Method::POST, "/conversations", &body).await;
     assert_eq!((found.status, &found.data()["id"]), (200, &json!(scene.conversation)));
     let shown = ada.get(&path(&scene.conversation)).await.data().clone();
@@ -75,19 +75,20 @@ async fn two_parties_share_one_conversation() {
         shown,
         json!({
             "id": scene.conversation, "type": "h2a",
-            "members": [Handset::member("ada"), agent.member()],
-            "created_by": Handset::member("ada"), "created_at": shown["created_at"],
+            "members": [TestDevice::member("ada"), agent.member()],
+            "created_by": TestDevice::member("ada"), "created_at": shown["created_at"],
             "last_seq": 0, "read_seq": 0,
         })
     );
     let bob = scene.world.person("bob").await;
-    let new = bob.send(Method::POST, "/conversations", &json!({"type": "h2h", "with": [Handset::member("ada")]})).await;
+    let new =
+        bob.send(Method::POST, "/conversations", &json!({"type": "h2h", "with": [TestDevice::member("ada")]})).await;
     assert_eq!(new.status, 201);
     assert_eq!(new.headers["location"], format!("/a2h{}", path(new.data()["id"].as_str().unwrap())));
     // Both sides open the conversation concurrently, many times.
     let (carol, dan) = (scene.world.person("carol").await, scene.world.person("dan").await);
-    let begin = async |who: &Handset, whom: &str| {
-        let body = json!({"type": "h2h", "with": [Handset::member(whom)]});
+    let begin = async |who: &TestDevice, whom: &str| {
+        let body = json!({"type": "h2h", "with": [TestDevice::member(whom)]});
         let answer = who.send(Method::POST, "/conversations", &body).await;
         (answer.status, answer.data()["id"].clone())
     };
@@ -117,7 +118,7 @@ async fn invalid_conversations_are_refused() {
     scene.world.person("bob").await;
     let foreign = scene.owner.make_agent(&agent_body(&seed())).await.0;
     let agent = |id: &str| json!({"type": "agent", "id": id});
-    let [ada_, bob, nobody] = ["ada", "bob", "nobody"].map(Handset::member);
+    let [ada_, bob, nobody] = ["ada", "bob", "nobody"].map(TestDevice::member);
     let bad = (400, "BAD_REQUEST");
     for (body, refusal) in [
         (json!({"type": "h2a", "with": [bob]}), bad),
@@ -140,7 +141,7 @@ async fn invalid_conversations_are_refused() {
         assert_eq!(refused.refusal(), refusal, "{body}");
     }
     // An agent can talk only with people who have a relation with it.
-    let cold = json!({"type": "h2a", "with": [Handset::member("bob")]});
+    let cold = json!({"type": "h2a", "with": [TestDevice::member("bob")]});
     let refused = scene.agent.send(Method::POST, "/conversations", &cold).await;
     assert_eq!(refused.refusal(), (403, "RELATION_REQUIRED"));
     // Anonymous callers and API keys have no conversations.
@@ -165,7 +166,7 @@ async fn conversation_is_not_found_for_non_members() {
     for (method, path, body) in [
         (Method::GET, here.clone(), None),
         (Method::PATCH, here.clone(), Some(json!({"read_seq": 1}))),
-        (Method::PATCH, here.clone(), Some(json!({"add": [Handset::member("bob")]}))),
+        (Method::PATCH, here.clone(), Some(json!({"add": [TestDevice::member("bob")]}))),
         (Method::DELETE, here.clone(), None),
         (Method::GET, format!("{here}/messages"), None),
         (Method::POST, format!("{here}/messages"), Some(text("m9", json!({})))),
@@ -307,7 +308,7 @@ async fn repeated_message_is_stored_once() {
     // Message ids are unique per sender and conversation.
     assert_eq!(scene.agent.post(&scene.conversation, &text("m1", json!({"ct": "three"}))).await.status, 201);
     scene.world.person("bob").await;
-    let with_bob = scene.ada.converse("h2h", json!([Handset::member("bob")])).await;
+    let with_bob = scene.ada.converse("h2h", json!([TestDevice::member("bob")])).await;
     assert_eq!(scene.ada.post(&with_bob, &text("m1", json!({"ct": "four"}))).await.status, 201);
 
     let racing = text("race", json!({"ct": "race"}));
@@ -325,7 +326,7 @@ async fn agent_tool_calls_are_limited_to_sixty_per_minute() {
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
     scene.world.person("bob").await;
-    let group = scene.ada.converse("group", json!([scene.agent.member(), Handset::member("bob")])).await;
+    let group = scene.ada.converse("group", json!([scene.agent.member(), TestDevice::member("bob")])).await;
     let call = |number: usize| artifact(&format!("c{number}"), "artifact_tool_call", json!({"n": number}));
     // Tool calls in groups are relayed and count too.
     assert_eq!(scene.agent.post(&group, &call(0)).await.status, 201);
@@ -431,7 +432,7 @@ async fn both_sides_can_set_their_read_position() {
         json!({"read_seq": null}),
         json!({"read_seq": 1, "add": []}),
         json!({"read": 1}),
-        json!({"add": [Handset::member("owner")]}),
+        json!({"add": [TestDevice::member("owner")]}),
     ] {
         let refused = scene.ada.send(Method::PATCH, &here, &wrong).await;
         assert_eq!(refused.refusal(), (400, "BAD_REQUEST"), "{wrong}");

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{Handset, artifact, text};
+use nuncio_testkit::a2h::{TestDevice, artifact, text};
 use serde_json::{Value, json};
 
 use super::relay::{RelayConversation, path};
@@ -16,7 +16,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let (bob, carol) = (scene.world.person("bob").await, scene.world.person("carol").await);
-    let group = ada.converse("group", json!([Handset::member("bob"), agent.member()])).await;
+    let group = ada.converse("group", json!([TestDevice::member("bob"), agent.member()])).await;
     let here = path(&group);
     let there = format!("{here}/messages");
     assert_eq!(members(bob.get(&here).await.data()), ["ada", "bob", &agent.id]);
@@ -30,7 +30,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     assert_eq!(hello["type"], "auth.ok");
     // Any member can add others.
     let patch = |add: Value, remove: Value| json!({"add": add, "remove": remove});
-    let added = bob.send(Method::PATCH, &here, &patch(json!([Handset::member("carol")]), json!([]))).await;
+    let added = bob.send(Method::PATCH, &here, &patch(json!([TestDevice::member("carol")]), json!([]))).await;
     assert_eq!(members(added.data()), ["ada", "bob", "carol", &agent.id]);
     assert_eq!(carols.event("conversation.updated").await["conversation_id"], json!(group));
     ada.post(&group, &text("m3", json!({"n": 3}))).await.data();
@@ -40,7 +40,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     assert_eq!(carol.get(&there).await.data().as_array().unwrap().len(), 3);
 
     // Only the creator can remove members.
-    let out = patch(json!([]), json!([Handset::member("bob")]));
+    let out = patch(json!([]), json!([TestDevice::member("bob")]));
     assert_eq!(carol.send(Method::PATCH, &here, &out).await.refusal(), (403, "PERMISSION_DENIED"));
     let (mut bobs, _) = bob.connect().await;
     assert_eq!(members(ada.send(Method::PATCH, &here, &out).await.data()), ["ada", "carol", &agent.id]);
@@ -51,7 +51,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
     ada.post(&group, &text("m5", json!({"n": 5}))).await.data();
     assert_eq!(carols.event("message.new").await["conversation_seq"], 4);
     // Bob gets no event about it: his next event is a message of another conversation.
-    let alone = ada.converse("h2h", json!([Handset::member("bob")])).await;
+    let alone = ada.converse("h2h", json!([TestDevice::member("bob")])).await;
     ada.post(&alone, &text("m6", json!({}))).await.data();
     let (mut fresh, _) = bob.connect().await;
     let mut heard = Vec::new();
@@ -71,10 +71,10 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
 async fn leaving_member_loses_access_even_in_a_small_group() {
     let scene = RelayConversation::start().await;
     let bob = scene.world.person("bob").await;
-    let group = scene.ada.converse("group", json!([Handset::member("bob")])).await;
+    let group = scene.ada.converse("group", json!([TestDevice::member("bob")])).await;
     let here = path(&group);
     let leave = async |token: &str| scene.world.server.send(Method::DELETE, &here, Some(token), None).await;
-    let remove = json!({"remove": [Handset::member("bob")]});
+    let remove = json!({"remove": [TestDevice::member("bob")]});
     assert_eq!(bob.send(Method::PATCH, &here, &remove).await.refusal(), (400, "BAD_REQUEST"), "DELETE does that");
     assert_eq!(leave(&scene.ada.token).await.data(), &json!({"id": group}));
     assert_eq!(scene.ada.get(&here).await.refusal(), (404, "CONVERSATION_NOT_FOUND"));
@@ -95,7 +95,7 @@ async fn group_has_at_most_five_hundred_members() {
     for some in names.chunks(50) {
         join_all(some.iter().map(|name| scene.world.invite(name))).await;
     }
-    let all: Vec<_> = names.iter().map(|name| Handset::member(name)).collect();
+    let all: Vec<_> = names.iter().map(|name| TestDevice::member(name)).collect();
     let body = json!({"type": "group", "with": all});
     let refused = scene.ada.send(Method::POST, "/conversations", &body).await;
     assert_eq!(refused.refusal(), (400, "BAD_REQUEST"));
@@ -124,11 +124,11 @@ async fn group_messages_are_numbered_without_gaps_while_membership_changes() {
     }));
     let changing = async {
         for _ in 0..10 {
-            for body in [json!({"add": [Handset::member("bob")]}), json!({"remove": [Handset::member("bob")]})] {
+            for body in [json!({"add": [TestDevice::member("bob")]}), json!({"remove": [TestDevice::member("bob")]})] {
                 scene.ada.send(Method::PATCH, &here, &body).await.data();
             }
         }
-        scene.ada.send(Method::PATCH, &here, &json!({"add": [Handset::member("bob")]})).await.data().clone()
+        scene.ada.send(Method::PATCH, &here, &json!({"add": [TestDevice::member("bob")]})).await.data().clone()
     };
     let (written, changed) = futures_util::future::join(writing, changing).await;
     assert!(written.iter().all(|status| *status == 201), "{written:?}");

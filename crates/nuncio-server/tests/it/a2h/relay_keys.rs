@@ -5,14 +5,14 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use futures_util::future::join_all;
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{A2hResponse, DeviceKey, Handset};
+use nuncio_testkit::a2h::{A2hResponse, DeviceKey, TestDevice};
 use serde_json::{Value, json};
 
 use super::relay::RelayConversation;
 
 const ADAS: &str = "/keys/users/ada/devices";
 
-fn one_time_keys(device: &Handset, names: &[&str]) -> Vec<Value> {
+fn one_time_keys(device: &TestDevice, names: &[&str]) -> Vec<Value> {
     let one = |name: &&str| json!(device.key().one_time_key(&device.id, name, false));
     let fallback = json!(device.key().one_time_key(&device.id, "fallback", true));
     names.iter().map(one).chain([fallback]).collect()
@@ -153,7 +153,7 @@ async fn agent_cannot_use_the_id_of_a_device_that_has_no_keys_yet() {
     }
 }
 
-fn changed_key(device: &Handset, seq: u64) -> Value {
+fn changed_key(device: &TestDevice, seq: u64) -> Value {
     let owner = device.bundle("ada", seq).keys.owner;
     json!({"bundle": device.key().bundle(owner, &device.id, seq, SealMode::Stateless)})
 }
@@ -222,7 +222,7 @@ async fn conversation_partners_are_notified_of_key_changes() {
     let scene = RelayConversation::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
-    bob.converse("h2h", json!([Handset::member("ada")])).await;
+    bob.converse("h2h", json!([TestDevice::member("ada")])).await;
     let (mut agents, _) = scene.agent.connect().await;
     let (mut bobs, _) = bob.connect().await;
     let (mut adas, _) = ada.connect().await;

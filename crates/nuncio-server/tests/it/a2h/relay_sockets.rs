@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::join_all;
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{ExternalAgent, Handset, Socket, artifact, text};
+use nuncio_testkit::a2h::{ExternalAgent, Socket, TestDevice, artifact, text};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
@@ -187,7 +187,7 @@ async fn one_device_claims_a_tool_call() {
     let call = scene.agent.post(&scene.conversation, &artifact("c1", "artifact_tool_call", json!({}))).await;
     let id = call.data()["message_id"].as_str().unwrap();
     let claim = format!("/messages/{id}/claim");
-    let body = |device: &Handset| json!({"device_id": device.id});
+    let body = |device: &TestDevice| json!({"device_id": device.id});
     // A call cannot be claimed for another device.
     assert_eq!(phone.send(Method::POST, &claim, &body(laptop)).await.refusal(), (403, "PERMISSION_DENIED"));
     assert_eq!(scene.agent.send(Method::POST, &claim, &json!({})).await.refusal(), (401, "UNAUTHORIZED"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_testkit::a2h::tungstenite::Message;
-use nuncio_testkit::a2h::{Handset, Socket};
+use nuncio_testkit::a2h::{Socket, TestDevice};
 use nuncio_testkit::eventually;
 use serde_json::json;
 
@@ -129,7 +129,7 @@ async fn request_without_websocket_upgrade_is_refused() {
 #[tokio::test]
 async fn oversized_bodies_are_refused_before_they_are_read() {
     let world = A2hTestServer::start().await;
-    let ada: Handset = world.person("ada").await;
+    let ada: TestDevice = world.person("ada").await;
     let body = json!({"agent_id": "agt_1", "granted_scopes": ["x".repeat(300_000)]});
     let refused = ada.send(nuncio_testkit::Method::POST, "/h2a/relations", &body).await;
     assert_eq!(refused.refusal(), (413, "BODY_TOO_LARGE"));

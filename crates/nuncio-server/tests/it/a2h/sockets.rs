@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{Handset, Socket, SocketMessage};
+use nuncio_testkit::a2h::{Socket, SocketMessage, TestDevice};
 use nuncio_testkit::{Method, eventually};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn connect_agent(world: &A2hTestServer, id: &str, token: &str) -> Socket {
     socket
 }
 
-async fn caught_up(device: &Handset) {
+async fn caught_up(device: &TestDevice) {
     let (mut socket, hello) = device.connect().await;
     let last = hello["last_seq"].as_u64().unwrap();
     let mut seq = hello["after"].as_u64().unwrap();
@@ -56,7 +56,7 @@ async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
     let laptop = world.person("ada").await;
-    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let phone = TestDevice::enrol(&world.server, &world.invite("ada").await).await;
     let mut observer = connect_agent(&world, &agent, &token).await;
     caught_up(&laptop).await;
     caught_up(&phone).await;
@@ -152,7 +152,7 @@ async fn unacknowledged_events_are_replayed_and_acknowledged_ones_are_not() {
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
     let ada = world.person("ada").await;
-    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let phone = TestDevice::enrol(&world.server, &world.invite("ada").await).await;
     ada.allow(&agent, json!(["filesystem:read"])).await;
     // The events: two devices were enrolled and a relation began.
     let (mut socket, hello) = ada.connect().await;
@@ -266,7 +266,7 @@ async fn socket_gauge_after_close(world: &A2hTestServer) -> i64 {
 async fn revoked_device_and_rotated_token_close_their_sockets() {
     let world = A2hTestServer::start().await;
     let laptop = world.person("ada").await;
-    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let phone = TestDevice::enrol(&world.server, &world.invite("ada").await).await;
     caught_up(&phone).await;
     caught_up(&laptop).await;
     let (mut lost, _) = phone.connect().await;
@@ -291,7 +291,7 @@ async fn revoked_device_and_rotated_token_close_their_sockets() {
 async fn newer_socket_of_a_device_replaces_the_older() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
-    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let phone = TestDevice::enrol(&world.server, &world.invite("ada").await).await;
     let (mut other, _) = phone.connect().await;
     let (mut first, _) = ada.connect().await;
     let (mut second, hello) = ada.connect().await;

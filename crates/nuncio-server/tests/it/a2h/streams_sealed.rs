@@ -8,12 +8,12 @@ use nuncio_a2h::peer::{StreamEventKind, StreamWriter};
 use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
 use nuncio_server::admin::AdminCommand;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::{
-    AgentTransport, AnonymousA2hClient, Handset, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
+    AgentTransport, AnonymousA2hClient, JumpingClock, MeddlingProxy, PeerPorts, SealedAgent, SealedDevice, TestDevice,
 };
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
@@ -45,15 +45,15 @@ struct RemoteAgentSetup {
 }
 
 impl RemoteAgentSetup {
-    async fn start(way: &PeerNetwork, reached: AgentTransport) -> Self {
+    async fn start(way: &PeerPorts, reached: AgentTransport) -> Self {
         install_crypto();
         let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
-        let owner = Handset::enrol(&AnonymousA2hClient::at(gateway.url()), &invite(&gateway, "owner").await).await;
+        let owner = TestDevice::enrol(&AnonymousA2hClient::at(gateway.url()), &invite(&gateway, "owner").await).await;
         let (id, token) = owner.make_agent(&agent_body(&seed())).await;
         let device = SealedDevice::start_by(way, &gateway.url(), &invite(&gateway, "ada").await, memory(), never).await;
         device.allow(&id, &[SCOPE]).await;
-        let agent = SealedAgent::start(&PeerNetwork::direct(), &gateway.url(), (&id, &token), memory(), reached).await;
-        let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+        let agent = SealedAgent::start(&PeerPorts::direct(), &gateway.url(), (&id, &token), memory(), reached).await;
+        let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
         let conversation = agent.peer.conversation_with(&ada).await.unwrap().id.clone();
         // An event over its connection shows that the device is connected.
         agent.say("ada", says("hello")).await.unwrap();
@@ -94,7 +94,7 @@ fn says(text: &str) -> Value {
 
 #[tokio::test]
 async fn sealed_message_is_readable_while_it_is_streamed() {
-    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your");
     writer.push(" room");
@@ -121,7 +121,7 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
 
 #[tokio::test]
 async fn dropped_stream_is_discarded_without_a_message() {
-    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Never mi");
     apart.heard(&["begun", "Never mi"]).await;
@@ -133,7 +133,7 @@ async fn dropped_stream_is_discarded_without_a_message() {
 /// An answer that is given repeatedly, by a stream or not, is one message.
 #[tokio::test]
 async fn streamed_answer_is_stored_as_one_message() {
-    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     apart.device.peer.outbox().send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
     let question = eventually("the question comes", async || apart.agent.heard.lock().unwrap().first().cloned()).await;
     for text in ["yes", "again"] {
@@ -149,7 +149,7 @@ async fn streamed_answer_is_stored_as_one_message() {
 
 #[tokio::test]
 async fn polling_agent_sends_the_same_answer_without_streaming() {
-    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Polling).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Polling).await;
     assert!(apart.agent.peer.streams().begin(&apart.conversation).await.unwrap().is_none());
     apart.agent.say("ada", says("whole")).await.unwrap();
     came(&apart.device, &["hello", "whole"]).await;
@@ -158,7 +158,7 @@ async fn polling_agent_sends_the_same_answer_without_streaming() {
 
 #[tokio::test]
 async fn unverified_device_gets_no_stream() {
-    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     let code = invite(&apart.gateway, "ada").await;
     let second = SealedDevice::start(&apart.gateway.url(), &code, memory(), never).await;
     apart.agent.say("ada", says("for one")).await.unwrap();
@@ -189,7 +189,7 @@ fn with(mut frame: Value, field: &str, value: Value) -> Value {
 #[tokio::test]
 async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
     let between = MeddlingProxy::new();
-    let apart = RemoteAgentSetup::start(&PeerNetwork::through(&between), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::through(&between), AgentTransport::Socket).await;
     // Frames by index: 0 opens the stream, 1 to 3 are pieces, 4 is the end.
     let tricks: [(&str, StreamTampering, &[&str]); 12] = [
         ("nothing", |_, frame| vec![frame], &["begun", "one two three", "done"]),
@@ -276,7 +276,7 @@ async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
 
 #[tokio::test]
 async fn relay_crash_ends_the_stream_but_not_the_message() {
-    let apart = RemoteAgentSetup::start(&PeerNetwork::direct(), AgentTransport::Socket).await;
+    let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your room");
     apart.heard(&["begun", "Your room"]).await;
@@ -310,10 +310,10 @@ impl HostedAgentSetup {
             input = { type = \"object\" }\nrun = { device = true }\n";
         let agent = desk(&[scope(SCOPE, "medium"), on_device.to_owned(), echo()]);
         let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
-        let (way, code) = (PeerNetwork::direct().with_clock(&clock), invite(&gateway, "ada").await);
+        let (way, code) = (PeerPorts::direct().with_clock(&clock), invite(&gateway, "ada").await);
         let device = SealedDevice::start_by(&way, &gateway.url(), &code, memory(), never).await;
         device.allow(DESK, &[SCOPE]).await;
-        let agent = Recipient::Agent(AgentId::parse(DESK).unwrap());
+        let agent = RelayParty::Agent(AgentId::parse(DESK).unwrap());
         let conversation = device.peer.conversation_with(&agent).await.unwrap().id.clone();
         let hosted = Self { _gateway: gateway, clock, device, conversation };
         // An event over its connection shows that the device is connected.

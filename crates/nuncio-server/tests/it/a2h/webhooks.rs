@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
-use nuncio_testkit::a2h::{A2hResponse as Answer, Handset};
+use nuncio_testkit::a2h::{A2hResponse as Answer, TestDevice};
 use nuncio_testkit::{GatewayBuilder, Method, eventually};
 use ring::hmac;
 use serde_json::{Value, json};
@@ -29,8 +29,8 @@ const START: i64 = 1_794_740_400;
 /// An agent with a webhook, its owner, and a person with a relation to it.
 struct WebhookSetup {
     world: A2hTestServer,
-    owner: Handset,
-    ada: Handset,
+    owner: TestDevice,
+    ada: TestDevice,
     agent: String,
     token: String,
     secret: String,
@@ -77,7 +77,7 @@ impl WebhookSetup {
         say(&self.ada, conversation, name).await;
     }
 
-    async fn others(&self, count: usize) -> Vec<(Handset, String)> {
+    async fn others(&self, count: usize) -> Vec<(TestDevice, String)> {
         let mut others = Vec::new();
         for number in 0..count {
             let person = self.world.person(&format!("p{number}")).await;
@@ -158,13 +158,13 @@ impl WebhookSetup {
     }
 }
 
-async fn begin(person: &Handset, agent: &str) -> String {
+async fn begin(person: &TestDevice, agent: &str) -> String {
     let body = json!({"type": "h2a", "with": [{"type": "agent", "id": agent}]});
     person.send(Method::POST, "/conversations", &body).await.data()["id"].as_str().unwrap().to_owned()
 }
 
 /// Sends a message whose bytes are its name.
-async fn say(person: &Handset, conversation: &str, name: &str) {
+async fn say(person: &TestDevice, conversation: &str, name: &str) {
     let body = json!({"client_message_id": name, "content_type": "text", "envelope": STANDARD.encode(name)});
     person.send(Method::POST, &format!("/conversations/{conversation}/messages"), &body).await.data();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nuncio_auth::did::{DidCheckResult, DidResolver, LocalhostDids};
+use nuncio_auth::did::{DidCheckResult, DidResolver, LocalhostDidPolicy};
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::{AuthError, Did, NewDocument, SigningKey};
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
@@ -166,7 +166,7 @@ async fn loopback_did_over_https_needs_an_extra_ca() {
     let ada = peer.someone("ada", gateway.engine().now());
     let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap());
     let clock = Arc::clone(gateway.engine().clock());
-    let resolver = DidResolver::new(Arc::new(dids(&gateway).clone()), fetch, clock, LocalhostDids::Https);
+    let resolver = DidResolver::new(Arc::new(dids(&gateway).clone()), fetch, clock, LocalhostDidPolicy::Https);
     // The host has no TLS, so the lookup fails; plain http is never tried.
     let fault = resolver.resolve(&ada.did).await.unwrap_err().to_string();
     assert!(fault.contains("cannot be reached"), "{fault}");
@@ -174,6 +174,6 @@ async fn loopback_did_over_https_needs_an_extra_ca() {
     // In development mode, https and http are tried.
     let fetch = Arc::new(GuardedFetch::new(AllowedAddresses::none(), true, None).unwrap());
     let clock = Arc::clone(gateway.engine().clock());
-    let resolver = DidResolver::new(Arc::new(dids(&gateway).clone()), fetch, clock, LocalhostDids::HttpsOrHttp);
+    let resolver = DidResolver::new(Arc::new(dids(&gateway).clone()), fetch, clock, LocalhostDidPolicy::HttpsOrHttp);
     assert_eq!(*resolver.resolve(&ada.did).await.unwrap().did(), ada.did);
 }

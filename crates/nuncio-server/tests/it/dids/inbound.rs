@@ -11,7 +11,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::access::Credential;
+use nuncio_engine::access::AuthenticationMethod;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use nuncio_identity::challenge::AccessGrant;
@@ -131,7 +131,7 @@ pub(crate) fn let_in(outcome: &DidCheckResult, someone: &ForeignDid) -> AccessGr
     match outcome {
         DidCheckResult::Known(caller, Some(grant)) => {
             assert_eq!(caller.principal, Principal::Did(someone.did.to_string()));
-            assert_eq!(caller.credential, Credential::Did);
+            assert_eq!(caller.authentication, AuthenticationMethod::Did);
             grant.clone()
         }
         other => panic!("{other:?}"),

@@ -1,7 +1,7 @@
 //! Several servers: some register their agents with another, where they are found.
 
 use nuncio_core::ids::AgentName;
-use nuncio_engine::follow::Domain;
+use nuncio_engine::follow::ServerOrigin;
 use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn hidden(name: &str) -> String {
 }
 
 async fn registering(with: &Gateway, name: &str, text: &str) -> Gateway {
-    let directory = Domain::parse(&with.server().url()).unwrap();
+    let directory = ServerOrigin::parse(&with.server().url()).unwrap();
     let hidden_name = format!("{name}-hidden");
     Gateway::builder()
         .agent(name, text)
@@ -173,7 +173,9 @@ async fn unreachable_directory_gets_registrations_later() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let inn = Gateway::builder()
         .agent("inn", &agent("inn", "Rooms in town.", "\"hotel\""))
-        .settings(|settings| settings.registry.register = vec![Domain::parse(&format!("localhost:{port}")).unwrap()])
+        .settings(|settings| {
+            settings.registry.register = vec![ServerOrigin::parse(&format!("localhost:{port}")).unwrap()]
+        })
         .clock(&clock)
         .dev()
         .start()

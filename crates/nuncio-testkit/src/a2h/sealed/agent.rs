@@ -7,7 +7,7 @@ use nuncio_a2h::client::{AgentToken, HttpRelay, RelayAddress};
 use nuncio_a2h::peer::{InboundMessage, Peer, PeerConfig, PeerHandler, SendError, ToolError, UnopenedMessage};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, NewSealIdentity, SealIdentity};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::PeerNetwork;
+use super::PeerPorts;
 
 /// How the agent receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,20 +41,20 @@ pub struct SealedAgent {
 impl SealedAgent {
     /// Starts the agent with its keys in `key_store`.
     pub async fn start(
-        network: &PeerNetwork,
+        network: &PeerPorts,
         url: &str,
         (id, token): (&str, &str),
         key_store: Arc<dyn KeyStore>,
         reached: AgentTransport,
     ) -> Self {
-        let PeerNetwork { fetch, dial, clock } = network.clone();
+        let PeerPorts { fetch, dial, clock } = network.clone();
         let id = AgentId::parse(id).unwrap();
         let seal_identity = match SealIdentity::load(Arc::clone(&key_store)).unwrap() {
             Some(seal_identity) => seal_identity,
             None => {
                 let device = DeviceId::parse(&random_name(&SystemEntropy, "dev_")).unwrap();
                 let mode = if reached == AgentTransport::Hooks { SealMode::Stateless } else { SealMode::Stateful };
-                let named = Some((Recipient::Agent(id.clone()), device));
+                let named = Some((RelayParty::Agent(id.clone()), device));
                 SealIdentity::create(Arc::clone(&key_store), &NewSealIdentity { named, mode, now: clock.now() })
                     .unwrap()
             }
@@ -91,8 +91,8 @@ impl SealedAgent {
     }
 }
 
-fn of(person: &str) -> Recipient {
-    Recipient::Person(PersonName::parse(person).unwrap())
+fn of(person: &str) -> RelayParty {
+    RelayParty::Person(PersonName::parse(person).unwrap())
 }
 
 impl Drop for SealedAgent {

@@ -13,18 +13,18 @@ use crate::output::{fault, items};
 
 /// The entries of an exported device record, with the faults of each.
 #[derive(Debug)]
-pub(super) struct DeviceRecord {
+pub(super) struct DeviceAuditExport {
     entries: Vec<(ChainedEntry, Option<String>)>,
 }
 
 #[derive(Debug, Deserialize)]
-struct DeviceExport {
+struct DeviceExportEntry {
     hash: Digest,
     #[serde(flatten)]
     chained: ChainedEntry,
 }
 
-impl DeviceRecord {
+impl DeviceAuditExport {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let unusable = |why: &dyn std::fmt::Display| {
             let message = format!(
@@ -39,12 +39,12 @@ impl DeviceRecord {
 
     fn parse(text: &str) -> serde_json::Result<Self> {
         let whole = serde_json::from_str::<Value>(text).ok().map(|value| value["entries"].clone());
-        let exported: Vec<DeviceExport> = match whole.filter(Value::is_array) {
+        let exported: Vec<DeviceExportEntry> = match whole.filter(Value::is_array) {
             Some(entries) => serde_json::from_value(entries)?,
             None => text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?,
         };
         let find_fault = |at: usize| {
-            let DeviceExport { hash, chained } = &exported[at];
+            let DeviceExportEntry { hash, chained } = &exported[at];
             let computed = chained.hash();
             let next = exported.get(at + 1).map(|next| &next.chained);
             if computed != *hash {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     fn states(text: &str, code: Option<&str>) -> Vec<(String, EvidenceState)> {
-        let evidence = DeviceRecord::parse(text).unwrap().evidence(&explained(code));
+        let evidence = DeviceAuditExport::parse(text).unwrap().evidence(&explained(code));
         evidence.into_iter().map(|evidence| (evidence.name, evidence.state)).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use anstream::{print, println};
-use nuncio_aap::client::{AapConversation, TurnEnd, TurnReception, TurnUpdate};
+use nuncio_aap::client::{AapConversation, TurnCompleteness, TurnEnd, TurnUpdate};
 use nuncio_core::event::OutputKind;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::turn::StopReason;
@@ -67,7 +67,7 @@ impl ChatScreen {
 
     fn ended(&mut self, ended: &TurnEnd) {
         self.end_block();
-        if ended.received == TurnReception::Incomplete && ended.stop.error.is_none() {
+        if ended.received == TurnCompleteness::Incomplete && ended.stop.error.is_none() {
             self.note(self.texts.incomplete);
         }
         match ended.stop.reason {
@@ -260,10 +260,10 @@ fn event(update: &TurnUpdate) -> Value {
         TurnUpdate::Unknown { event, data } => json!({"event": "unknown", "name": event, "data": data}),
         TurnUpdate::Ended(TurnEnd { stop, received, .. }) => {
             let received = match received {
-                TurnReception::Whole => "whole",
-                TurnReception::Continued => "continued",
-                TurnReception::FromHistory => "from_history",
-                TurnReception::Incomplete => "incomplete",
+                TurnCompleteness::Whole => "whole",
+                TurnCompleteness::Continued => "continued",
+                TurnCompleteness::FromHistory => "from_history",
+                TurnCompleteness::Incomplete => "incomplete",
             };
             let error = stop.error.as_ref().map(|error| json!({"code": error.code, "message": error.message}));
             let mut event = json!({"event": "turn_stop", "stopReason": stop.reason, "received": received});

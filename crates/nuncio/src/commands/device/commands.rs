@@ -10,7 +10,7 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_device::audit::ChainedEntry;
 use nuncio_device::prompt::{DenyAllPrompts, Prompt};
@@ -167,7 +167,7 @@ impl DeviceCommands {
             DeviceCommand::Verify { agent } => verify(device, agent).await?,
             DeviceCommand::Changed { agent } => changed(device, agent).await?,
             DeviceCommand::Accept { agent, device: other, fingerprint } => {
-                let owner = Recipient::Agent(agent.clone());
+                let owner = RelayParty::Agent(agent.clone());
                 let accepted = device.peer().keys().accept_key(&owner, &other, &fingerprint).await;
                 accepted.map_err(|error| device_error(error.into()))?;
                 verify(device, agent).await?
@@ -240,14 +240,14 @@ async fn allow(
 }
 
 async fn verify(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
-    let number = device.peer().keys().safety_number(&Recipient::Agent(agent.clone())).await;
+    let number = device.peer().keys().safety_number(&RelayParty::Agent(agent.clone())).await;
     let number = number.map_err(|error| device_error(error.into()))?;
     let none = || fault(Code::KeysNotFound, format!("{agent} has no keys yet that could be compared"));
     Ok(json!({"agent": agent, "safety_number": number.ok_or_else(none)?}))
 }
 
 async fn changed(device: &Device, agent: AgentId) -> anyhow::Result<Value> {
-    let owner = Recipient::Agent(agent.clone());
+    let owner = RelayParty::Agent(agent.clone());
     let waiting = device.peer().keys().waiting(&owner).await.map_err(|error| device_error(error.into()))?;
     let Some(new) = waiting.first() else {
         let message = format!("the keys of {agent} did not change; there is nothing to accept");

@@ -10,7 +10,8 @@ use nuncio_core::manifest::Presets;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{
-    ClipboardTool, Desktop, DesktopNotificationTool, GeoClueTool, Location, SharedFolders, Tools, ToolsFolder,
+    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, Location, SharedFolders, Tools,
+    ToolsFolder,
 };
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_server::fetch::{AllowedAddresses, install_crypto};
@@ -78,7 +79,7 @@ pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<
 
 pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Tools> {
     let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
-    let desktop = Desktop::here();
+    let desktop = DesktopEnvironment::here();
     let mut tools = Tools::default()
         .under(scope("clipboard:read")?, Arc::new(ClipboardTool(desktop.clone())))
         .under(scope("notification:send")?, Arc::new(DesktopNotificationTool(desktop.clone())));

@@ -14,7 +14,7 @@ use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
 use nuncio_device::tools::{LocalTool, ToolFailure, ToolSource, Tools};
-use nuncio_engine::ports::runner::{RunCall, RunError, SentMessages, StartSignal, ToolOutput};
+use nuncio_engine::ports::runner::{RunCall, RunError, SentCallMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::install_crypto;
 use nuncio_server::{SystemClock, local_runners_config};
@@ -157,7 +157,7 @@ impl ConnectedServer {
             deadline: SystemClock.now().after(time),
             trace: BTreeMap::new(),
             program_start: StartSignal::default(),
-            sent: SentMessages::default(),
+            sent: SentCallMessages::default(),
             inbox: None,
         };
         match self.runners.run(call).await {

@@ -9,7 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_device::prompt::Prompt;
-use nuncio_device::tools::{Desktop, DesktopNotificationTool, Tools};
+use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, Tools};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{SystemClock, SystemEntropy};
@@ -25,7 +25,7 @@ use crate::output::fault;
 const PORT: u16 = 7480;
 
 /// The device pages before they are served.
-pub(super) struct Pages {
+pub(super) struct PagesListener {
     listener: std::net::TcpListener,
     state: SharedPagesState,
     pub(super) links: PageLinks,
@@ -44,7 +44,7 @@ impl PageLinks {
     }
 }
 
-impl Pages {
+impl PagesListener {
     /// Listens at the given port of this machine; without one at the default port, or any that is free.
     pub(super) async fn at(port: Option<u16>, home: &Path) -> anyhow::Result<Self> {
         let here = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
@@ -71,8 +71,10 @@ impl Pages {
     pub(super) fn with_notifications(&self, tools: Tools) -> anyhow::Result<Tools> {
         let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
         let notices = Arc::clone(&self.state.notices);
-        Ok(tools
-            .under(scope, Arc::new(NotificationTool { desktop: DesktopNotificationTool(Desktop::here()), notices })))
+        Ok(tools.under(
+            scope,
+            Arc::new(NotificationTool { desktop: DesktopNotificationTool(DesktopEnvironment::here()), notices }),
+        ))
     }
 
     /// Serves the enrolment page, on which the person makes this machine a device; `None` if they stop before that.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anstream::{eprintln, println};
 use nuncio_core::Code;
-use nuncio_device::tools::Desktop;
+use nuncio_device::tools::DesktopEnvironment;
 use nuncio_device::{Keyring, KeyringError};
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::seal::{KeySource, StorageKey, WrappedStorageKey, WrappingKey};
@@ -101,7 +101,7 @@ async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource
 async fn store_in_keyring(folder: &Path) -> Result<(WrappingKey, KeySource), KeyringError> {
     let (by, id) = (WrappingKey::random(), random_name(&SystemEntropy, ""));
     let label = format!("Nuncio device in {}", folder.display());
-    Keyring::open(&Desktop::here()).await?.store(&id, &label, by.to_text().as_bytes()).await?;
+    Keyring::open(&DesktopEnvironment::here()).await?.store(&id, &label, by.to_text().as_bytes()).await?;
     Ok((by, KeySource::Keyring { id }))
 }
 
@@ -136,7 +136,7 @@ async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -
     let (by, invalid, wrong_key) = match &wrapped.source {
         KeySource::Keyring { id } => {
             let failed = |error: KeyringError| locked(&file, &format!("the key is in the keyring: {error}"));
-            let mut keyring = Keyring::open(&Desktop::here()).await.map_err(failed)?;
+            let mut keyring = Keyring::open(&DesktopEnvironment::here()).await.map_err(failed)?;
             let found = keyring.load(id).await.map_err(failed)?;
             let text = found.and_then(|bytes| String::from_utf8(bytes).ok());
             let by = text.and_then(|text| WrappingKey::parse(text.trim()));
@@ -247,7 +247,7 @@ async fn change(
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => removed.map_err(|why| why.to_string()),
         },
-        KeySource::Keyring { id } => match Keyring::open(&Desktop::here()).await {
+        KeySource::Keyring { id } => match Keyring::open(&DesktopEnvironment::here()).await {
             Ok(mut keyring) => keyring.delete(&id).await.map_err(|why| why.to_string()),
             Err(why) => Err(why.to_string()),
         },

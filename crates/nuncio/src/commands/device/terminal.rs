@@ -42,9 +42,9 @@ impl TerminalPrompt {
 }
 
 /// Prints that a question is closed, unless it was answered here.
-struct OpenQuestion<'a>(Option<&'a PromptQuestion>);
+struct OpenQuestionGuard<'a>(Option<&'a PromptQuestion>);
 
-impl Drop for OpenQuestion<'_> {
+impl Drop for OpenQuestionGuard<'_> {
     fn drop(&mut self) {
         if let Some(question) = self.0 {
             eprintln!("{} {}: too late, or answered elsewhere.", question.agent_name, question.tool);
@@ -58,7 +58,7 @@ impl Prompt for TerminalPrompt {
         let mut lines = self.lines.lock().await;
         show(question);
         let shown = Instant::now();
-        let mut open = OpenQuestion(Some(question));
+        let mut open = OpenQuestionGuard(Some(question));
         let answer = loop {
             match lines.recv().await {
                 Some((typed, _)) if typed < shown + TOO_SOON => {

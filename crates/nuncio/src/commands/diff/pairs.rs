@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{DiffMode, JudgedDiff, MAX_BYTES};
-use crate::output::{AlreadyReported, ReportedUnreadable, WrongUsage};
+use crate::output::{AlreadyReported, UnreadableInputReported, WrongUsage};
 
 /// Answers every line. An unreadable line is answered with an error and sets the exit status.
 pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
@@ -48,7 +48,7 @@ pub(super) fn run(file: &Path, judge: DiffMode) -> anyhow::Result<()> {
         _ => {}
     }
     match (unreadable, breaking) {
-        (true, _) => Err(ReportedUnreadable.into()),
+        (true, _) => Err(UnreadableInputReported.into()),
         (false, true) => Err(AlreadyReported.into()),
         (false, false) => Ok(()),
     }

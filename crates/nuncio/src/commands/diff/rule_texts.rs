@@ -58,13 +58,13 @@ pub(super) fn of(rule: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_judge::schema::SchemaRule;
+    use nuncio_judge::schema::NarrowingRule;
     use nuncio_judge::{ChangeRule, NoticeRule};
 
     #[test]
     fn every_rule_has_a_text_that_fits_a_line() {
         let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
-        let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
+        let schemas = NarrowingRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
         for rule in changes.chain(schemas).chain(notices) {
             let text = super::of(rule).unwrap_or_else(|| panic!("{rule} has no text"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anstream::{eprintln, println};
 use nuncio_anp::client::{
-    AgentTarget, AnpClient, CheckOutcome, CheckSubject, MethodChoice, NegotiationRequest, Operation,
+    AgentTarget, AnpClient, CheckOutcome, CheckSubject, MethodChoice, NegotiationRequest, RemoteMethod,
     VerifiedDescription,
 };
 use nuncio_skill::client::SkillTarget;
@@ -125,7 +125,7 @@ fn warn(message: &str, json: bool) {
 }
 
 /// Parses an argument given as text: unchanged for a string parameter, as JSON for every other.
-fn parse_argument(operation: &Operation, name: &str, text: &str) -> Option<Value> {
+fn parse_argument(operation: &RemoteMethod, name: &str, text: &str) -> Option<Value> {
     match operation.type_of(name) {
         Some("string") => None,
         _ => serde_json::from_str(text).ok(),

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use nuncio_core::ids::{ConversationId, PersonName};
-use nuncio_core::notification::Recipient;
-use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
+use nuncio_core::notification::RelayParty;
+use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -204,7 +204,7 @@ impl HostileAgentSetup {
         let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
         relay.owner.publish(&id, &manifest()).await.data();
         let agent =
-            SealedAgent::start(&PeerNetwork::direct(), &relay.url(), (&id, &token), memory(), AgentTransport::Socket)
+            SealedAgent::start(&PeerPorts::direct(), &relay.url(), (&id, &token), memory(), AgentTransport::Socket)
                 .await;
         let laptop = PersonMachine::new(&relay);
         laptop.allow(&id, scopes);
@@ -212,7 +212,7 @@ impl HostileAgentSetup {
     }
 
     async fn conversation(&self) -> ConversationId {
-        let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+        let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
         self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
     }
 }

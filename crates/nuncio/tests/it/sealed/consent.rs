@@ -1,7 +1,7 @@
 //! Calls without the person's consent are never sent to their device.
 
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::SealedDevice;
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ async fn agent_at_another_relay_without_consent_is_refused() {
     device.allow(&world.agent_id, &[SCOPE]).await;
     let answer = client.play(&session, reads("c2", PLACE)).await.to_string();
     assert!(answer.contains(SECRET), "{answer}");
-    let agent = Recipient::Agent(AgentId::parse(&world.agent_id).unwrap());
+    let agent = RelayParty::Agent(AgentId::parse(&world.agent_id).unwrap());
     let relation = device.relay.ask("GET", "/h2a/relations", None).await.unwrap()[0]["id"].clone();
     let path = format!("/h2a/relations/{}", relation.as_str().unwrap());
     device.consent("DELETE", &path, json!({})).await;

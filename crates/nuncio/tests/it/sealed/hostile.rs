@@ -10,10 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use nuncio_a2h::peer::{CallOptions, SendError, ToolError};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::ids::{CallId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::{DistrustReason, KeyStore, SealError};
 use nuncio_testkit::a2h::{
-    AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerNetwork, SealedAgent, SealedDevice,
+    AgentTransport, DeviceKey, JumpingClock, MeddlingProxy, PeerPorts, SealedAgent, SealedDevice,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ async fn start_agent(
     who: (&str, &str),
     keep: &Arc<dyn KeyStore>,
 ) -> SealedAgent {
-    let network = PeerNetwork::through(between).with_clock(clock);
+    let network = PeerPorts::through(between).with_clock(clock);
     SealedAgent::start(&network, &relay.url(), who, Arc::clone(keep), AgentTransport::Socket).await
 }
 
@@ -104,7 +104,7 @@ async fn start_device(
     code: &str,
     keep: &Arc<dyn KeyStore>,
 ) -> SealedDevice {
-    SealedDevice::start_by(&PeerNetwork::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
+    SealedDevice::start_by(&PeerPorts::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
 }
 
 fn is_call(message: &Value) -> bool {
@@ -258,7 +258,7 @@ async fn dropped_calls_time_out_and_repeated_or_reordered_calls_run_once() {
     assert_eq!(stage.device.runs(), 2);
 
     // If the answer is dropped, the call has run; repeated with the same id it returns the outcome without running again.
-    let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+    let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
     let conversation = stage.agent.peer.conversation_with(&ada).await.unwrap();
     let again = CallOptions { call_id: Some(CallId::parse("call_again").unwrap()), ..CallOptions::default() };
     let ask = || {
@@ -352,7 +352,7 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
     let swapped = Arc::clone(&eve);
     let swap = move |bundle: &mut Value| {
         let device = bundle["device_id"].as_str().unwrap().to_owned();
-        let owner = Recipient::Person(PersonName::parse("ada").unwrap());
+        let owner = RelayParty::Person(PersonName::parse("ada").unwrap());
         *bundle = json!(swapped.bundle(owner, &device, u64::MAX >> 12, SealMode::Stateful));
     };
     let changes: [(&str, MessageChange, DistrustReason); 4] = [
@@ -389,7 +389,7 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
     let invented = Arc::clone(&eve);
     stage.to_agent.rewrite(move |path, mut message| {
         if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
-            let owner = Recipient::Person(PersonName::parse("ada").unwrap());
+            let owner = RelayParty::Person(PersonName::parse("ada").unwrap());
             let bundle = invented.bundle(owner, "dev_eve", 1, SealMode::Stateful);
             message["data"].as_array_mut().unwrap().push(json!(bundle));
         }
@@ -405,7 +405,7 @@ async fn keys_swapped_or_invented_by_the_relay_are_never_used() {
 
     // The relay swaps the agent's keys for the device: the device answers no call.
     let agents = Arc::clone(&eve);
-    let me = Recipient::Agent(nuncio_core::ids::AgentId::parse(&stage.id).unwrap());
+    let me = RelayParty::Agent(nuncio_core::ids::AgentId::parse(&stage.id).unwrap());
     stage.to_device.rewrite(move |path, mut message| {
         if path.is_some_and(|path| path.contains("/keys/agents/")) {
             let device = message["data"][0]["device_id"].as_str().unwrap().to_owned();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nuncio_a2h::wire::artifact::{ToolCall, ToolOutcome};
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::KeyStore;
 use nuncio_store::SqliteKeyStore;
 use nuncio_testkit::a2h::SealedDevice;
@@ -155,7 +155,7 @@ async fn every_call_runs_once_and_is_answered_across_ten_agent_kills() {
     let device = world.device(counting(&ran)).await;
     let calls = ConcurrentCalls::start(&world.client());
     // Meanwhile the person sends messages; each message that the relay accepted is answered once.
-    let (peer, me) = (device.peer.clone(), Recipient::Agent(AgentId::parse(&world.agent_id).unwrap()));
+    let (peer, me) = (device.peer.clone(), RelayParty::Agent(AgentId::parse(&world.agent_id).unwrap()));
     let stop = Arc::clone(&calls.stop);
     let writes = tokio::spawn(async move {
         let conversation = peer.conversation_with(&me).await.unwrap();

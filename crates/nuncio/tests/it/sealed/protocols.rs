@@ -2,7 +2,7 @@
 
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_server::fetch::install_crypto;
 use nuncio_testkit::a2h::SealedDevice;
 use reqwest::Method;
@@ -128,7 +128,7 @@ async fn json_rpc_method_of_a_device_tool_is_found_only_by_callers_linked_to_a_p
 async fn sealed_message_gets_a_sealed_answer_and_may_call_the_own_device() {
     let house = DeviceToolSetup::new().await;
     let device = &house.device;
-    let agent = Recipient::Agent(AgentId::parse("script").unwrap());
+    let agent = RelayParty::Agent(AgentId::parse("script").unwrap());
     let conversation = device.peer.conversation_with(&agent).await.unwrap();
     let invocation = json!({"type": "text", "text": play(&reads("c1", PLACE))["content"]});
     let sent = device.peer.outbox().send(&conversation.id, ContentType::Text, invocation).await.unwrap();

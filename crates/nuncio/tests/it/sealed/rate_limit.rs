@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use serde_json::json;
 
 use super::SealedSetup;
@@ -23,7 +23,7 @@ async fn rate_limited_calls_are_delivered_despite_many_later_messages() {
     let world = SealedSetup::new().await;
     let ran = ReadCounts::default();
     let device = world.device(counting(&ran)).await;
-    let (peer, agent) = (device.peer.clone(), Recipient::Agent(AgentId::parse(&world.agent_id).unwrap()));
+    let (peer, agent) = (device.peer.clone(), RelayParty::Agent(AgentId::parse(&world.agent_id).unwrap()));
     let stop = Arc::<AtomicBool>::default();
     let enough = Arc::clone(&stop);
     let writes = tokio::spawn(async move {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_testkit::a2h::{SealedDevice, content_key_in};
 use serde_json::json;
 
@@ -64,7 +64,7 @@ async fn app_reads_a_device_file_and_the_relay_sees_no_plaintext() {
     let (client, session) = world.session().await;
     let answer = client.play(&session, reads("c1", PLACE)).await;
     assert!(answer.to_string().contains(SECRET), "{answer}");
-    let agent = Recipient::Agent(AgentId::parse(&world.agent_id).unwrap());
+    let agent = RelayParty::Agent(AgentId::parse(&world.agent_id).unwrap());
     let conversation = device.peer.conversation_with(&agent).await.unwrap();
     let content = json!({"type": "text", "text": play(&reads("c2", PLACE))["content"]});
     device.peer.outbox().send(&conversation.id, ContentType::Text, content).await.unwrap();

@@ -8,11 +8,11 @@ use nuncio_a2h::peer::{Peer, WebhookError, WebhookReceiver};
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::ContentType;
 use nuncio_core::ids::AgentId;
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
-use nuncio_testkit::a2h::{AgentTransport, PeerNetwork, SealedAgent};
+use nuncio_testkit::a2h::{AgentTransport, PeerPorts, SealedAgent};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -108,7 +108,7 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
     let text = |name: &str| made.data()[name].as_str().unwrap_or_else(|| panic!("{made:?}")).to_owned();
     let (id, token, secret) = (text("id"), text("token"), text("webhook_secret"));
     relay.owner.publish(&id, &super::manifest()).await.data();
-    let network = PeerNetwork::direct();
+    let network = PeerPorts::direct();
     let agent = SealedAgent::start(&network, &relay.url(), (&id, &token), memory(), AgentTransport::Hooks).await;
     let hooks = Arc::new(WebhookReceiver::new(&secret).unwrap());
     *receiver.taker.lock().unwrap() = Some((agent.peer.clone(), Arc::clone(&hooks)));
@@ -121,7 +121,7 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
     assert_eq!(device.runs(), 3);
     // The device knows that messages of this agent have no forward secrecy, and can show it.
     assert!(device.heard.lock().unwrap().iter().all(|call| call.mode == SealMode::Stateless));
-    let me = Recipient::Agent(AgentId::parse(&id).unwrap());
+    let me = RelayParty::Agent(AgentId::parse(&id).unwrap());
     let conversation = device.peer.conversation_with(&me).await.unwrap();
     let content = json!({"type": "text", "text": "hello"});
     device.peer.outbox().send(&conversation.id, ContentType::Text, content.clone()).await.unwrap();
@@ -183,7 +183,7 @@ async fn stateless_sdk_agent_is_called_and_calls_and_is_marked_stateless() {
 async fn polling_sdk_agent_calls_and_receives_messages() {
     let relay = RelayProcess::start(&[]).await;
     let (id, token) = relay.make_agent(&json!({"display_name": "Polling"})).await;
-    let (network, store, url) = (PeerNetwork::direct(), memory(), relay.url());
+    let (network, store, url) = (PeerPorts::direct(), memory(), relay.url());
     let start = || SealedAgent::start(&network, &url, (&id, &token), Arc::clone(&store), AgentTransport::Polling);
     let agent = start().await;
     let device = relay.device(&network, "ada", &id).await;
@@ -194,7 +194,7 @@ async fn polling_sdk_agent_calls_and_receives_messages() {
     assert!(device.heard.lock().unwrap().iter().all(|call| call.mode == SealMode::Stateful));
     // Two messages wait while the agent is stopped; each arrives once.
     drop(agent);
-    let me = Recipient::Agent(AgentId::parse(&id).unwrap());
+    let me = RelayParty::Agent(AgentId::parse(&id).unwrap());
     let conversation = device.peer.conversation_with(&me).await.unwrap();
     for word in ["one", "two"] {
         device

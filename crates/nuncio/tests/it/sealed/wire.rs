@@ -8,13 +8,13 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
 use nuncio_core::digest::canonical;
 use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
-use nuncio_core::notification::Recipient;
+use nuncio_core::notification::RelayParty;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_engine::relay::NewPost;
 use nuncio_identity::seal::{NewSealIdentity, PlaintextMessage, RecipientDevice, RelayMetadata, SealIdentity};
 use nuncio_server::SystemClock;
-use nuncio_testkit::a2h::{PeerNetwork, SealedDevice};
+use nuncio_testkit::a2h::{PeerPorts, SealedDevice};
 use serde_json::{Value, json};
 
 use super::{RelayProcess, SCOPE, SealedSetup, memory, reads};
@@ -53,12 +53,12 @@ async fn specification_messages_are_exchanged_sealed_between_bare_keys_and_a_dev
     let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), specification_response).await;
     device.allow(&id, &[SCOPE]).await;
 
-    let (me, ada) = (AgentId::parse(&id).unwrap(), Recipient::Person(PersonName::parse("ada").unwrap()));
-    let owner = Some((Recipient::Agent(me.clone()), DeviceId::parse("dev_bare").unwrap()));
+    let (me, ada) = (AgentId::parse(&id).unwrap(), RelayParty::Person(PersonName::parse("ada").unwrap()));
+    let owner = Some((RelayParty::Agent(me.clone()), DeviceId::parse("dev_bare").unwrap()));
     let new = NewSealIdentity { named: owner, mode: SealMode::Stateful, now: SystemClock.now() };
     let mut party = SealIdentity::create(memory(), &new).unwrap();
     let address = RelayAddress { url: relay.url().parse().unwrap(), trust: AddressTrust::Configured };
-    let network = PeerNetwork::direct();
+    let network = PeerPorts::direct();
     let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), network.fetch);
     at.register_keys(party.bundle().cloned(), party.one_time_keys(0, SystemClock.now()).unwrap()).await.unwrap();
     let conversation = at.conversation_with(&ada).await.unwrap();

@@ -6,7 +6,7 @@ use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_a2h::wire::artifact::{DenialReason, ToolErrorCode};
 use nuncio_core::ids::{ConversationId, ScopeId};
 use nuncio_testkit::Method;
-use nuncio_testkit::a2h::{AnonymousA2hClient, Handset};
+use nuncio_testkit::a2h::{AnonymousA2hClient, TestDevice};
 use serde_json::json;
 
 use super::{CallSetup, HIGH, HostileAgentSetup, LOW, MEDIUM, NOTHING, line};
@@ -165,7 +165,7 @@ async fn undeclared_tool_answers_tool_not_declared() {
 async fn call_in_a_group_answers_tool_not_supported_in_group() {
     let rude = HostileAgentSetup::new(&[LOW]).await;
     let device = rude.laptop.start_with_terminal();
-    let body = json!({"type": "group", "with": [Handset::member("ada")]});
+    let body = json!({"type": "group", "with": [TestDevice::member("ada")]});
     let relay = AnonymousA2hClient::at(rude.relay.url());
     let group = relay.send(Method::POST, "/conversations", Some(&rude.token), Some(&body)).await;
     let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
