@@ -38,12 +38,12 @@ use crate::client::{Relay, RelayEventKind};
 
 mod calls;
 mod client_ids;
+mod context;
 mod error;
 mod inbox;
 mod listening;
 mod outbox;
 mod run;
-mod runtime;
 mod seal_keys;
 mod send_slots;
 mod webhook_receiver;
@@ -51,11 +51,11 @@ mod writing;
 
 pub use calls::{CallOptions, ToolCalls};
 pub use client_ids::SentConfirmation;
+use context::PeerContext;
 pub use error::{SendError, ToolError};
 use listening::IncomingTextStream;
 pub use listening::{StreamEvent, StreamEventKind};
 pub use outbox::Outbox;
-use runtime::PeerRuntime;
 pub use seal_keys::SealKeys;
 pub use webhook_receiver::{WebhookError, WebhookReceiver};
 pub use writing::{OutgoingStreams, StreamWriter};
@@ -122,11 +122,11 @@ pub struct UnopenedMessage {
 /// An agent or a person's device at a relay. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Peer {
-    parts: Arc<PeerState>,
+    state: Arc<PeerState>,
 }
 
 struct PeerState {
-    runtime: Arc<PeerRuntime>,
+    context: Arc<PeerContext>,
     keys: Arc<SealKeys>,
     outbox: Arc<Outbox>,
     calls: ToolCalls,
@@ -144,30 +144,30 @@ impl Peer {
     #[must_use]
     pub fn new(config: PeerConfig) -> Self {
         let PeerConfig { relay, key_store, seal_identity, clock, entropy, handler } = config;
-        let runtime = Arc::new(PeerRuntime { relay, key_store, clock, entropy, conversations: Mutex::default() });
+        let context = Arc::new(PeerContext { relay, key_store, clock, entropy, conversations: Mutex::default() });
         let keys = Arc::new(SealKeys {
-            runtime: Arc::clone(&runtime),
+            context: Arc::clone(&context),
             seal_identity: Arc::new(Mutex::new(seal_identity)),
             trusted_keys: Mutex::default(),
         });
         let outbox = Arc::new(Outbox {
-            runtime: Arc::clone(&runtime),
+            context: Arc::clone(&context),
             keys: Arc::clone(&keys),
             send_locks: Mutex::default(),
             leftovers: OnceCell::new(),
             back: Notify::new(),
         });
         let streams = OutgoingStreams {
-            runtime: Arc::clone(&runtime),
+            context: Arc::clone(&context),
             keys: Arc::clone(&keys),
             outbox: Arc::clone(&outbox),
             writing: Mutex::default(),
         };
         let waiting = Mutex::default();
-        let parts = PeerState {
-            calls: ToolCalls { runtime: Arc::clone(&runtime), outbox: Arc::clone(&outbox), waiting },
+        let state = PeerState {
+            calls: ToolCalls { context: Arc::clone(&context), outbox: Arc::clone(&outbox), waiting },
             streams: Arc::new(streams),
-            runtime,
+            context,
             keys,
             outbox,
             handler,
@@ -175,49 +175,49 @@ impl Peer {
             rekeyed: Mutex::default(),
             incoming: Mutex::default(),
         };
-        Self { parts: Arc::new(parts) }
+        Self { state: Arc::new(state) }
     }
 
     #[must_use]
     pub fn me(&self) -> &RelayParty {
-        self.parts.runtime.me()
+        self.state.context.me()
     }
 
     #[must_use]
     pub fn keys(&self) -> &SealKeys {
-        &self.parts.keys
+        &self.state.keys
     }
 
     #[must_use]
     pub fn outbox(&self) -> &Outbox {
-        &self.parts.outbox
+        &self.state.outbox
     }
 
     #[must_use]
     pub fn calls(&self) -> &ToolCalls {
-        &self.parts.calls
+        &self.state.calls
     }
 
     #[must_use]
     pub fn streams(&self) -> &Arc<OutgoingStreams> {
-        &self.parts.streams
+        &self.state.streams
     }
 
     /// Two-party conversation with someone; created if there is none.
     pub async fn conversation_with(&self, other: &RelayParty) -> Result<Arc<Conversation>, SendError> {
-        self.parts.runtime.conversation_with(other).await
+        self.state.context.conversation_with(other).await
     }
 
     /// A conversation that this peer is a member of.
     pub async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
-        self.parts.runtime.conversation(id).await
+        self.state.context.conversation(id).await
     }
 
     /// Deletes every own record that mentions one of these texts.
     pub fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
-        lock(&self.parts.runtime.conversations).clear();
-        lock(&self.parts.keys.trusted_keys).clear();
-        self.parts.runtime.key_store.forget(texts)
+        lock(&self.state.context.conversations).clear();
+        lock(&self.state.keys.trusted_keys).clear();
+        self.state.context.key_store.forget(texts)
     }
 }
 

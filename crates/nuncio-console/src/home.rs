@@ -11,7 +11,7 @@ use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::CallerCheckResult;
 use nuncio_http::front::DocumentLink;
-use nuncio_http::pages::{Language, LanguageSwitch};
+use nuncio_http::pages::{Language, LanguageThemeSwitches};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ fn cacheable_page(request: &HeaderMap, html: String) -> Response {
 struct HomeTemplate {
     text: &'static Texts,
     language: Language,
-    switches: LanguageSwitch,
+    switches: LanguageThemeSwitches,
     home: String,
     assets: &'static str,
     /// The URL of this server by the `Host` header; a script replaces it with the page's own origin.
@@ -172,7 +172,7 @@ impl HomeTemplate {
         Self {
             text: Texts::of(language),
             language,
-            switches: LanguageSwitch::new(&home_path(None, asked), language),
+            switches: LanguageThemeSwitches::new(&home_path(None, asked), language),
             home: home_path(kept_language, None),
             assets: assets::folder(),
             origin: origin(headers.get(header::HOST).and_then(|host| host.to_str().ok())),

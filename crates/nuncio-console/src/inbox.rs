@@ -17,7 +17,7 @@ use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
-use nuncio_engine::orders::CommandIssuer;
+use nuncio_engine::operator_commands::CommandIssuer;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::tasks::TaskCommand;
 use nuncio_engine::{Engine, EngineError};
@@ -189,10 +189,10 @@ async fn perform_action(
         },
     };
     let issuer = CommandIssuer { principal: visitor.principal.clone(), account: None };
-    let record = inbox.engine.records().order_record(command.action(), &issuer);
+    let record = inbox.engine.records().command_record(command.action(), &issuer);
     let record = AuditEventRecord { subject: Some(task.id.to_string()), ..record };
     let outcome = inbox.engine.inbox().step_task(&task.id, command, &visitor.name);
-    match inbox.engine.records().run_order(record, outcome, |_| None).await {
+    match inbox.engine.records().run_recorded(record, outcome, |_| None).await {
         // A visitor who took over a task with a half-filled form continues with that form.
         Ok(task) if action == TaskAction::Take && is_filled => {
             task_page(inbox, page, visitor, &task, StatusCode::OK, attempt(form, None))

@@ -14,7 +14,7 @@ use ring::rand::SystemRandom;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 mod page;
 mod reader;

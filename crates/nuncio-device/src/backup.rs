@@ -16,12 +16,12 @@ use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 
 use crate::consent::AgentConsents;
+use crate::context::DeviceContext;
 use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF, folder_in_use};
 use crate::devices::OwnDevices;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
-use crate::records::RecordStore;
-use crate::runtime::DeviceContext;
+use crate::record_store::RecordStore;
 
 /// Backup of a device, as JSON. Without the passphrase it reveals only which device it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +88,7 @@ impl Device {
 
 /// Backups of this device's keys at the relay.
 pub struct DeviceBackups {
-    pub(crate) runtime: Arc<DeviceContext>,
+    pub(crate) context: Arc<DeviceContext>,
     pub(crate) own_devices: Arc<OwnDevices>,
     pub(crate) consents: Arc<AgentConsents>,
 }
@@ -96,21 +96,21 @@ pub struct DeviceBackups {
 impl DeviceBackups {
     /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the same as a file.
     pub async fn create(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
-        let (key_store, passphrase) = (Arc::clone(&self.runtime.config.key_store), passphrase.to_owned());
+        let (key_store, passphrase) = (Arc::clone(&self.context.config.key_store), passphrase.to_owned());
         let sealed = tokio::task::spawn_blocking(move || {
             let seal_identity = SealIdentity::load(key_store)?.ok_or(BackupError::Unnamed)?;
             Ok::<_, DeviceError>(backup::seal(&seal_identity, &passphrase, Argon2Params::RECOMMENDED)?)
         });
         let backup = sealed.await.map_err(given_up)??;
-        let mut devices = former_devices::all(&self.runtime.records)?;
+        let mut devices = former_devices::all(&self.context.records)?;
         for own in self.own_devices.trusted().await? {
-            if own.keys.device_id != self.runtime.identity.device {
+            if own.keys.device_id != self.context.identity.device {
                 devices.push(FormerDevice { id: own.keys.device_id, key: own.keys.signing_key, until: None });
             }
         }
-        self.runtime.relay.send::<BackupView>("PUT", "/keys/backup", &backup).await?;
-        let signature = (self.runtime.sign)(&BackupFile::message(&self.runtime.identity, &devices, &backup));
-        Ok(BackupFile { device: self.runtime.identity.clone(), devices, backup, signature })
+        self.context.relay.send::<BackupView>("PUT", "/keys/backup", &backup).await?;
+        let signature = (self.context.sign)(&BackupFile::message(&self.context.identity, &devices, &backup));
+        Ok(BackupFile { device: self.context.identity.clone(), devices, backup, signature })
     }
 
     /// Replaces a lost device: opens its backup from the relay, and its key vouches for this device, so that peers that
@@ -120,14 +120,14 @@ impl DeviceBackups {
     /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,
     /// nothing has changed.
     pub async fn recover(&self, passphrase: &str) -> Result<DeviceId, DeviceError> {
-        let BackupView { backup, .. } = self.runtime.relay.get("/keys/backup").await?;
+        let BackupView { backup, .. } = self.context.relay.get("/keys/backup").await?;
         let restored = open(&backup, passphrase).await?;
         let before = restored.device().clone();
-        if before == self.runtime.identity.device {
+        if before == self.context.identity.device {
             let message = "this is the device that was backed up: there is nothing to recover";
             return Err(DeviceError::new(Code::BadRequest, message));
         }
-        self.runtime.peer.keys().vouch_by_backup(restored).await?;
+        self.context.peer.keys().vouch_by_backup(restored).await?;
         self.consents.refresh_all().await?;
         Ok(before)
     }

@@ -15,13 +15,13 @@ use nuncio_identity::seal::RecordChange;
 
 use crate::audit::{AUDIT_RETENTION, AuditEntry};
 use crate::calls::{self, CallArrival, CallOrigin, CallState};
-use crate::claimed_calls::OtherDeviceClaims;
 use crate::consent::AgentConsents;
+use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::guard::{denied, failed};
 use crate::known_agents;
-use crate::runtime::DeviceContext;
+use crate::other_device_claims::OtherDeviceClaims;
 
 mod decide;
 
@@ -73,7 +73,7 @@ enum ClaimResult {
 }
 
 pub(crate) struct CallHandler {
-    pub(crate) runtime: Arc<DeviceContext>,
+    pub(crate) context: Arc<DeviceContext>,
     pub(crate) consents: Arc<AgentConsents>,
     pub(crate) claimed: OtherDeviceClaims,
 }
@@ -82,7 +82,7 @@ impl CallHandler {
     /// Answers the calls that the previous process did not answer; nothing runs or is asked again.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<(), DeviceError> {
         self.tidy()?;
-        for (record, outcome) in calls::unanswered(&self.runtime.records)? {
+        for (record, outcome) in calls::unanswered(&self.context.records)? {
             let handler = Arc::clone(self);
             tokio::spawn(async move { handler.answer_leftover(record, outcome).await });
         }
@@ -91,8 +91,8 @@ impl CallHandler {
 
     /// Stores an incoming call.
     pub(crate) fn take(&self, incoming: &IncomingCall) -> Result<CallArrival, DeviceError> {
-        let _lock = self.runtime.state_lock();
-        Ok(calls::take(&self.runtime.records, incoming.origin(), &incoming.call, self.runtime.now())?)
+        let _lock = self.context.state_lock();
+        Ok(calls::take(&self.context.records, incoming.origin(), &incoming.call, self.context.now())?)
     }
 
     pub(crate) async fn serve(&self, incoming: &IncomingCall, arrival: CallArrival) -> Result<(), DeviceError> {
@@ -123,16 +123,16 @@ impl CallHandler {
 
     /// Claims a repeated message too, so that a device that sees only the repetition does not run the call.
     async fn claim_repetition(&self, incoming: &IncomingCall) -> Result<(), DeviceError> {
-        self.claim(incoming.origin(), self.runtime.now()).await.map(drop)
+        self.claim(incoming.origin(), self.context.now()).await.map(drop)
     }
 
     /// Refuses a message that reuses the id of another call; the stored call is not changed.
     async fn refuse(&self, incoming: &IncomingCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
         let state = CallState::Over { outcome: outcome.clone(), sent: true };
         {
-            let _lock = self.runtime.state_lock();
+            let _lock = self.context.state_lock();
             let changes = self.audit_changes(incoming.origin(), &incoming.call, &state, (false, None))?;
-            self.runtime.records.save(changes)?;
+            self.context.records.save(changes)?;
         }
         self.answer(&incoming.message.conversation, &incoming.call, outcome).await;
         Ok(())
@@ -140,20 +140,20 @@ impl CallHandler {
 
     /// Deletes expired records, once per day.
     fn tidy_when_due(&self) -> Result<(), DeviceError> {
-        let last: Option<Timestamp> = self.runtime.records.get(LAST_CLEANUP_RECORD)?;
-        if last.is_none_or(|last| self.runtime.now() >= last.after(DAY) || self.runtime.now() < last) {
+        let last: Option<Timestamp> = self.context.records.get(LAST_CLEANUP_RECORD)?;
+        if last.is_none_or(|last| self.context.now() >= last.after(DAY) || self.context.now() < last) {
             self.tidy()?;
-            self.runtime.records.set(LAST_CLEANUP_RECORD, &self.runtime.now())?;
+            self.context.records.set(LAST_CLEANUP_RECORD, &self.context.now())?;
         }
         Ok(())
     }
 
     /// Deletes expired audit entries and calls.
     fn tidy(&self) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
-        let mut changes = self.runtime.audit_log().forget(self.runtime.now())?;
-        changes.extend(calls::forget(&self.runtime.records, self.runtime.now().before(AUDIT_RETENTION))?);
-        Ok(self.runtime.records.save(changes)?)
+        let _lock = self.context.state_lock();
+        let mut changes = self.context.audit_log().forget(self.context.now())?;
+        changes.extend(calls::forget(&self.context.records, self.context.now().before(AUDIT_RETENTION))?);
+        Ok(self.context.records.save(changes)?)
     }
 
     /// Answers a call that the previous process left open, or sends the stored answer of a call that was over.
@@ -173,7 +173,7 @@ impl CallHandler {
         let claim = match end.claim {
             Some(known @ (ClaimResult::Mine | ClaimResult::Elsewhere)) => known,
             // Without the relay's reply another device may already have answered.
-            Some(ClaimResult::Unknown) | None => self.claim(origin, self.runtime.now().after(SEND_RETRY_TIME)).await?,
+            Some(ClaimResult::Unknown) | None => self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await?,
         };
         let decided = (end.asked, end.ledger);
         if claim == ClaimResult::Elsewhere {
@@ -186,8 +186,8 @@ impl CallHandler {
     /// Sends a stored answer and marks it as sent.
     async fn send(&self, origin: CallOrigin<'_>, call: &ToolCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
         if self.answer(origin.conversation, call, outcome).await {
-            let _lock = self.runtime.state_lock();
-            calls::sent(&self.runtime.records, origin.agent, call)?;
+            let _lock = self.context.state_lock();
+            calls::sent(&self.context.records, origin.agent, call)?;
         }
         Ok(())
     }
@@ -195,16 +195,16 @@ impl CallHandler {
     /// Sends an answer with retries. Returns whether the relay accepted it.
     async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: ToolOutcome) -> bool {
         let response = ToolResponse { call_id: call.call_id.clone(), outcome };
-        let (until, mut failures) = (self.runtime.now().after(SEND_RETRY_TIME), BACKOFF.start());
+        let (until, mut failures) = (self.context.now().after(SEND_RETRY_TIME), BACKOFF.start());
         loop {
-            let Err(error) = self.runtime.peer.calls().respond(conversation, response.clone()).await else {
+            let Err(error) = self.context.peer.calls().respond(conversation, response.clone()).await else {
                 return true;
             };
             tracing::warn!(%conversation, %error, "cannot send the answer of a call; retrying");
-            if !error.is_retryable() || self.runtime.now() >= until {
+            if !error.is_retryable() || self.context.now() >= until {
                 return false;
             }
-            self.runtime.pause(failures.next_delay()).await;
+            self.context.pause(failures.next_delay()).await;
         }
     }
 
@@ -213,17 +213,17 @@ impl CallHandler {
         let id = origin.message_id()?;
         let mut failures = BACKOFF.start();
         loop {
-            let error = match self.runtime.relay.claim(&id).await {
+            let error = match self.context.relay.claim(&id).await {
                 Ok(true) => return Ok(ClaimResult::Mine),
                 Ok(false) => return Ok(ClaimResult::Elsewhere),
                 Err(error) => error,
             };
             tracing::warn!(%error, "cannot claim a call at the relay");
             let is_retryable = error.is_retryable() || matches!(error, RelayError::TooMany { .. });
-            if !is_retryable || self.runtime.now() >= until {
+            if !is_retryable || self.context.now() >= until {
                 return Ok(ClaimResult::Unknown);
             }
-            self.runtime.pause(failures.next_delay()).await;
+            self.context.pause(failures.next_delay()).await;
         }
     }
 
@@ -235,18 +235,18 @@ impl CallHandler {
         state: CallState,
         decided: (bool, Option<LedgerReference>),
     ) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
+        let _lock = self.context.state_lock();
         let mut changes = self.audit_changes(origin, call, &state, decided)?;
         if state == CallState::Elsewhere
-            && let Some(mut known) = known_agents::load(&self.runtime.records, origin.agent)?
+            && let Some(mut known) = known_agents::load(&self.context.records, origin.agent)?
         {
             // A one-time grant may have been used on the other device.
             known.spend(&call.permission_scope);
             changes.push(known_agents::put(&known));
         }
-        changes.push(calls::moved(origin, call, state, self.runtime.now()));
-        self.runtime.records.save(changes)?;
-        self.runtime.notify(DeviceEvent::AuditChanged);
+        changes.push(calls::moved(origin, call, state, self.context.now()));
+        self.context.records.save(changes)?;
+        self.context.notify(DeviceEvent::AuditChanged);
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl CallHandler {
         (asked, ledger): (bool, Option<LedgerReference>),
     ) -> Result<Vec<RecordChange>, DeviceError> {
         let (status, reason) = audit_status(state);
-        let log = self.runtime.audit_log();
+        let log = self.context.audit_log();
         Ok(log.append(AuditEntry {
             call_id: call.call_id.clone(),
             agent_id: origin.agent.clone(),
@@ -269,7 +269,7 @@ impl CallHandler {
             status: status.to_owned(),
             reason: reason.map(str::to_owned),
             asked,
-            timestamp: self.runtime.now(),
+            timestamp: self.context.now(),
             message_id: origin.message_id().ok(),
             envelope_digest: origin.envelope,
             ledger,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::error::DeviceError;
 use crate::guard::failed;
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallRecord {

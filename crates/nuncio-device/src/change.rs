@@ -45,12 +45,12 @@ impl AgentConsents {
         }
         let (earlier, _) = self.published(known, consent.manifest_version).await?;
         // The earlier manifest must match the hash that the person signed.
-        let checked = Manifest::check(earlier.clone(), self.runtime.presets()).ok();
+        let checked = Manifest::check(earlier.clone(), self.context.presets()).ok();
         let is_signed_manifest = checked.is_some_and(|checked| Some(checked.hash) == consent.manifest_hash);
         let policy = ChangePolicy::default();
         let verdict = is_signed_manifest.then(|| manifests(Some(&earlier), Some(&known.manifest), &[], &policy));
         let (_, note) = self.published(known, known.version).await?;
-        let moment = self.runtime.now();
+        let moment = self.context.now();
         let keeps = standing.granted.keys().filter(|scope| known.allows(standing, scope, moment)).cloned().collect();
         Ok(Some(ChangesSinceConsent { since_version: consent.manifest_version, verdict, note, keeps }))
     }
@@ -58,7 +58,7 @@ impl AgentConsents {
     /// A published manifest version and its change note.
     async fn published(&self, known: &KnownAgent, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
-        match self.runtime.relay.get::<ManifestView>(&path).await {
+        match self.context.relay.get::<ManifestView>(&path).await {
             Ok(found) => Ok((found.capability_manifest.unwrap_or_default(), found.change_note.as_deref().map(plain))),
             Err(RelayError::Refused { code: Code::NotFound, .. }) => Ok((Value::Null, None)),
             Err(error) => Err(error.into()),

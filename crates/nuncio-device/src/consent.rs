@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use crate::change::ChangesSinceConsent;
 use crate::consent_windows;
+use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
 use crate::devices::OwnDevices;
 use crate::did_verification::verify_agent;
@@ -33,7 +34,6 @@ use crate::former_devices::{self, FormerDevice};
 use crate::known_agents::{self, KnownAgent};
 use crate::localized_text::ScopeTexts;
 use crate::prompt::AgentVerification;
-use crate::runtime::DeviceContext;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessRequest {
@@ -81,7 +81,7 @@ pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
 /// What agents request, and what the person grants to them.
 pub struct AgentConsents {
-    pub(crate) runtime: Arc<DeviceContext>,
+    pub(crate) context: Arc<DeviceContext>,
     pub(crate) own_devices: Arc<OwnDevices>,
 }
 
@@ -89,10 +89,10 @@ impl AgentConsents {
     /// Loads what an agent requests, from the relay; fails if the agent or a valid manifest is missing.
     pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;
-        let checked = known.manifest(self.runtime.presets()).ok_or_else(|| {
+        let checked = known.manifest(self.context.presets()).ok_or_else(|| {
             DeviceError::new(Code::ManifestInvalid, format!("agent {agent} has no manifest, or an invalid one"))
         })?;
-        let standing = known.standing(&self.runtime.identity.person);
+        let standing = known.standing(&self.context.identity.person);
         let changed = match &standing {
             Some(standing) => self.changed(&known, standing, &checked).await?,
             None => None,
@@ -101,7 +101,7 @@ impl AgentConsents {
             agent: agent.clone(),
             manifest_hash: checked.hash,
             manifest_version: known.version,
-            verified: verify_agent(&self.runtime, agent, None).await,
+            verified: verify_agent(&self.context, agent, None).await,
             scopes: self.requested_scopes(&known, &checked, standing.as_ref()),
             changed,
             name: known.name,
@@ -114,7 +114,7 @@ impl AgentConsents {
         checked: &CheckedManifest,
         standing: Option<&LedgerState>,
     ) -> Vec<RequestedScope> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         let mut scopes: Vec<_> = checked
             .manifest
             .scopes
@@ -122,13 +122,13 @@ impl AgentConsents {
             .map(|scope| {
                 let tools: Vec<_> = checked.manifest.tools.iter().filter(|tool| tool.scope == scope.id).collect();
                 let floors = [
-                    self.runtime.presets().device_floor(&scope.id),
-                    self.runtime.config.floors.get(&scope.id).copied(),
+                    self.context.presets().device_floor(&scope.id),
+                    self.context.config.floors.get(&scope.id).copied(),
                 ];
                 let granted = standing.is_some_and(|standing| known.allows(standing, &scope.id, now));
                 let term = standing.and_then(|standing| standing.granted.get(&scope.id).copied());
                 RequestedScope {
-                    texts: ScopeTexts::of(self.runtime.presets(), scope),
+                    texts: ScopeTexts::of(self.context.presets(), scope),
                     sensitivity: known.stake(&scope.id, scope.sensitivity, floors),
                     at_least: known.stake_at_least(&scope.id, scope.sensitivity, floors),
                     required: tools.iter().any(|tool| tool.required),
@@ -147,7 +147,7 @@ impl AgentConsents {
     /// Searches the relay's agent directory.
     pub async fn search(&self, query: &str) -> Result<Vec<AgentSearchHit>, DeviceError> {
         let encoded: String = url::form_urlencoded::byte_serialize(query.as_bytes()).collect();
-        let found: Page<AgentView> = self.runtime.relay.page(&format!("/agents?limit=20&q={encoded}")).await?;
+        let found: Page<AgentView> = self.context.relay.page(&format!("/agents?limit=20&q={encoded}")).await?;
         let agent = |view: AgentView| AgentSearchHit {
             id: view.id,
             name: nuncio_core::text::name(&view.display_name),
@@ -175,17 +175,17 @@ impl AgentConsents {
         let entry = self.drafted(method, &path, &body).await?;
         self.check_draft(&entry, ask, given, relation.as_ref())?;
         body.entry = Some(self.signed(entry));
-        self.runtime.relay.send::<RelationView>(method, &path, &body).await?;
+        self.context.relay.send::<RelationView>(method, &path, &body).await?;
         let fresh = self.refresh(&ask.agent).await?;
-        let _lock = self.runtime.state_lock();
-        let mut known = known_agents::load(&self.runtime.records, &ask.agent)?.unwrap_or(fresh);
+        let _lock = self.context.state_lock();
+        let mut known = known_agents::load(&self.context.records, &ask.agent)?.unwrap_or(fresh);
         known.taken_back = false;
         for scope in ask.scopes.iter().filter(|scope| given.contains_key(&scope.id)) {
             known.accepted.insert(scope.id.clone(), scope.sensitivity);
         }
-        let mut changes = consent_windows::close(&self.runtime.records, &ask.agent)?;
+        let mut changes = consent_windows::close(&self.context.records, &ask.agent)?;
         changes.push(known_agents::put(&known));
-        self.runtime.records.save(changes)?;
+        self.context.records.save(changes)?;
         Ok(known)
     }
 
@@ -210,7 +210,7 @@ impl AgentConsents {
         // From now on a ledger without this entry is rejected as outdated.
         self.update_agent(agent, |known| known.record_seen(&entry.relation_id, entry.seq))?;
         let body = RevokeRequest { entry: Some(self.signed(entry)) };
-        self.runtime.relay.send::<RelationView>("DELETE", &path, &body).await?;
+        self.context.relay.send::<RelationView>("DELETE", &path, &body).await?;
         self.refresh(agent).await?;
         // The relay has recorded the revocation, so the local mark is no longer needed.
         self.update_agent(agent, |known| known.taken_back = false)
@@ -218,22 +218,22 @@ impl AgentConsents {
 
     /// Stops this device from running calls of the agent, even while the relay cannot be reached.
     fn revoke_locally(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
-        let mut changes = consent_windows::close(&self.runtime.records, agent)?;
-        if let Some(mut known) = known_agents::load(&self.runtime.records, agent)? {
+        let _lock = self.context.state_lock();
+        let mut changes = consent_windows::close(&self.context.records, agent)?;
+        if let Some(mut known) = known_agents::load(&self.context.records, agent)? {
             known.taken_back = true;
             changes.push(known_agents::put(&known));
         }
-        Ok(self.runtime.records.save(changes)?)
+        Ok(self.context.records.save(changes)?)
     }
 
     /// Changes the record of an agent, or a new record if there is none.
     fn update_agent(&self, agent: &AgentId, change: impl FnOnce(&mut KnownAgent)) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
-        let known = known_agents::load(&self.runtime.records, agent)?;
-        let mut known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), self.runtime.now()));
+        let _lock = self.context.state_lock();
+        let known = known_agents::load(&self.context.records, agent)?;
+        let mut known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), self.context.now()));
         change(&mut known);
-        Ok(self.runtime.records.save(vec![known_agents::put(&known)])?)
+        Ok(self.context.records.save(vec![known_agents::put(&known)])?)
     }
 
     /// Requests the ledger entry that the server wants signed.
@@ -243,7 +243,7 @@ impl AgentConsents {
         path: &str,
         body: &(impl Serialize + Sync),
     ) -> Result<LedgerEntry, DeviceError> {
-        match self.runtime.relay.send::<RelationView>(method, path, body).await {
+        match self.context.relay.send::<RelationView>(method, path, body).await {
             Err(RelayError::Unsigned(entry)) => {
                 serde_json::from_value(entry).map_err(|why| draft_error(&format!("it cannot be parsed: {why}")))
             }
@@ -253,7 +253,7 @@ impl AgentConsents {
     }
 
     fn signed(&self, entry: LedgerEntry) -> LedgerEntry {
-        LedgerEntry { signature: Some((self.runtime.sign)(&entry.message())), ..entry }
+        LedgerEntry { signature: Some((self.context.sign)(&entry.message())), ..entry }
     }
 
     /// Compares a draft with the person's decision, field by field.
@@ -266,7 +266,7 @@ impl AgentConsents {
     ) -> Result<(), DeviceError> {
         let scopes: BTreeSet<_> = given.keys().collect();
         let terms: BTreeMap<_, _> = given.iter().filter(|(_, term)| **term != GrantTerm::UntilRevoked).collect();
-        let identity = &self.runtime.identity;
+        let identity = &self.context.identity;
         let checks = [
             ("the person", entry.actor == LedgerActor::Person(identity.person.clone())),
             ("the device", entry.device_id.as_ref() == Some(&identity.device)),
@@ -297,7 +297,7 @@ impl AgentConsents {
         let mut all = Vec::new();
         let mut cursor = String::new();
         loop {
-            let page: Page<RelationView> = self.runtime.relay.page(&format!("/h2a/relations?limit=50{cursor}")).await?;
+            let page: Page<RelationView> = self.context.relay.page(&format!("/h2a/relations?limit=50{cursor}")).await?;
             all.extend(page.data.into_iter().filter(|relation| relation.status != RelationStatus::Revoked));
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -308,22 +308,22 @@ impl AgentConsents {
 
     /// Reloads an agent from the relay: its manifest, and the ledger between the agent and the person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
-        let view: AgentView = self.runtime.relay.get(&format!("/agents/{agent}")).await?;
+        let view: AgentView = self.context.relay.get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {
             Some(relation) => Some(self.ledger(&relation.id).await?),
             None => None,
         };
         let own = self.own_devices.trusted().await?;
-        let _lock = self.runtime.state_lock();
-        let former = former_devices::all(&self.runtime.records)?;
-        let before = known_agents::load(&self.runtime.records, agent)?;
-        let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.runtime.now()));
+        let _lock = self.context.state_lock();
+        let former = former_devices::all(&self.context.records)?;
+        let before = known_agents::load(&self.context.records, agent)?;
+        let mut known = before.clone().unwrap_or_else(|| KnownAgent::new(agent.clone(), self.context.now()));
         known.name = nuncio_core::text::name(&view.display_name);
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
-        known.at = self.runtime.now();
+        known.at = self.context.now();
         // A manifest that does not match its announced hash is discarded.
-        let hash = Manifest::check(known.manifest.clone(), self.runtime.presets()).ok().map(|checked| checked.hash);
+        let hash = Manifest::check(known.manifest.clone(), self.context.presets()).ok().map(|checked| checked.hash);
         if !known.manifest.is_null() && hash != view.capability_manifest_hash {
             known.manifest = Value::Null;
         }
@@ -340,18 +340,18 @@ impl AgentConsents {
             former.iter().for_each(|former| former.limit(device));
         }
         (known.entries, known.devices) = (entries, devices);
-        if let Some(standing) = known.standing(&self.runtime.identity.person) {
+        if let Some(standing) = known.standing(&self.context.identity.person) {
             let relation = known.entries.first().map(|first| first.relation_id.clone());
             relation.iter().for_each(|relation| known.record_seen(relation, standing.head.seq));
         }
         let mut changes = vec![known_agents::put(&known)];
         let same = |before: &KnownAgent| before.entries.last() == known.entries.last();
         if before.as_ref().is_some_and(|before| !same(before)) {
-            changes.extend(consent_windows::close(&self.runtime.records, agent)?);
+            changes.extend(consent_windows::close(&self.context.records, agent)?);
         }
-        self.runtime.records.save(changes)?;
+        self.context.records.save(changes)?;
         if before.is_none_or(|before| !same(&before) || before.manifest != known.manifest) {
-            self.runtime.notify(DeviceEvent::Agent { agent: agent.clone() });
+            self.context.notify(DeviceEvent::Agent { agent: agent.clone() });
         }
         Ok(known)
     }
@@ -372,7 +372,7 @@ impl AgentConsents {
         let mut cursor = String::new();
         loop {
             let path = format!("/h2a/relations/{relation}/ledger?limit=50{cursor}");
-            let page: LedgerPage = self.runtime.relay.page(&path).await?;
+            let page: LedgerPage = self.context.relay.page(&path).await?;
             entries.extend(page.data);
             match page.next_cursor {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -389,18 +389,18 @@ impl AgentConsents {
         level: Option<Sensitivity>,
     ) -> Result<(), DeviceError> {
         let unknown = || DeviceError::new(Code::UnknownAgent, format!("this device has no record of agent {agent}"));
-        let _lock = self.runtime.state_lock();
-        let mut known = known_agents::load(&self.runtime.records, agent)?.ok_or_else(unknown)?;
+        let _lock = self.context.state_lock();
+        let mut known = known_agents::load(&self.context.records, agent)?.ok_or_else(unknown)?;
         match level {
             Some(level) => known.stricter.insert(scope.clone(), level),
             None => known.stricter.remove(scope),
         };
-        Ok(self.runtime.records.save(vec![known_agents::put(&known)])?)
+        Ok(self.context.records.save(vec![known_agents::put(&known)])?)
     }
 
     /// Every agent with a record on this device, including revoked ones.
     pub fn agents(&self) -> Result<Vec<KnownAgent>, DeviceError> {
-        Ok(known_agents::all(&self.runtime.records)?)
+        Ok(known_agents::all(&self.context.records)?)
     }
 }
 

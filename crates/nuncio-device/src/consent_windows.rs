@@ -8,7 +8,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 pub(crate) const WINDOW: Duration = Duration::from_secs(24 * 3600);
 

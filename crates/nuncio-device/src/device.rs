@@ -28,18 +28,18 @@ use url::Url;
 use crate::audit::AuditReader;
 use crate::backup::DeviceBackups;
 use crate::call_handler::{CallHandler, IncomingCall};
-use crate::claimed_calls::OtherDeviceClaims;
 use crate::consent::AgentConsents;
 use crate::consent_windows;
+use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
 use crate::devices::OwnDevices;
 use crate::error::DeviceError;
 use crate::guard::SensitivityFloors;
 use crate::introduction::{INTRODUCED, IntroductionSecret};
 use crate::known_agents;
+use crate::other_device_claims::OtherDeviceClaims;
 use crate::prompt::Prompt;
-use crate::records::RecordStore;
-use crate::runtime::DeviceContext;
+use crate::record_store::RecordStore;
 use crate::talk::{AgentMessages, ReplyStreams};
 use crate::tools::Tools;
 
@@ -95,13 +95,13 @@ impl DeviceIdentity {
 /// Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Device {
-    parts: Arc<DeviceServices>,
+    services: Arc<DeviceServices>,
 }
 
-macro_rules! parts {
+macro_rules! services {
     ($($name:ident: $part:ident),* $(,)?) => {
         struct DeviceServices {
-            runtime: Arc<DeviceContext>,
+            context: Arc<DeviceContext>,
             calls: Arc<CallHandler>,
             $($name: Arc<$part>,)*
         }
@@ -109,13 +109,13 @@ macro_rules! parts {
         impl Device {
             $(#[must_use]
             pub fn $name(&self) -> &Arc<$part> {
-                &self.parts.$name
+                &self.services.$name
             })*
         }
     };
 }
 
-parts! {
+services! {
     own_devices: OwnDevices,
     consents: AgentConsents,
     messages: AgentMessages,
@@ -124,21 +124,21 @@ parts! {
 }
 
 impl DeviceServices {
-    fn new(runtime: DeviceContext) -> Self {
-        let runtime = Arc::new(runtime);
-        let shared = || Arc::clone(&runtime);
-        let own_devices = Arc::new(OwnDevices { runtime: shared() });
-        let consents = Arc::new(AgentConsents { runtime: shared(), own_devices: Arc::clone(&own_devices) });
+    fn new(context: DeviceContext) -> Self {
+        let context = Arc::new(context);
+        let shared = || Arc::clone(&context);
+        let own_devices = Arc::new(OwnDevices { context: shared() });
+        let consents = Arc::new(AgentConsents { context: shared(), own_devices: Arc::clone(&own_devices) });
         let (own, granted) = (Arc::clone(&own_devices), || Arc::clone(&consents));
         let (claimed, writing) = (OtherDeviceClaims::default(), ReplyStreams::new());
         Self {
-            calls: Arc::new(CallHandler { runtime: shared(), consents: granted(), claimed }),
-            messages: Arc::new(AgentMessages { runtime: shared(), consents: granted(), writing }),
-            backups: Arc::new(DeviceBackups { runtime: shared(), own_devices: own, consents: granted() }),
-            audit: Arc::new(AuditReader { runtime: shared() }),
+            calls: Arc::new(CallHandler { context: shared(), consents: granted(), claimed }),
+            messages: Arc::new(AgentMessages { context: shared(), consents: granted(), writing }),
+            backups: Arc::new(DeviceBackups { context: shared(), own_devices: own, consents: granted() }),
+            audit: Arc::new(AuditReader { context: shared() }),
             own_devices,
             consents: granted(),
-            runtime: shared(),
+            context: shared(),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Device {
         let introduced = introduction.map(|introduction| RecordStore::put(INTRODUCED, &introduction));
         records.save([RecordStore::put(SELF, &identity)].into_iter().chain(introduced).collect())?;
         let device = Self::open_new(config)?;
-        if let Err(error) = device.own_devices().trust_inviter(&device.runtime().me()).await {
+        if let Err(error) = device.own_devices().trust_inviter(&device.context().me()).await {
             tracing::warn!(%error, "cannot check the keys of the inviting device yet; they are checked later");
         }
         Ok(device)
@@ -199,7 +199,7 @@ impl Device {
         let address = RelayAddress { url: identity.url.clone(), trust: AddressTrust::Configured };
         let (fetch, dial) = (Arc::clone(&config.fetch), Arc::clone(&config.dial));
         let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
-        let parts = Arc::new_cyclic(|this: &Weak<DeviceServices>| {
+        let services = Arc::new_cyclic(|this: &Weak<DeviceServices>| {
             let peer = Peer::new(PeerConfig {
                 relay: Arc::clone(&relay) as _,
                 key_store: Arc::clone(&config.key_store),
@@ -211,7 +211,7 @@ impl Device {
             let (lock, events) = (Mutex::default(), broadcast::Sender::new(MAX_QUEUED_EVENTS));
             DeviceServices::new(DeviceContext { config, identity, records, relay, peer, sign, lock, events })
         });
-        Ok(Some(Self { parts }))
+        Ok(Some(Self { services }))
     }
 
     /// Opens a device that was stored just now.
@@ -223,9 +223,9 @@ impl Device {
     /// Answers calls until `stop`. Calls that were open when the previous process stopped are answered first; nothing
     /// runs again and the person is not asked again.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), DeviceError> {
-        self.parts.calls.resume()?;
+        self.services.calls.resume()?;
         self.messages().resume_sending()?;
-        for known in known_agents::all(&self.runtime().records)? {
+        for known in known_agents::all(&self.context().records)? {
             if known.taken_back
                 && let Err(error) = self.consents().revoke(&known.agent).await
                 && error.code != Code::RelationNotFound
@@ -242,22 +242,22 @@ impl Device {
 
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
-        &self.runtime().identity
+        &self.context().identity
     }
 
     /// The device's connection to its relay, for conversations.
     #[must_use]
     pub fn peer(&self) -> &Peer {
-        &self.runtime().peer
+        &self.context().peer
     }
 
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<DeviceEvent> {
-        self.runtime().events.subscribe()
+        self.context().events.subscribe()
     }
 
-    pub(crate) fn runtime(&self) -> &DeviceContext {
-        &self.parts.runtime
+    pub(crate) fn context(&self) -> &DeviceContext {
+        &self.services.context
     }
 }
 
@@ -343,24 +343,24 @@ impl PeerHandler for DeviceHandler {
         let agents: Vec<AgentId> = match what {
             RelayEventKind::KeysChanged(RelayParty::Agent(agent)) => {
                 let closed = {
-                    let _lock = device.runtime.state_lock();
-                    consent_windows::close(&device.runtime.records, agent)
-                        .map(|changes| device.runtime.records.save(changes))
+                    let _lock = device.context.state_lock();
+                    consent_windows::close(&device.context.records, agent)
+                        .map(|changes| device.context.records.save(changes))
                 };
                 if !matches!(closed, Ok(Ok(()))) {
                     tracing::error!(%agent, "cannot close the consent windows of an agent");
                 }
-                device.runtime.notify(DeviceEvent::Agent { agent: agent.clone() });
+                device.context.notify(DeviceEvent::Agent { agent: agent.clone() });
                 vec![agent.clone()]
             }
-            RelayEventKind::KeysChanged(RelayParty::Person(person)) if *person == device.runtime.identity.person => {
-                return device.runtime.notify(DeviceEvent::Devices);
+            RelayEventKind::KeysChanged(RelayParty::Person(person)) if *person == device.context.identity.person => {
+                return device.context.notify(DeviceEvent::Devices);
             }
             RelayEventKind::Relation(_) => {
-                let all = known_agents::all(&device.runtime.records).unwrap_or_default();
+                let all = known_agents::all(&device.context.records).unwrap_or_default();
                 all.into_iter().map(|known| known.agent).collect()
             }
-            RelayEventKind::Claimed { message, device: other } if *other != device.runtime.identity.device => {
+            RelayEventKind::Claimed { message, device: other } if *other != device.context.identity.device => {
                 return device.calls.claimed.add(message.clone());
             }
             _ => return,

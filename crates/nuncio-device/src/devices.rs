@@ -14,12 +14,12 @@ use nuncio_core::time::Timestamp;
 use serde::Serialize;
 use url::Url;
 
+use crate::context::DeviceContext;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
 use crate::introduction::{INTRODUCED, INVITING, IntroductionSecret, PendingInvite};
 use crate::known_agents;
-use crate::records::RecordStore;
-use crate::runtime::DeviceContext;
+use crate::record_store::RecordStore;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnDevice {
@@ -64,21 +64,21 @@ pub struct Invite {
 
 /// The person's devices, this one included.
 pub struct OwnDevices {
-    pub(crate) runtime: Arc<DeviceContext>,
+    pub(crate) context: Arc<DeviceContext>,
 }
 
 impl OwnDevices {
     /// The person's devices, oldest first, including removed ones.
     pub async fn list(&self) -> Result<Vec<OwnDevice>, DeviceError> {
         let pinned = self.trusted().await?;
-        let waiting = self.runtime.peer.keys().waiting(&self.runtime.me()).await?;
-        let former = former_devices::all(&self.runtime.records)?;
-        let introduced: Option<IntroductionSecret> = self.runtime.records.get(INTRODUCED)?;
-        let inviting: Option<PendingInvite> = self.runtime.records.get(INVITING)?;
-        let inviting = inviting.filter(|inviting| inviting.expires_at > self.runtime.now());
-        let views: Vec<DeviceView> = self.runtime.relay.get("/users/me/devices").await?;
+        let waiting = self.context.peer.keys().waiting(&self.context.me()).await?;
+        let former = former_devices::all(&self.context.records)?;
+        let introduced: Option<IntroductionSecret> = self.context.records.get(INTRODUCED)?;
+        let inviting: Option<PendingInvite> = self.context.records.get(INVITING)?;
+        let inviting = inviting.filter(|inviting| inviting.expires_at > self.context.now());
+        let views: Vec<DeviceView> = self.context.relay.get("/users/me/devices").await?;
         let describe = |view: DeviceView| {
-            let this = view.id == self.runtime.identity.device;
+            let this = view.id == self.context.identity.device;
             let trusted = pinned.iter().map(|own| &own.keys).find(|keys| keys.device_id == view.id);
             let waiting_keys = waiting.iter().map(|one| &one.bundle.keys).find(|keys| keys.device_id == view.id);
             let gone = former.iter().any(|former| former.id == view.id && former.until.is_some());
@@ -113,11 +113,11 @@ impl OwnDevices {
     /// Replaces the introduction of an earlier invite.
     pub async fn invite(&self) -> Result<Invite, DeviceError> {
         let own = self.own_keys().await?;
-        let view: InviteView = self.runtime.relay.send("POST", "/users/me/devices", &InviteRequest {}).await?;
-        let introduction = IntroductionSecret::new(&own.keys.signing_key, self.runtime.entropy());
+        let view: InviteView = self.context.relay.send("POST", "/users/me/devices", &InviteRequest {}).await?;
+        let introduction = IntroductionSecret::new(&own.keys.signing_key, self.context.entropy());
         let code = introduction.behind(&view.code);
-        self.runtime.records.set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
-        let identity = &self.runtime.identity;
+        self.context.records.set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
+        let identity = &self.context.identity;
         // The pinned key, not the one that the connection shows now.
         let fingerprint = identity.server_key.fingerprint();
         Ok(Invite { url: identity.url.clone(), code, fingerprint, expires_at: view.expires_at })
@@ -129,13 +129,13 @@ impl OwnDevices {
     /// # Errors
     /// The device has another key, no such device waits for confirmation, or the server cannot be reached.
     pub async fn trust(&self, device: &DeviceId, seen: Option<&Digest>) -> Result<(), DeviceError> {
-        let me = self.runtime.me();
-        let waiting = self.runtime.peer.keys().waiting(&me).await?;
+        let me = self.context.me();
+        let waiting = self.context.peer.keys().waiting(&me).await?;
         if let Some(waiting) = waiting.iter().find(|waiting| waiting.bundle.keys.device_id == *device) {
             let shown = waiting.bundle.keys.signing_key.fingerprint();
-            self.runtime.peer.keys().accept_key(&me, device, seen.unwrap_or(&shown)).await?;
+            self.context.peer.keys().accept_key(&me, device, seen.unwrap_or(&shown)).await?;
         }
-        let pinned = self.runtime.peer.keys().pinned(&me).await?;
+        let pinned = self.context.peer.keys().pinned(&me).await?;
         let unknown = || DeviceError::new(Code::KeysNotFound, format!("you have no device {device} with keys"));
         let other = pinned.iter().find(|own| own.keys.device_id == *device).ok_or_else(unknown)?;
         if seen.is_some_and(|seen| other.keys.signing_key.fingerprint() != *seen) {
@@ -143,10 +143,10 @@ impl OwnDevices {
                 format!("{device} has another key than the one you compared: the connection may be intercepted");
             return Err(DeviceError::new(Code::DeviceUntrusted, message));
         }
-        let body = EndorsementRequest { signature: (self.runtime.sign)(&other.keys.endorsed()) };
+        let body = EndorsementRequest { signature: (self.context.sign)(&other.keys.endorsed()) };
         let path = format!("/users/me/devices/{device}/endorsement");
-        self.runtime.relay.send::<KeyBundle>("POST", &path, &body).await?;
-        Ok(self.runtime.records.save(vec![RecordStore::delete(INVITING)])?)
+        self.context.relay.send::<KeyBundle>("POST", &path, &body).await?;
+        Ok(self.context.records.save(vec![RecordStore::delete(INVITING)])?)
     }
 
     /// Removes a lost device. This device stops trusting it at once, even if the relay cannot be reached; earlier
@@ -155,25 +155,25 @@ impl OwnDevices {
     /// # Errors
     /// It is this device, no such device exists, or the relay cannot be reached.
     pub async fn remove(&self, device: &DeviceId) -> Result<(), DeviceError> {
-        if *device == self.runtime.identity.device {
+        if *device == self.context.identity.device {
             let message = "this is the device itself: remove it from another device of yours, or ask the operator of \
                            the server to run `nuncio user revoke`, and then delete its folder";
             return Err(DeviceError::new(Code::BadRequest, message));
         }
-        let me = self.runtime.me();
-        let pinned = self.runtime.peer.keys().pinned(&me).await?;
+        let me = self.context.me();
+        let pinned = self.context.peer.keys().pinned(&me).await?;
         if let Some(own) = pinned.iter().find(|own| own.keys.device_id == *device) {
             self.limit_in_ledgers(&FormerDevice {
                 id: device.clone(),
                 key: own.keys.signing_key,
-                until: Some(self.runtime.now()),
+                until: Some(self.context.now()),
             })?;
-            self.runtime.peer.keys().remove_keys(&me, device).await?;
+            self.context.peer.keys().remove_keys(&me, device).await?;
         }
-        match self.runtime.relay.ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
+        match self.context.relay.ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
             // Already removed at the relay, and known here.
             Err(RelayError::Refused { code: Code::DeviceNotFound, .. })
-                if former_devices::all(&self.runtime.records)?.iter().any(|former| former.id == *device) =>
+                if former_devices::all(&self.context.records)?.iter().any(|former| former.id == *device) =>
             {
                 Ok(())
             }
@@ -183,53 +183,53 @@ impl OwnDevices {
 
     /// Limits the device in every stored ledger to the time before its removal.
     fn limit_in_ledgers(&self, former: &FormerDevice) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
+        let _lock = self.context.state_lock();
         let mut changes = vec![former_devices::put(former)];
-        for mut known in known_agents::all(&self.runtime.records)? {
+        for mut known in known_agents::all(&self.context.records)? {
             known.devices.iter_mut().for_each(|device| former.limit(device));
             changes.push(known_agents::put(&known));
         }
-        Ok(self.runtime.records.save(changes)?)
+        Ok(self.context.records.save(changes)?)
     }
 
     /// Keys of the person's trusted devices: this one and those that it or the person endorsed.
     pub(crate) async fn trusted(&self) -> Result<Vec<KeyBundle>, DeviceError> {
-        let me = self.runtime.me();
+        let me = self.context.me();
         // Fetches the listed keys from the relay; keys without an endorsement are not pinned.
-        self.runtime.peer.keys().safety_number(&me).await?;
+        self.context.peer.keys().safety_number(&me).await?;
         self.trust_inviter(&me).await?;
-        Ok(self.runtime.peer.keys().pinned(&me).await?)
+        Ok(self.context.peer.keys().pinned(&me).await?)
     }
 
     /// Trusts the device that invited this one once it has published keys that match the invite.
     pub(crate) async fn trust_inviter(&self, me: &RelayParty) -> Result<(), DeviceError> {
-        let Some(introduction) = self.runtime.records.get::<IntroductionSecret>(INTRODUCED)? else { return Ok(()) };
-        let pinned = self.runtime.peer.keys().pinned(me).await?;
+        let Some(introduction) = self.context.records.get::<IntroductionSecret>(INTRODUCED)? else { return Ok(()) };
+        let pinned = self.context.peer.keys().pinned(me).await?;
         let inviter = |bundle: &&KeyBundle| introduction.is_by(&bundle.keys.signing_key);
         if let Some(inviter) = pinned.iter().find(inviter) {
             let by = &inviter.keys.device_id;
-            let shown = self.runtime.relay.keys_of(me).await?;
-            let own = shown.iter().find(|own| own.keys.device_id == self.runtime.identity.device);
+            let shown = self.context.relay.keys_of(me).await?;
+            let own = shown.iter().find(|own| own.keys.device_id == self.context.identity.device);
             let vouched = own.and_then(|own| own.endorsement.as_ref()).is_some_and(|endorsement| endorsement.by == *by);
             // Both devices trust each other now, so nothing is left to compare.
             return if vouched {
-                Ok(self.runtime.records.save(vec![RecordStore::delete(INTRODUCED)])?)
+                Ok(self.context.records.save(vec![RecordStore::delete(INTRODUCED)])?)
             } else {
                 Ok(())
             };
         }
-        for waiting in self.runtime.peer.keys().waiting(me).await? {
+        for waiting in self.context.peer.keys().waiting(me).await? {
             let key = &waiting.bundle.keys.signing_key;
             if introduction.is_by(key) {
-                self.runtime.peer.keys().accept_key(me, &waiting.bundle.keys.device_id, &key.fingerprint()).await?;
+                self.context.peer.keys().accept_key(me, &waiting.bundle.keys.device_id, &key.fingerprint()).await?;
             }
         }
         Ok(())
     }
 
     async fn own_keys(&self) -> Result<KeyBundle, DeviceError> {
-        let own = self.runtime.peer.keys().pinned(&self.runtime.me()).await?;
-        let own = own.into_iter().find(|own| own.keys.device_id == self.runtime.identity.device);
+        let own = self.context.peer.keys().pinned(&self.context.me()).await?;
+        let own = own.into_iter().find(|own| own.keys.device_id == self.context.identity.device);
         own.ok_or_else(|| DeviceError::new(Code::Internal, "this device does not know its own keys"))
     }
 }

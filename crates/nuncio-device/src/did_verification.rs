@@ -12,8 +12,8 @@ use nuncio_identity::seal::verify_did_proof;
 use nuncio_identity::{Did, DidDocument, K1ProofRule};
 use url::Url;
 
+use crate::context::DeviceContext;
 use crate::prompt::AgentVerification;
-use crate::runtime::DeviceContext;
 
 /// Time limit; the person's prompt waits for the result.
 const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -21,11 +21,11 @@ const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_BYTES: usize = 256 * 1024;
 
 /// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
-pub(crate) async fn verify_agent(runtime: &DeviceContext, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
-    let pinned = runtime.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
+pub(crate) async fn verify_agent(context: &DeviceContext, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
+    let pinned = context.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
     let mut vouching = None;
     for bundle in pinned.iter().filter(|bundle| by.is_none_or(|device| bundle.keys.device_id == *device)) {
-        match (vouching_did(&*runtime.config.fetch, bundle, runtime.now()).await, &vouching) {
+        match (vouching_did(&*context.config.fetch, bundle, context.now()).await, &vouching) {
             (Some(did), None) => vouching = Some(did),
             (Some(did), Some(before)) if did == *before => {}
             // Keys without proof, or with proof of different DIDs, are unverified.

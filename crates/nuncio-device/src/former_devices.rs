@@ -7,7 +7,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormerDevice {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::localized_text::ScopeTexts;
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct KnownAgent {

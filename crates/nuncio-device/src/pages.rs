@@ -128,7 +128,7 @@ fn routes(pages: Pages, address: SocketAddr) -> Router {
         .route("/devices/{id}/remove", get(devices::ask_remove).post(devices::remove))
         .route("/leave", post(page_access::leave))
         .fallback(not_found);
-    let access = AccessState::new(&pages.shared.access, &pages.device.runtime().config);
+    let access = AccessState::new(&pages.shared.access, &pages.device.context().config);
     below_path(access, inside.with_state(pages), address)
 }
 

@@ -19,7 +19,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::consent::AgentConsents;
-use crate::runtime::DeviceContext;
+use crate::context::DeviceContext;
 
 mod chat_store;
 mod incoming;
@@ -155,7 +155,7 @@ pub struct ChatPage {
 }
 
 pub struct AgentMessages {
-    pub(crate) runtime: Arc<DeviceContext>,
+    pub(crate) context: Arc<DeviceContext>,
     pub(crate) consents: Arc<AgentConsents>,
     pub(crate) writing: ReplyStreams,
 }

@@ -12,12 +12,12 @@ use nuncio_core::ids::{AgentName, GrantId, KeyId, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore};
 use crate::publish::Agents;
-use crate::runtime::{CommitResult as _, EngineContext};
-use crate::vault::SecretCipher;
+use crate::secret_cipher::SecretCipher;
 
 mod admission;
 mod consents;
@@ -105,7 +105,7 @@ impl AccessTable {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, vault: &SecretCipher) {
+    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, cipher: &SecretCipher) {
         let mut next = AccessSnapshot { any: !keys.is_empty(), ..AccessSnapshot::default() };
         let mut signing = Vec::new();
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
@@ -116,7 +116,7 @@ impl AccessTable {
                     KeyKind::Bearer => {
                         next.keys.insert(*digest, Arc::clone(&key));
                     }
-                    KeyKind::Signing { sealed } => signing.extend(SigningKey::open(vault, &key, *digest, sealed)),
+                    KeyKind::Signing { sealed } => signing.extend(SigningKey::open(cipher, &key, *digest, sealed)),
                 }
             }
             next.keys_by_id.insert(key.id.clone(), key);
@@ -184,7 +184,7 @@ impl AccessTable {
 
 /// API keys, grants, linked DIDs, and what a caller may use.
 pub struct Access {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccessStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) agents: Arc<Agents>,
@@ -202,11 +202,11 @@ impl Access {
 
     /// Subscribes to the bus until the server stops.
     fn listen(self: &Arc<Self>) {
-        let (mut notices, access) = (self.runtime.bus.subscribe(), Arc::clone(self));
-        self.runtime.tasks.spawn(async move {
-            while let Some(Some(notice)) = access.runtime.closing.run_until_cancelled(notices.next()).await {
+        let (mut notices, access) = (self.context.bus.subscribe(), Arc::clone(self));
+        self.context.tasks.spawn(async move {
+            while let Some(Some(notice)) = access.context.closing.run_until_cancelled(notices.next()).await {
                 match notice {
-                    BusNotice::Access { by } if *by != *access.runtime.process => {
+                    BusNotice::Access { by } if *by != *access.context.process => {
                         if let Err(error) = access.reload_access().await {
                             tracing::error!(%error, "changed keys and grants could not be read");
                         }
@@ -222,7 +222,7 @@ impl Access {
     pub(crate) async fn reload_access(&self) -> Result<(), EngineError> {
         let keys = self.store.keys().await?;
         let grants = self.store.grants().await?;
-        self.table.replace(keys, grants, &self.runtime.vault);
+        self.table.replace(keys, grants, &self.context.cipher);
         self.links.replace(self.store.links().await?);
         self.reload_consents().await
     }
@@ -234,7 +234,7 @@ impl Access {
     }
 
     pub(crate) fn has_scope(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> bool {
-        self.table.permission(caller, agent, scope, self.runtime.now()).is_some()
+        self.table.permission(caller, agent, scope, self.context.now()).is_some()
     }
 
     /// Whether the caller may read the metrics: `local`, an operator key, a key from before roles existed, or a grant
@@ -255,7 +255,7 @@ impl Access {
         let granted = snapshot.grants.get(&caller.principal).map_or(&[][..], Vec::as_slice);
         let standing = self.table.standing.iter().filter(|grant| grant.principal == caller.principal);
         by_itself
-            || granted.iter().any(|grant| grant.term != GrantTerm::Once && grant.gives(&scope, self.runtime.now()))
+            || granted.iter().any(|grant| grant.term != GrantTerm::Once && grant.gives(&scope, self.context.now()))
             || standing.map(|grant| &grant.scopes).any(is_named)
     }
 
@@ -270,9 +270,9 @@ impl Access {
         if scopes.is_empty() {
             return Err(EngineError::new(Code::BadRequest, "a grant needs at least one scope"));
         }
-        let id = GrantId::parse(&self.runtime.random_name("grant_"))?;
-        let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.runtime.now() };
-        self.runtime.commit_one(AccessChange::CreateGrant(grant.clone())).await?;
+        let id = GrantId::parse(&self.context.random_name("grant_"))?;
+        let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.context.now() };
+        self.context.commit_one(AccessChange::CreateGrant(grant.clone())).await?;
         self.access_changed().await?;
         Ok(grant)
     }
@@ -283,7 +283,7 @@ impl Access {
     }
 
     pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
-        if !self.runtime.commit_one(AccessChange::RevokeGrant(id.clone())).await.made_unless(Conflict::Missing)? {
+        if !self.context.commit_one(AccessChange::RevokeGrant(id.clone())).await.made_unless(Conflict::Missing)? {
             let message = format!("there is no grant {id}; `nuncio grant list` shows them");
             return Err(EngineError::new(Code::GrantNotFound, message));
         }
@@ -293,12 +293,12 @@ impl Access {
     /// Takes a used one-time grant out of the cache, here and on other nodes, without reading the store.
     pub(crate) async fn forget_used_grant(&self, grant: &GrantId) {
         self.table.remove_grant(grant);
-        self.runtime.bus.publish(BusNotice::GrantUsed(grant.clone())).await;
+        self.context.bus.publish(BusNotice::GrantUsed(grant.clone())).await;
     }
 
     pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
         self.reload_access().await?;
-        self.runtime.bus.publish(BusNotice::Access { by: self.runtime.process.as_str().into() }).await;
+        self.context.bus.publish(BusNotice::Access { by: self.context.process.as_str().into() }).await;
         Ok(())
     }
 }
@@ -306,7 +306,7 @@ impl Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault::KEY_BYTES;
+    use crate::secret_cipher::KEY_BYTES;
 
     fn scope(text: &str) -> ScopeId {
         ScopeId::parse(text).unwrap()

@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{CallRefusal, ExecutionFailure, cancelled, denial};
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict};
-use crate::runtime::{CommitResult as _, EngineContext};
 
 /// An approval of one call, and the change that marks it as used.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct ApprovalPermit {
 
 /// Questions to approvers, and their answers.
 pub struct Approvals {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ApprovalStore>,
 }
 
@@ -44,19 +44,19 @@ impl Approvals {
         cancel: &CancellationToken,
     ) -> Result<Result<Box<ApprovalPermit>, CallRefusal>, EngineError> {
         // Subscribed before the approval is created, so that no answer is missed.
-        let mut notices = self.runtime.bus.subscribe();
-        let now = self.runtime.now();
+        let mut notices = self.context.bus.subscribe();
+        let now = self.context.now();
         let approval = Approval {
-            id: ApprovalId::parse(&self.runtime.random_name("apr_"))?,
+            id: ApprovalId::parse(&self.context.random_name("apr_"))?,
             question,
             asked_of: approver,
             asked_at: now,
-            expires_at: deadline.min(now.after(self.runtime.limits.approval)),
+            expires_at: deadline.min(now.after(self.context.limits.approval)),
             state: ApprovalState::Pending,
         };
         let (id, expires_at) = (approval.id.clone(), approval.expires_at);
-        self.runtime.commit_one(ApprovalChange::Create(approval)).await?;
-        self.runtime.bus.publish(BusNotice::Approvals).await;
+        self.context.commit_one(ApprovalChange::Create(approval)).await?;
+        self.context.bus.publish(BusNotice::Approvals).await;
         tracing::info!(approval = %id, "waiting for an approval: `nuncio approve list`");
 
         loop {
@@ -66,7 +66,7 @@ impl Approvals {
             }
             tokio::select! {
                 _ = notices.next() => {}
-                () = self.runtime.clock.sleep_until(expires_at) => self.close(current).await?,
+                () = self.context.clock.sleep_until(expires_at) => self.close(current).await?,
                 () = cancel.cancelled() => {
                     self.close(current).await?;
                     return Ok(Err(CallRefusal::new("policy", cancelled())));
@@ -84,7 +84,7 @@ impl Approvals {
         match approval.state.clone() {
             ApprovalState::Allowed { by, .. } => {
                 let question = approval.question.clone();
-                match approval.redeem(&question.call, &question.arguments_digest, self.runtime.now()) {
+                match approval.redeem(&question.call, &question.arguments_digest, self.context.now()) {
                     Ok(used) => Ok(Box::new(ApprovalPermit {
                         by,
                         approval: reference(&used),
@@ -103,15 +103,15 @@ impl Approvals {
 
     /// Expires an unanswered approval. An answer that was stored first wins.
     async fn close(&self, approval: Approval) -> Result<(), EngineError> {
-        let Ok(expired) = approval.expire(self.runtime.now()) else { return Ok(()) };
+        let Ok(expired) = approval.expire(self.context.now()) else { return Ok(()) };
         let change = ApprovalChange::Move { approval: expired, from: "pending" };
-        self.runtime.commit_one(change).await.made_unless(Conflict::ApprovalMoved)?;
+        self.context.commit_one(change).await.made_unless(Conflict::ApprovalMoved)?;
         Ok(())
     }
 
     /// Lists the approvals that wait for an operator.
     pub async fn pending_approvals(&self) -> Result<Vec<Approval>, EngineError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         let mut pending = self.store.pending_approvals().await?;
         pending.retain(|approval| approval.expires_at > now);
         Ok(pending)
@@ -126,15 +126,15 @@ impl Approvals {
     ) -> Result<Approval, EngineError> {
         let closed =
             |error: &dyn std::fmt::Display| EngineError::new(Code::ApprovalClosed, format!("approval {id}: {error}"));
-        let decided = self.approval(id).await?.decide(answer, by, self.runtime.now()).map_err(|error| match error {
+        let decided = self.approval(id).await?.decide(answer, by, self.context.now()).map_err(|error| match error {
             ApprovalError::OwnCall(_) => EngineError::new(Code::Denied, error.to_string()),
             other => closed(&other),
         })?;
         let change = ApprovalChange::Move { approval: decided.clone(), from: "pending" };
-        if !self.runtime.commit_one(change).await.made_unless(Conflict::ApprovalMoved)? {
+        if !self.context.commit_one(change).await.made_unless(Conflict::ApprovalMoved)? {
             return Err(closed(&Conflict::ApprovalMoved));
         }
-        self.runtime.bus.publish(BusNotice::Approvals).await;
+        self.context.bus.publish(BusNotice::Approvals).await;
         Ok(decided)
     }
 

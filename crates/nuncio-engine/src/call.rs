@@ -12,11 +12,11 @@ use tracing::Instrument as _;
 
 use crate::access::Access;
 use crate::approve::Approvals;
+use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::Runner;
 use crate::ports::runner::{SentCallMessages, StartSignal};
 use crate::record::AuditRecords;
-use crate::runtime::EngineContext;
 use crate::tasks::TaskInbox;
 
 mod admit;
@@ -38,7 +38,7 @@ pub(crate) use run::{cancelled, cancelled_unbegun};
 
 /// The call chain, the only way to run a tool.
 pub struct Calls {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) access: Arc<Access>,
     pub(crate) approvals: Arc<Approvals>,
@@ -86,6 +86,6 @@ impl<'a> CallChain<'a> {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
         let (program_start, references, sent) = Default::default();
-        Self { calls, call, arguments, digest, asked_at: calls.runtime.now(), program_start, references, sent }
+        Self { calls, call, arguments, digest, asked_at: calls.context.now(), program_start, references, sent }
     }
 }

@@ -11,9 +11,9 @@ use nuncio_core::execution::Execution;
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
 
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore};
-use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Maximum number of attempts per callback.
 const MAX_ATTEMPTS: u32 = 12;
@@ -22,7 +22,7 @@ const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::fr
 
 /// Callbacks that are sent when executions end.
 pub struct Callbacks {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) owed: Notify,
 }
@@ -34,7 +34,7 @@ impl Callbacks {
         known: &HashSet<ExecutionId>,
         limit: usize,
     ) -> Result<Vec<(Execution, u32)>, EngineError> {
-        let all = self.store.callbacks(self.runtime.now(), known.len().saturating_add(limit)).await?;
+        let all = self.store.callbacks(self.context.now(), known.len().saturating_add(limit)).await?;
         let mut due = Vec::new();
         for callback in all.into_iter().filter(|callback| !known.contains(&callback.execution)).take(limit) {
             match self.store.execution(&callback.execution).await? {
@@ -62,7 +62,7 @@ impl Callbacks {
 
     /// Removes a callback that was delivered or given up.
     pub async fn callback_done(&self, execution: &ExecutionId) -> Result<(), EngineError> {
-        Ok(self.runtime.commit_one(ExecutionChange::RemoveCallback(execution.clone())).await?)
+        Ok(self.context.commit_one(ExecutionChange::RemoveCallback(execution.clone())).await?)
     }
 
     /// Schedules the next attempt and returns its time, or `None` after the last attempt.
@@ -76,10 +76,10 @@ impl Callbacks {
             self.callback_done(execution).await?;
             return Ok(None);
         }
-        let due = self.runtime.now().after(BACKOFF.after(attempts));
+        let due = self.context.now().after(BACKOFF.after(attempts));
         let later = ExecutionCallback { execution: execution.clone(), due, attempts };
         // The execution may have been deleted meanwhile.
-        let made = self.runtime.commit_one(ExecutionChange::PutCallback(later)).await.made_unless(Conflict::Missing)?;
+        let made = self.context.commit_one(ExecutionChange::PutCallback(later)).await.made_unless(Conflict::Missing)?;
         Ok(made.then_some(due))
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::approve::Approvals;
 use crate::call::Calls;
+use crate::context::EngineContext;
 use crate::ports::store::{CallStore, SessionStore};
 use crate::publish::Agents;
 use crate::record::AuditRecords;
-use crate::runtime::EngineContext;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -37,7 +37,7 @@ pub use settings::{REDACTED, SettingsPatch};
 
 /// Sessions and turns.
 pub struct Conversations {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) call_store: Arc<dyn CallStore>,
     pub(crate) agents: Arc<Agents>,

@@ -15,13 +15,13 @@ use nuncio_core::time::Timestamp;
 use serde_json::json;
 
 use crate::access::Caller;
+use crate::context::{CommitResult as _, EngineContext};
 use crate::converse::{Conversations, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::store::{
     Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
 };
 use crate::publish::PublishedAgent;
-use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Maximum delivery attempts per reply.
 const MAX_ATTEMPTS: u32 = 12;
@@ -63,7 +63,7 @@ pub enum ReplyContent {
 
 /// Direct messages between agents, and pending replies.
 pub struct DirectMessages {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectMessageStore>,
     pub(crate) conversations: Arc<Conversations>,
     pub(crate) answers: Notify,
@@ -91,26 +91,26 @@ impl DirectMessages {
             agent: served.agent.name.clone(),
             to: from.to,
             answers: from.answers,
-            due: self.runtime.now().after(self.runtime.limits.turn + CHECK_MARGIN),
+            due: self.context.now().after(self.context.limits.turn + CHECK_MARGIN),
             attempts: 0,
         };
         // Stored before the turn: a crash in between leaves a pending reply without a turn, which is detected; the
         // other order could lose a reply.
-        self.runtime.commit_one(DirectMessageChange::PutPendingReply(reply.clone())).await?;
+        self.context.commit_one(DirectMessageChange::PutPendingReply(reply.clone())).await?;
         let begun =
             self.conversations.begin_unattended_turn(caller, session.as_str(), text, protocol, Some(once)).await;
         let turn = match begun {
             Ok(turn) => turn,
             Err(error) => {
-                self.runtime.commit_one(DirectMessageChange::RemovePendingReply(reply.id)).await?;
+                self.context.commit_one(DirectMessageChange::RemovePendingReply(reply.id)).await?;
                 return Err(error);
             }
         };
         let direct_messages = Arc::clone(self);
-        self.runtime.tasks.spawn(async move {
+        self.context.tasks.spawn(async move {
             turn.finished().await;
-            let now = PendingReply { due: direct_messages.runtime.now(), ..reply };
-            match direct_messages.runtime.commit_one(DirectMessageChange::PutPendingReply(now)).await {
+            let now = PendingReply { due: direct_messages.context.now(), ..reply };
+            match direct_messages.context.commit_one(DirectMessageChange::PutPendingReply(now)).await {
                 Ok(()) | Err(StoreError::Conflict(_)) => direct_messages.answers.notify_one(),
                 Err(error) => tracing::error!(%error, "an answer is taken later"),
             }
@@ -122,11 +122,11 @@ impl DirectMessages {
     /// [`DirectMessages::recover`].
     pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
         let reply = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
-        let (count, now) = (reply.len(), self.runtime.now());
+        let (count, now) = (reply.len(), self.context.now());
         let due = reply.into_iter().map(|reply| {
             DirectMessageChange::PutPendingReply(PendingReply { due: reply.due.min(now), ..reply }).into()
         });
-        self.runtime.commit(due.collect()).await?;
+        self.context.commit(due.collect()).await?;
         Ok(count)
     }
 
@@ -136,7 +136,7 @@ impl DirectMessages {
         known: &HashSet<String>,
         limit: usize,
     ) -> Result<Vec<PendingReply>, EngineError> {
-        let all = self.store.pending_replies(self.runtime.now(), known.len().saturating_add(limit)).await?;
+        let all = self.store.pending_replies(self.context.now(), known.len().saturating_add(limit)).await?;
         Ok(all.into_iter().filter(|reply| !known.contains(&reply.id)).take(limit).collect())
     }
 
@@ -171,7 +171,7 @@ impl DirectMessages {
 
     /// Removes a reply that was delivered or has no content.
     pub async fn remove_pending_reply(&self, reply: &PendingReply) -> Result<(), EngineError> {
-        Ok(self.runtime.commit_one(DirectMessageChange::RemovePendingReply(reply.id.clone())).await?)
+        Ok(self.context.commit_one(DirectMessageChange::RemovePendingReply(reply.id.clone())).await?)
     }
 
     /// Schedules the next attempt and returns its time, or `None` after the last attempt.
@@ -190,10 +190,10 @@ impl DirectMessages {
     }
 
     async fn reschedule_reply(&self, reply: PendingReply, pause: Duration) -> Result<Option<Timestamp>, EngineError> {
-        let due = self.runtime.now().after(pause);
+        let due = self.context.now().after(pause);
         let change = DirectMessageChange::PutPendingReply(PendingReply { due, ..reply });
         // The session may have been deleted.
-        let made = self.runtime.commit_one(change).await.made_unless(Conflict::NoSession)?;
+        let made = self.context.commit_one(change).await.made_unless(Conflict::NoSession)?;
         Ok(made.then_some(due))
     }
 
@@ -204,7 +204,7 @@ impl DirectMessages {
         id: &str,
         to: &str,
     ) -> Result<SentDirectMessage, EngineError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         let message = SentDirectMessage {
             id: id.to_owned(),
             agent: agent.clone(),
@@ -216,7 +216,7 @@ impl DirectMessages {
             DirectMessageChange::Forget(now.before(MESSAGE_RETENTION)).into(),
             DirectMessageChange::Create(message.clone()).into(),
         ];
-        self.runtime.commit(changes).await?;
+        self.context.commit(changes).await?;
         Ok(message)
     }
 
@@ -234,9 +234,9 @@ impl DirectMessages {
         from: &str,
         text: String,
     ) -> Result<bool, EngineError> {
-        let answer = DirectMessageReply { text, at: self.runtime.now() };
+        let answer = DirectMessageReply { text, at: self.context.now() };
         let change =
             DirectMessageChange::Answer { agent: agent.clone(), id: id.to_owned(), from: from.to_owned(), answer };
-        Ok(self.runtime.commit_one(change).await.made_unless(Conflict::Missing)?)
+        Ok(self.context.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
 }

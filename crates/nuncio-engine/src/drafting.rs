@@ -24,12 +24,12 @@ use nuncio_core::principal::Principal;
 use serde_json::{Value, json};
 
 use crate::access::Caller;
+use crate::context::{CommitResult as _, EngineContext};
 use crate::converse::{Conversations, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, DraftChange, DraftStore, StoreError};
 use crate::publish::PublishedAgent;
-use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
 const DRAFT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
@@ -63,7 +63,7 @@ pub enum DraftAnswer {
 }
 
 pub struct Drafts {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DraftStore>,
     pub(crate) approval_store: Arc<dyn ApprovalStore>,
     pub(crate) conversations: Arc<Conversations>,
@@ -73,7 +73,7 @@ impl Drafts {
     /// Whether the operator enabled drafting of protocols.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
-        self.runtime.limits.drafting != DraftingPolicy::Off
+        self.context.limits.drafting != DraftingPolicy::Off
     }
 
     /// Whether this agent drafts protocols. Rule-based and scripted brains cannot.
@@ -94,16 +94,16 @@ impl Drafts {
             return Ok(before);
         }
         let open = self.store.open_drafts(MAX_OPEN).await?;
-        let now = self.runtime.now();
+        let now = self.context.now();
         let of_caller = open.iter().filter(|draft| draft.with == caller.principal && now < draft.expires_at);
         if open.len() >= MAX_OPEN || of_caller.count() >= MAX_OPEN_OF_ONE {
             let message = "there are too many drafts that nobody has decided on; accept or reject one of them first";
             return Err(EngineError::new(Code::QueueFull, message));
         }
         let blueprint = self.write_blueprint(caller, served, &wanted, by).await?;
-        let id = DraftId::parse(&self.runtime.random_name("drf_"))?;
+        let id = DraftId::parse(&self.context.random_name("drf_"))?;
         let document = present(&id, &blueprint);
-        let now = self.runtime.now();
+        let now = self.context.now();
         let mut draft = ProtocolDraft {
             agent: served.agent.name.clone(),
             with: caller.principal.clone(),
@@ -119,7 +119,7 @@ impl Drafts {
             id,
         };
         let mut changes = vec![DraftChange::Forget(now.before(DRAFT_LIFETIME)).into()];
-        if self.runtime.limits.drafting == DraftingPolicy::Accept {
+        if self.context.limits.drafting == DraftingPolicy::Accept {
             let digest = draft.digest;
             draft = draft.accept_for_us(&digest, Principal::Operator, now).map_err(|error| not_accepted(&error))?;
         } else {
@@ -128,13 +128,13 @@ impl Drafts {
             changes.push(ApprovalChange::Create(approval).into());
         }
         changes.push(DraftChange::Create(Box::new(draft.clone())).into());
-        if !self.runtime.commit(changes).await.made_unless(Conflict::Exists)? {
+        if !self.context.commit(changes).await.made_unless(Conflict::Exists)? {
             // The same request came twice at once, and the other was first.
             let before = self.drafted_before(caller, served, &once).await?;
             return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id was taken"));
         }
         if let Some(approval) = &draft.approval {
-            self.runtime.bus.publish(BusNotice::Approvals).await;
+            self.context.bus.publish(BusNotice::Approvals).await;
             tracing::info!(%approval, draft = %draft.id, "a protocol was drafted and waits for an approval: `nuncio approve list`");
         }
         Ok(draft)
@@ -172,7 +172,7 @@ impl Drafts {
         word: DraftAnswer,
     ) -> Result<ProtocolDraft, EngineError> {
         let draft = self.draft(caller, served, id).await?;
-        let (from, now) = (draft.state.word(), self.runtime.now());
+        let (from, now) = (draft.state.word(), self.context.now());
         let mut changes = Vec::new();
         let next = match word {
             DraftAnswer::Accept => draft.accept_for_them(digest, now),
@@ -187,7 +187,7 @@ impl Drafts {
             return Ok(next);
         }
         changes.push(DraftChange::Move { draft: Box::new(next.clone()), from }.into());
-        match self.runtime.commit(changes).await {
+        match self.context.commit(changes).await {
             // The operators decided at the same moment.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
                 Box::pin(self.answer_draft(caller, served, id, digest, word)).await
@@ -218,7 +218,7 @@ impl Drafts {
 
     /// Updates a draft with the operators' decision and its expiry.
     async fn refresh_draft(&self, draft: ProtocolDraft) -> Result<ProtocolDraft, EngineError> {
-        let (from, now) = (draft.state.word(), self.runtime.now());
+        let (from, now) = (draft.state.word(), self.context.now());
         let asked = match draft.approval.as_ref().filter(|_| draft.state.awaits_us()) {
             Some(id) => self.approval_store.approval(id).await?,
             None => None,
@@ -244,7 +244,7 @@ impl Drafts {
             return Ok(next);
         }
         changes.push(DraftChange::Move { draft: Box::new(next.clone()), from }.into());
-        match self.runtime.commit(changes).await {
+        match self.context.commit(changes).await {
             Ok(()) => Ok(next),
             // Another request updated the draft first.
             Err(StoreError::Conflict(Conflict::DraftMoved | Conflict::ApprovalMoved)) => {
@@ -257,7 +257,7 @@ impl Drafts {
     /// Approvals of open drafts, which stay valid after a restart.
     pub(crate) async fn lasting_approvals(&self) -> Result<HashSet<ApprovalId>, EngineError> {
         let open = self.store.open_drafts(MAX_OPEN).await?;
-        let now = self.runtime.now();
+        let now = self.context.now();
         Ok(open.into_iter().filter(|draft| now < draft.expires_at).filter_map(|draft| draft.approval).collect())
     }
 
@@ -278,7 +278,7 @@ impl Drafts {
             session: None,
         };
         Ok(Approval {
-            id: ApprovalId::parse(&self.runtime.random_name("apr_"))?,
+            id: ApprovalId::parse(&self.context.random_name("apr_"))?,
             question,
             asked_of: Approver::Operators,
             asked_at: draft.created_at,
@@ -293,7 +293,7 @@ impl Drafts {
             Some(id) => self.approval_store.approval(id).await?,
             None => None,
         };
-        let closed = asked.and_then(|approval| approval.expire(self.runtime.now()).ok());
+        let closed = asked.and_then(|approval| approval.expire(self.context.now()).ok());
         Ok(closed.map(|approval| ApprovalChange::Move { approval, from: "pending" }.into()))
     }
 }

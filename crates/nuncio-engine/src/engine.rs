@@ -16,6 +16,7 @@ use crate::call::Calls;
 use crate::callbacks::Callbacks;
 use crate::compute::ComputePool;
 use crate::consent::{AgentAccounts, AgentLocks, Consent, ConsentRules, MailWaiters, Mailbox, Manifests, People};
+use crate::context::EngineContext;
 use crate::converse::{Conversations, LiveTurns, RecentConversations, RecoveryReport};
 use crate::direct_messages::DirectMessages;
 use crate::directory::Directory;
@@ -32,10 +33,9 @@ use crate::record::AuditRecords;
 use crate::relay::{
     DeviceKeyService, RelayRules, RelayService, StreamSubscribers, ToolCallRates, WebhookIndex, Webhooks,
 };
-use crate::runtime::EngineContext;
+use crate::secret_cipher::SecretCipher;
 use crate::skills::Skills;
 use crate::tasks::TaskInbox;
-use crate::vault::SecretCipher;
 
 /// Implementations of the engine's ports.
 pub struct Ports {
@@ -46,7 +46,7 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     /// Encrypts stored secrets.
-    pub vault: SecretCipher,
+    pub cipher: SecretCipher,
     /// Receives metrics.
     pub meter: Arc<dyn Meter>,
 }
@@ -100,7 +100,7 @@ pub struct Engine {
 macro_rules! services {
     ($($name:ident: $service:ident),* $(,)?) => {
         struct Services {
-            runtime: Arc<EngineContext>,
+            context: Arc<EngineContext>,
             request_prefix: String,
             requests: AtomicU64,
             $($name: Arc<$service>,)*
@@ -142,7 +142,7 @@ services! {
 impl Drop for Services {
     /// Ends the listeners of the services with the last handle of the engine.
     fn drop(&mut self) {
-        self.runtime.closing.cancel();
+        self.context.closing.cancel();
     }
 }
 
@@ -150,15 +150,15 @@ impl Engine {
     /// Creates an engine without agents.
     #[must_use]
     pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<ConfiguredGrant>) -> Self {
-        let Ports { store, bus, brains, runner, clock, entropy, vault, meter } = ports;
+        let Ports { store, bus, brains, runner, clock, entropy, cipher, meter } = ports;
         let process = random_name(&*entropy, "proc_");
         let request_prefix = random_name(&*entropy, "req_")[..16].to_owned();
-        let runtime = Arc::new(EngineContext {
+        let context = Arc::new(EngineContext {
             store: store.clone(),
             bus,
             clock,
             entropy,
-            vault,
+            cipher,
             meter,
             limits,
             compute: ComputePool::default(),
@@ -174,66 +174,66 @@ impl Engine {
             };
         }
         let (index, locks) = (Arc::new(WebhookIndex::default()), Arc::new(AgentLocks::default()));
-        let agents = service!(Agents { runtime, runner, brains; published: PublishedAgents::default() });
+        let agents = service!(Agents { context, runner, brains; published: PublishedAgents::default() });
         let access = service!(Access {
-            runtime, store, agents;
+            context, store, agents;
             relation_store: store.clone(),
             table: AccessTable::new(standing_grants),
             links: PersonLinks::default(),
             listening: Once::new()
         });
-        let skills = service!(Skills { runtime, agents, access });
-        let records = service!(AuditRecords { runtime, store, access });
-        let approvals = service!(Approvals { runtime, store });
-        let inbox = service!(TaskInbox { runtime, store });
-        let calls = service!(Calls { runtime, runner, access, approvals, inbox, records });
+        let skills = service!(Skills { context, agents, access });
+        let records = service!(AuditRecords { context, store, access });
+        let approvals = service!(Approvals { context, store });
+        let inbox = service!(TaskInbox { context, store });
+        let calls = service!(Calls { context, runner, access, approvals, inbox, records });
         let conversations = service!(Conversations {
-            runtime, store, agents, calls, approvals, records;
+            context, store, agents, calls, approvals, records;
             call_store: store.clone(),
             live: LiveTurns::default(),
             recent: RecentConversations::default()
         });
-        let drafts = service!(Drafts { runtime, store, conversations; approval_store: store.clone() });
-        let callbacks = service!(Callbacks { runtime, store; owed: Notify::new() });
+        let drafts = service!(Drafts { context, store, conversations; approval_store: store.clone() });
+        let callbacks = service!(Callbacks { context, store; owed: Notify::new() });
         let executions = service!(Executions {
-            runtime, store, runner, agents, skills, calls, conversations, inbox, callbacks;
-            queue: ExecutionQueue::new(runtime.limits.executions.clone())
+            context, store, runner, agents, skills, calls, conversations, inbox, callbacks;
+            queue: ExecutionQueue::new(context.limits.executions.clone())
         });
-        let direct_messages = service!(DirectMessages { runtime, store, conversations; answers: Notify::new() });
-        let directory = service!(Directory { runtime, store });
-        let mailbox = service!(Mailbox { runtime, store, index; waiters: MailWaiters::default() });
+        let direct_messages = service!(DirectMessages { context, store, conversations; answers: Notify::new() });
+        let directory = service!(Directory { context, store });
+        let mailbox = service!(Mailbox { context, store, index; waiters: MailWaiters::default() });
         let webhooks = service!(Webhooks {
-            runtime, store, mailbox, index, locks;
+            context, store, mailbox, index, locks;
             account_store: store.clone(),
             relay_store: store.clone()
         });
-        let accounts = service!(AgentAccounts { runtime, store, mailbox, webhooks, locks });
+        let accounts = service!(AgentAccounts { context, store, mailbox, webhooks, locks });
         let relay = service!(RelayService {
-            runtime, store, accounts, mailbox;
+            context, store, accounts, mailbox;
             person_store: store.clone(),
             relation_store: store.clone(),
             webhook_store: store.clone(),
             tool_calls: ToolCallRates::default(),
             streams: StreamSubscribers::default()
         });
-        let people = service!(People { runtime, store, mailbox, relay });
+        let people = service!(People { context, store, mailbox, relay });
         let device_keys = service!(DeviceKeyService {
-            runtime, store, mailbox, people, relay;
+            context, store, mailbox, people, relay;
             account_store: store.clone(),
             person_store: store.clone(),
             relation_store: store.clone()
         });
         let manifests = service!(Manifests {
-            runtime, store, access, accounts, mailbox, locks;
+            context, store, access, accounts, mailbox, locks;
             relation_store: store.clone()
         });
         let consent = service!(Consent {
-            runtime, store, access, accounts, manifests, people, mailbox, locks;
+            context, store, access, accounts, manifests, people, mailbox, locks;
             account_store: store.clone(),
             person_store: store.clone()
         });
         let services = Services {
-            runtime,
+            context,
             request_prefix,
             requests: AtomicU64::new(1),
             agents,
@@ -270,71 +270,71 @@ impl Engine {
     /// Stops accepting turns, lets running ones finish within `grace`, then ends them with an error. Returns when
     /// nothing runs any more.
     pub async fn shut_down(&self, grace: Duration) {
-        self.runtime().closing.cancel();
-        self.runtime().tasks.tracker.close();
+        self.context().closing.cancel();
+        self.context().tasks.tracker.close();
         let deadline = self.clock().sleep_until(self.now().after(grace));
         tokio::select! {
-            () = self.runtime().tasks.tracker.wait() => {}
+            () = self.context().tasks.tracker.wait() => {}
             () = deadline => {
-                self.runtime().closed.cancel();
-                self.runtime().tasks.tracker.wait().await;
+                self.context().closed.cancel();
+                self.context().tasks.tracker.wait().await;
             }
         }
         self.services.agents.published.clear();
-        self.runtime().tasks.tracker.wait().await;
+        self.context().tasks.tracker.wait().await;
     }
 
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        self.runtime().closing.is_cancelled()
+        self.context().closing.is_cancelled()
     }
 
     pub async fn until_closing(&self) {
-        self.runtime().closing.cancelled().await;
+        self.context().closing.cancelled().await;
     }
 
     #[must_use]
     pub fn load(&self) -> EngineLoad {
         EngineLoad {
             running_turns: self.services.conversations.live.count(),
-            queued_commits: self.runtime().store.queued(),
+            queued_commits: self.context().store.queued(),
             open_executions: self.services.executions.queue.open(),
         }
     }
 
     /// Checks that commits succeed.
     pub async fn check_writable(&self) -> Result<(), EngineError> {
-        Ok(self.runtime().store.check_writable().await?)
+        Ok(self.context().store.check_writable().await?)
     }
 
     /// Checks the whole store for damage.
     pub async fn check_store(&self) -> Result<StoreCheck, EngineError> {
-        Ok(self.runtime().store.check().await?)
+        Ok(self.context().store.check().await?)
     }
 
     #[must_use]
     pub fn open_stream(&self) -> OpenStream {
-        OpenStream::new(&self.runtime().meter)
+        OpenStream::new(&self.context().meter)
     }
 
     /// Spawns a task that the server waits for before it stops.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime().tasks.spawn(work);
+        self.context().tasks.spawn(work);
     }
 
     /// Spawns a task that the server does not wait for.
     pub fn spawn_untracked(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.runtime().tasks.spawn_untracked(work);
+        self.context().tasks.spawn_untracked(work);
     }
 
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        self.runtime().now()
+        self.context().now()
     }
 
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.runtime().clock
+        &self.context().clock
     }
 
     #[must_use]
@@ -344,8 +344,8 @@ impl Engine {
         format!("{}_{number:x}", self.services.request_prefix)
     }
 
-    fn runtime(&self) -> &EngineContext {
-        &self.services.runtime
+    fn context(&self) -> &EngineContext {
+        &self.services.context
     }
 }
 

@@ -8,10 +8,10 @@ use nuncio_core::{Code, address, string_enum};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::context::CommitResult as _;
 use crate::directory::Directory;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, DirectoryChange};
-use crate::runtime::CommitResult as _;
 
 /// Origin of a server without a path: `https://example.com`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -124,21 +124,21 @@ impl Directory {
 
     /// Follows a domain; one that is followed already is visited now.
     pub async fn follow(&self, domain: ServerOrigin, by: FollowSource) -> Result<FollowedDomain, EngineError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         if let Some((known, _)) = self.store.followed_domain(&domain).await? {
             let now = FollowedDomain { next_visit: now, ..known };
-            self.runtime.commit_one(DirectoryChange::UpdateFollowed { followed: now.clone(), offers: None }).await?;
+            self.context.commit_one(DirectoryChange::UpdateFollowed { followed: now.clone(), offers: None }).await?;
             return Ok(now);
         }
         let followed = FollowedDomain::new(domain, by, now);
-        self.runtime.commit_one(DirectoryChange::Follow(followed.clone())).await?;
+        self.context.commit_one(DirectoryChange::Follow(followed.clone())).await?;
         Ok(followed)
     }
 
     /// Stores the result of a visit, and the offers if they changed. Returns false if the domain is no longer followed.
     pub async fn record_visit(&self, followed: FollowedDomain, offers: Option<String>) -> Result<bool, EngineError> {
         let change = DirectoryChange::UpdateFollowed { followed, offers };
-        Ok(self.runtime.commit_one(change).await.made_unless(Conflict::Missing)?)
+        Ok(self.context.commit_one(change).await.made_unless(Conflict::Missing)?)
     }
 
     /// Stops following a domain and deletes its offers.
@@ -148,7 +148,7 @@ impl Directory {
             let message = format!("the settings say to follow {domain}: take it out of registry.follow and restart");
             return Err(EngineError::new(Code::ConfigInvalid, message));
         }
-        let removed = self.runtime.commit_one(DirectoryChange::Unfollow(domain.clone())).await;
+        let removed = self.context.commit_one(DirectoryChange::Unfollow(domain.clone())).await;
         if removed.made_unless(Conflict::Missing)? {
             return Ok(());
         }
@@ -175,12 +175,12 @@ impl Directory {
                     changes.push(DirectoryChange::UpdateFollowed { followed, offers: None }.into());
                 }
                 None => {
-                    let followed = FollowedDomain::new(domain.clone(), FollowSource::Settings, self.runtime.now());
+                    let followed = FollowedDomain::new(domain.clone(), FollowSource::Settings, self.context.now());
                     changes.push(DirectoryChange::Follow(followed).into());
                 }
             }
         }
-        Ok(self.runtime.commit(changes).await?)
+        Ok(self.context.commit(changes).await?)
     }
 }
 

@@ -5,11 +5,11 @@
 
 use crate::call::Calls;
 use crate::callbacks::Callbacks;
+use crate::context::EngineContext;
 use crate::converse::Conversations;
 use crate::ports::Runner;
 use crate::ports::store::ExecutionStore;
 use crate::publish::Agents;
-use crate::runtime::EngineContext;
 use crate::skills::Skills;
 use crate::tasks::TaskInbox;
 use nuncio_core::Code;
@@ -34,7 +34,7 @@ pub use queue::{ExecutionLimits, QueueLimitReached};
 pub use submit::{Submission, SubmitError, SubmittedExecution};
 
 pub struct Executions {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) agents: Arc<Agents>,
@@ -75,7 +75,7 @@ impl Executions {
     fn readable(&self, caller: &Caller, id: &str, found: Option<Execution>) -> Result<Execution, EngineError> {
         found
             .filter(|execution| may_read(caller, &execution.order.caller.principal))
-            .filter(|execution| execution.kept_until().is_none_or(|until| until > self.runtime.now()))
+            .filter(|execution| execution.kept_until().is_none_or(|until| until > self.context.now()))
             .ok_or_else(|| {
                 let id: String = id.chars().take(64).collect();
                 EngineError::new(Code::ExecutionNotFound, format!("there is no execution {id:?}"))
@@ -93,7 +93,7 @@ impl Executions {
 
     /// Waits until that time or until the server stops.
     async fn until_or_closing(&self, until: Timestamp) {
-        self.runtime.closing.run_until_cancelled(self.runtime.clock.sleep_until(until)).await;
+        self.context.closing.run_until_cancelled(self.context.clock.sleep_until(until)).await;
     }
 
     /// Cancels an execution; one that is over stays as it is.

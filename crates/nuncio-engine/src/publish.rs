@@ -1,7 +1,7 @@
 //! Publication of agents: serve, replace, withdraw.
 
+use crate::context::EngineContext;
 use crate::ports::brain::BrainFactory;
-use crate::runtime::EngineContext;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -145,7 +145,7 @@ impl PublishedAgents {
 
 /// The agents that are served now.
 pub struct Agents {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) brains: Arc<dyn BrainFactory>,
     pub(crate) published: PublishedAgents,
@@ -160,11 +160,11 @@ impl Agents {
         let lease = RunnerLease {
             runner: Arc::clone(&self.runner),
             agent: Arc::clone(&agent),
-            tasks: self.runtime.tasks.tracker.clone(),
+            tasks: self.context.tasks.tracker.clone(),
         };
         let brain = self.brains.brain(&agent).map_err(unusable)?;
         self.check_skill_ids(&agent)?;
-        let limit = self.runtime.limits.calls_per_tool;
+        let limit = self.context.limits.calls_per_tool;
         let gates = agent.tools.iter().map(|tool| (tool.name.clone(), ToolGate::new(limit))).collect();
         self.published.put(&Arc::new(PublishedAgent { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
         Ok(agent)

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::access::Access;
+use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::Store;
 use crate::ports::store::{Change, Conflict, RedactedLedgerEntry, StoreError};
-use crate::runtime::EngineContext;
 
 mod explain;
 mod forget;
@@ -90,7 +90,7 @@ pub struct AuditProof {
 
 /// The audit chain: reading, verifying, explaining, pruning and redacting it.
 pub struct AuditRecords {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) access: Arc<Access>,
 }
@@ -166,9 +166,9 @@ impl AuditRecords {
         changes: Vec<Change>,
         without_result: impl FnOnce() -> Vec<Change>,
     ) -> Result<(), EngineError> {
-        match self.runtime.commit(changes).await {
+        match self.context.commit(changes).await {
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::LeaseLost)) => {
-                Ok(self.runtime.commit(without_result()).await?)
+                Ok(self.context.commit(without_result()).await?)
             }
             other => Ok(other?),
         }

@@ -2,8 +2,8 @@
 //! server.
 
 use crate::consent::{AgentAccounts, Mailbox};
+use crate::context::EngineContext;
 use crate::ports::store::{PersonStore, RelationStore, RelayStore, WebhookStore};
-use crate::runtime::EngineContext;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub use webhooks::{
 
 /// Conversations of people and agents, their sealed messages and streams.
 pub struct RelayService {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelayStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,

@@ -10,8 +10,8 @@ use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
 use crate::access::{Access, AuthenticationMethod, Caller};
+use crate::context::EngineContext;
 use crate::publish::{Agents, PublishedAgent};
-use crate::runtime::EngineContext;
 
 /// A skill of a published agent.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub enum AccessDenied {
 
 /// Published skills, and which callers may see and use them.
 pub struct Skills {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) agents: Arc<Agents>,
     pub(crate) access: Arc<Access>,
 }
@@ -117,7 +117,7 @@ impl Skills {
     pub fn execution_timeout(&self, offered: &PublishedSkill) -> Duration {
         match &offered.tool {
             Some(tool) => self.call_timeout(&offered.served.agent, tool),
-            None => self.runtime.limits.executions.timeout,
+            None => self.context.limits.executions.timeout,
         }
     }
 
@@ -125,7 +125,7 @@ impl Skills {
     #[must_use]
     pub fn call_timeout(&self, agent: &Agent, tool: &Tool) -> Duration {
         let asking = match asks_others(agent, tool) {
-            true => self.runtime.limits.approval,
+            true => self.context.limits.approval,
             false => Duration::ZERO,
         };
         tool.call_time() + asking

@@ -44,16 +44,16 @@ impl Calls {
     /// # Errors
     /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
     pub async fn call_and_wait(self: &Arc<Self>, request: SyncCall) -> Result<FinishedCall, EngineError> {
-        self.runtime.check_not_closing()?;
-        let cancel = self.runtime.closed.child_token();
+        self.context.check_not_closing()?;
+        let cancel = self.context.closed.child_token();
         let hung_up = cancel.clone().drop_guard();
         let calls = Arc::clone(self);
-        let running = self.runtime.tasks.spawn(async move {
+        let running = self.context.tasks.spawn(async move {
             let SyncCall { caller, protocol, served, tool, arguments, trace } = request;
             let declared = served.agent.tool(tool.as_str());
             let timeout = declared.map_or(Duration::ZERO, |tool| tool.timeout);
-            let time = timeout + CALL_CHAIN_WAITS + calls.runtime.limits.approval;
-            let id = CallId::parse(&calls.runtime.random_name("call_"))?;
+            let time = timeout + CALL_CHAIN_WAITS + calls.context.limits.approval;
+            let id = CallId::parse(&calls.context.random_name("call_"))?;
             calls
                 .call(ToolCallRequest {
                     caller: &caller,
@@ -69,7 +69,7 @@ impl Calls {
                     pending_insert: None,
                     trace: &trace,
                     on_start: None,
-                    deadline: calls.runtime.now().after(time),
+                    deadline: calls.context.now().after(time),
                     cancel: &cancel,
                 })
                 .await
@@ -91,7 +91,7 @@ impl Calls {
             .as_ref()
             .is_none_or(|scope| caller.is_some_and(|caller| self.access.has_scope(caller, agent, scope)));
         ToolStatus {
-            available: !self.runtime.is_closing() && served.has_room(&tool.name),
+            available: !self.context.is_closing() && served.has_room(&tool.name),
             granted,
             latency: served.latency(&tool.name),
         }

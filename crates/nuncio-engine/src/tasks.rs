@@ -13,11 +13,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::cancelled;
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::runner::{HumanInbox, RunCall, RunError, ToolOutput};
 use crate::ports::store::{Conflict, TaskChange, TaskStore};
-use crate::runtime::{CommitResult as _, EngineContext};
 
 const MAX_LISTED_TASKS: usize = 1000;
 
@@ -67,7 +67,7 @@ impl TaskCommand {
 
 /// Service for tasks that people do.
 pub struct TaskInbox {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn TaskStore>,
 }
 
@@ -86,7 +86,7 @@ impl TaskInbox {
         instructions: String,
     ) -> Result<Result<ToolOutput, RunError>, EngineError> {
         // Subscribed before the task is created, so that no answer is missed.
-        let mut notices = self.runtime.bus.subscribe();
+        let mut notices = self.context.bus.subscribe();
         let id = self.create_inbox_task(from.execution.clone(), call, instructions).await?;
         loop {
             let task = self.task(&id).await?;
@@ -96,7 +96,7 @@ impl TaskInbox {
             tokio::select! {
                 // A stopping server cancels every call; that is not a cancellation by the caller.
                 biased;
-                () = self.runtime.closing.cancelled() => {
+                () = self.context.closing.cancelled() => {
                     return Err(EngineError::new(Code::ShuttingDown, "the server stops; the work stays in the inbox"));
                 }
                 () = from.cancel.cancelled() => {
@@ -105,7 +105,7 @@ impl TaskInbox {
                     return Ok(Err(RunError::Refused { code, message }));
                 }
                 _ = notices.next() => {}
-                () = self.runtime.clock.sleep_until(task.due) => self.withdraw_task(task).await?,
+                () = self.context.clock.sleep_until(task.due) => self.withdraw_task(task).await?,
             }
         }
     }
@@ -120,7 +120,7 @@ impl TaskInbox {
         let id = match &execution {
             Some(execution) => format!("task_{}", execution.as_str().trim_start_matches("exe_")),
             // Turns are not resumed, and their call ids may repeat.
-            None => self.runtime.random_name("task_"),
+            None => self.context.random_name("task_"),
         };
         let id = TaskId::parse(&id)?;
         if self.store.task(&id).await?.is_some() {
@@ -138,18 +138,18 @@ impl TaskInbox {
             asked_by: call.caller.clone(),
             call: call.id.clone(),
             execution,
-            created_at: self.runtime.now(),
+            created_at: self.context.now(),
             due: call.deadline,
             state: TaskState::Open,
         };
-        self.runtime.commit_one(TaskChange::Create(Box::new(task))).await.made_unless(Conflict::Exists)?;
-        self.runtime.bus.publish(BusNotice::Tasks).await;
+        self.context.commit_one(TaskChange::Create(Box::new(task))).await.made_unless(Conflict::Exists)?;
+        self.context.bus.publish(BusNotice::Tasks).await;
         tracing::info!(task = %id, "work for a person: `nuncio task list`, or /console/tasks");
         Ok(id)
     }
 
     async fn withdraw_task(&self, task: Task) -> Result<(), EngineError> {
-        let withdrawn = task.clone().withdraw(self.runtime.now());
+        let withdrawn = task.clone().withdraw(self.context.now());
         match self.move_task(task, withdrawn).await {
             // Somebody changed it first; the next read shows that.
             Err(error) if error.code == Code::TaskClosed => Ok(()),
@@ -169,7 +169,7 @@ impl TaskInbox {
 
     /// Open tasks, oldest first.
     pub async fn open_tasks(&self) -> Result<Vec<Task>, EngineError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         let mut tasks = self.store.open_tasks(MAX_LISTED_TASKS).await?;
         tasks.retain(|task| task.due > now);
         Ok(tasks)
@@ -188,7 +188,7 @@ impl TaskInbox {
         if let TaskCommand::Finish(output) = &step {
             check_form(&task, output)?;
         }
-        let now = self.runtime.now();
+        let now = self.context.now();
         let current = task.clone();
         let moved = match step {
             TaskCommand::Take { over } => current.take(by, over, now),
@@ -203,10 +203,10 @@ impl TaskInbox {
     async fn move_task(&self, from: Task, to: Task) -> Result<Task, EngineError> {
         let id = from.id.clone();
         let change = TaskChange::Move { from: Box::new(from), to: Box::new(to.clone()) };
-        if !self.runtime.commit_one(change).await.made_unless(Conflict::TaskMoved)? {
+        if !self.context.commit_one(change).await.made_unless(Conflict::TaskMoved)? {
             return Err(closed(&id, &Conflict::TaskMoved));
         }
-        self.runtime.bus.publish(BusNotice::Tasks).await;
+        self.context.bus.publish(BusNotice::Tasks).await;
         Ok(to)
     }
 }

@@ -24,7 +24,7 @@ mod switches;
 
 pub use answer::{own_path, see, written};
 pub use language::Language;
-pub use switches::LanguageSwitch;
+pub use switches::LanguageThemeSwitches;
 
 /// Splits a text at backquotes; the flag marks the parts that are code.
 pub fn coded(text: &str) -> impl Iterator<Item = (bool, &str)> {

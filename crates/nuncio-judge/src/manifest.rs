@@ -5,17 +5,17 @@ use serde_json::Value;
 use super::verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};
 
 mod arguments;
+mod earlier_manifests;
 mod locations;
 mod read;
 mod reduce;
 mod sample;
 mod schema_index;
 mod scopes;
-mod tombstones;
 mod tools;
 
+use earlier_manifests::EarlierManifests;
 use read::{ParsedManifest, UnreadableManifest};
-use tombstones::EarlierManifests;
 
 /// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
 /// manifests, oldest first, so that removing and re-adding something hides nothing.
@@ -36,11 +36,11 @@ pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], po
 }
 
 fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut VerdictBuilder) {
-    let mut tombstones = EarlierManifests::new(history);
+    let mut earlier_manifests = EarlierManifests::new(history);
     header(old, new, report);
-    scopes::compare(old, new, &mut tombstones, report);
-    tools::compare(old, new, &mut tombstones, report);
-    for why in tombstones.unread() {
+    scopes::compare(old, new, &mut earlier_manifests, report);
+    tools::compare(old, new, &mut earlier_manifests, report);
+    for why in earlier_manifests.unread() {
         let change = ManifestChange { old: Some(why.found.clone()), ..ManifestChange::at("") };
         everywhere(new.scopes.iter().map(|scope| scope.name), ChangeRule::Unreadable, &change, report);
     }

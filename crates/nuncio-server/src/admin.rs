@@ -29,14 +29,14 @@ use crate::error::StartError;
 use crate::messages::DirectMessageSender;
 use crate::registry;
 
-mod ordered;
+mod command_record;
 pub mod replies;
 mod socket;
 mod users;
 
+pub(crate) use command_record::account;
+pub use command_record::{CommandIssuer, this_account};
 pub use nuncio_engine::follow::ServerOrigin;
-pub(crate) use ordered::account;
-pub use ordered::{CommandIssuer, this_account};
 use replies::{
     ApprovalList, AuditRecordList, AuditVerification, ChangedTask, CreatedGrant, DecidedApproval, DidLinkList,
     ForgottenUser, GrantList, KeyInfo, KeyList, KeyWithSecret, LinkedDid, NumberedAuditRecord, PrunedRecords,
@@ -186,7 +186,9 @@ impl AdminApi {
     /// Executes a command. A command that changes something is recorded in the audit chain.
     pub async fn carry_out(&self, command: AdminCommand, by: &CommandIssuer) -> Result<Value, StartError> {
         match command.record(&self.engine, by) {
-            Some(record) => self.engine.records().run_order(record, self.execute(command), ordered::created_id).await,
+            Some(record) => {
+                self.engine.records().run_recorded(record, self.execute(command), command_record::created_id).await
+            }
             None => self.execute(command).await,
         }
     }

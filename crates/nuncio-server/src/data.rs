@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_engine::ports::{Clock, Entropy};
-use nuncio_engine::vault::KEY_BYTES;
+use nuncio_engine::secret_cipher::KEY_BYTES;
 use ring::signature::Ed25519KeyPair;
 
 use crate::error::StartError;

@@ -20,7 +20,7 @@ use nuncio_bus::LocalBus;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
-use nuncio_engine::vault::SecretCipher;
+use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, Limits, Ports};
 use nuncio_http::device_tokens::DeviceTokens as _;
 use nuncio_http::{BodyBudget, BodyLimits};
@@ -200,7 +200,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
         brains: Arc::new(LocalBrains::new(&runners)),
         runner: Arc::clone(&runners) as _,
         clock: Arc::clone(&with.clock),
-        vault: SecretCipher::new(&secret_key),
+        cipher: SecretCipher::new(&secret_key),
         entropy,
         meter: Arc::clone(&with.meter),
     };

@@ -9,7 +9,7 @@ mod enums;
 mod error;
 mod index;
 mod invocation;
-mod quantity;
+mod lenient_number;
 
 pub use descriptor::{
     AuthConfig, CustomAuth, EndpointRetry, InvocationEndpoint, OAuth2Config, OutputDefinition, ParameterDefinition,
@@ -21,9 +21,9 @@ pub use index::{IndexProvider, SkillIndex, SkillIndexEntry};
 pub use invocation::{
     Caller, ExecutionError, InvocationContext, InvocationCredentials, InvocationRequest, InvocationResponse, Timestamps,
 };
+pub use lenient_number::LenientNumber;
 pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
 pub use nuncio_core::execution::Priority;
-pub use quantity::LenientNumber;
 
 /// Protocol version of this implementation.
 pub const PROTOCOL_VERSION: SkillVersion = SkillVersion { major: 1, minor: 0, patch: 0 };

@@ -15,10 +15,10 @@ use nuncio_engine::ports::runner::SentCallMessages;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
+use super::context::PeerContext;
 use super::error::{SendError, ToolError};
 use super::lock;
 use super::outbox::Outbox;
-use super::runtime::PeerRuntime;
 use crate::client::RelayError;
 use crate::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
 
@@ -47,7 +47,7 @@ pub(super) struct WaitingCall {
 
 /// Calls of tools on people's devices, each until it is answered.
 pub struct ToolCalls {
-    pub(super) runtime: Arc<PeerRuntime>,
+    pub(super) context: Arc<PeerContext>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) waiting: Mutex<HashMap<CallId, WaitingCall>>,
 }
@@ -76,7 +76,7 @@ impl ToolCalls {
     ) -> Result<Value, ToolError> {
         let sent = options.sent.clone();
         let call = self.tool_call(name, arguments, options).await?;
-        let until = self.runtime.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
+        let until = self.context.now().after(Duration::from_millis(call.timeout_ms) + AGENT_WAITS);
         let id = call.call_id.clone();
         let payload = json!(ArtifactPayload::Artifact { artifact: Artifact::ToolCall(call) });
         let (answer, answered) = oneshot::channel();
@@ -89,7 +89,7 @@ impl ToolCalls {
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
             never = self.send_again(conversation, payload, until, &again, &sent) => match never {},
-            () = self.runtime.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
+            () = self.context.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
         };
         match outcome {
             ToolOutcome::Ok { result } => Ok(result),
@@ -129,11 +129,11 @@ impl ToolCalls {
             let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = delivered else {
                 return delivered.map(|message| message.into_iter().for_each(|message| sent.add(message)));
             };
-            let free = self.runtime.now().after(Duration::from_secs(seconds.max(1)));
+            let free = self.context.now().after(Duration::from_secs(seconds.max(1)));
             if free >= until {
                 return delivered.map(drop);
             }
-            self.runtime.clock.sleep_until(free).await;
+            self.context.clock.sleep_until(free).await;
         }
     }
 
@@ -149,7 +149,7 @@ impl ToolCalls {
         let tool_name = ToolName::parse(name).map_err(|why| fault(&why))?;
         let call_id = match options.call_id {
             Some(id) => id,
-            None => CallId::parse(&random_name(&*self.runtime.entropy, "call_")).map_err(|why| fault(&why))?,
+            None => CallId::parse(&random_name(&*self.context.entropy, "call_")).map_err(|why| fault(&why))?,
         };
         let (scope, timeout) = match (options.scope, options.timeout) {
             (Some(scope), Some(timeout)) => (scope, timeout),
@@ -164,8 +164,8 @@ impl ToolCalls {
 
     /// Scope and timeout of a tool in the agent's manifest.
     async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
-        let RelayParty::Agent(me) = self.runtime.me() else { return Err(ToolError::Undeclared(name.clone())) };
-        let manifest = self.runtime.relay.manifest(me).await.map_err(SendError::from)?;
+        let RelayParty::Agent(me) = self.context.me() else { return Err(ToolError::Undeclared(name.clone())) };
+        let manifest = self.context.relay.manifest(me).await.map_err(SendError::from)?;
         let tools = manifest["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         let tool = tools.iter().find(|tool| tool["name"] == name.as_str());
         let scope = tool.and_then(|tool| ScopeId::parse(tool["permission_scope"].as_str()?).ok());

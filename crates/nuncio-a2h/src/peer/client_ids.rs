@@ -33,7 +33,7 @@ impl Outbox {
         payload: Value,
     ) -> Result<Option<u64>, SendError> {
         let send_slot = self.send_slot(conversation).await?;
-        let sealed = self.runtime.key_store.load(&format!("{OUTBOX}{client_id}"))?;
+        let sealed = self.context.key_store.load(&format!("{OUTBOX}{client_id}"))?;
         let outgoing = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
             // Already sealed: the same bytes get the same number.
             Some(outgoing) => outgoing,
@@ -53,11 +53,11 @@ impl Peer {
     /// Handles a message by the person: a confirmation if this device sent it, otherwise a message to open.
     pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
         let device = |keys: &mut SealIdentity| keys.owner_device().map(|(_, device)| device.clone());
-        let this = self.parts.keys.with_seal_identity(device).await?;
+        let this = self.state.keys.with_seal_identity(device).await?;
         if this.is_some() && posted.post.device == this {
             let ConversationMessage { conversation, seq, at, post } = posted;
             let sent = SentConfirmation { conversation, seq, client_id: post.client_id, at };
-            self.parts.handler.on_sent(self, sent).await;
+            self.state.handler.on_sent(self, sent).await;
             return Ok(());
         }
         self.receive_message(posted).await

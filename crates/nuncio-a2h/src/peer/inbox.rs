@@ -24,9 +24,9 @@ impl Peer {
             RelayEventKind::Stream(news) => self.receive_stream(*news).await,
             other => {
                 if let RelayEventKind::KeysChanged(owner) = &other {
-                    self.parts.keys.keys_changed(owner);
+                    self.state.keys.keys_changed(owner);
                 }
-                self.parts.handler.on_event(self, &other).await;
+                self.state.handler.on_event(self, &other).await;
             }
         }
         Ok(())
@@ -41,8 +41,8 @@ impl Peer {
         };
         let mut opened = self.open(conversation.kind, &posted).await?;
         if matches!(opened, Err(OpenError::UnknownSender { .. } | OpenError::StaleBundle { .. })) {
-            self.parts.keys.keys_changed(&posted.post.sender);
-            ignore_permanent(self.parts.keys.fetch_and_review_keys(&posted.post.sender).await.map(drop))?;
+            self.state.keys.keys_changed(&posted.post.sender);
+            ignore_permanent(self.state.keys.fetch_and_review_keys(&posted.post.sender).await.map(drop))?;
             opened = self.open(conversation.kind, &posted).await?;
         }
         match opened {
@@ -78,7 +78,7 @@ impl Peer {
         };
         if to_read {
             let refused = UnopenedMessage { conversation, seq, sender, content_type, why };
-            self.parts.handler.on_refused(self, refused).await;
+            self.state.handler.on_refused(self, refused).await;
         }
     }
 
@@ -89,7 +89,7 @@ impl Peer {
         kind: ConversationType,
         posted: &ConversationMessage,
     ) -> Result<Result<Option<InboundMessage>, OpenError>, SendError> {
-        let (conversation, posted, now) = (&posted.conversation, posted.clone(), self.parts.runtime.now());
+        let (conversation, posted, now) = (&posted.conversation, posted.clone(), self.state.context.now());
         let metadata = RelayMetadata {
             conversation: posted.conversation.clone(),
             conversation_type: kind,
@@ -100,7 +100,7 @@ impl Peer {
             subtype: posted.post.subtype,
         };
         let opened = self
-            .parts
+            .state
             .keys
             .with_seal_identity(move |seal_identity| {
                 let mut answer = None;
@@ -138,11 +138,11 @@ impl Peer {
             .await?;
         Ok(opened.map(|(answer, arrived, rekeyed)| {
             if let Some(response) = answer {
-                self.parts.calls.answered(conversation, response);
+                self.state.calls.answered(conversation, response);
             }
             // The sender had lost the session, so that later messages must be sent again.
             if rekeyed {
-                self.parts.calls.call_again(conversation);
+                self.state.calls.call_again(conversation);
             }
             arrived
         }))
@@ -156,21 +156,21 @@ impl Peer {
         kind: ConversationType,
         device: DeviceId,
     ) -> Result<(), SendError> {
-        let last = lock(&self.parts.rekeyed).get(&device).cloned();
+        let last = lock(&self.state.rekeyed).get(&device).cloned();
         if last.is_some_and(|(conversation, seq)| conversation == posted.conversation && posted.seq < seq) {
             return Ok(());
         }
         let owner = posted.post.sender.clone();
         tracing::warn!(%owner, %device, "the session with a device is lost; a new one begins");
         let (peer_owner, peer_device) = (owner.clone(), device.clone());
-        let keys = &self.parts.keys;
+        let keys = &self.state.keys;
         keys.with_seal_identity(move |seal_identity| seal_identity.rekey(&peer_owner, &peer_device)).await??;
-        let client_id = self.parts.runtime.new_client_id()?;
-        let plaintext = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.parts.runtime.now());
-        let send_slot = self.parts.outbox.send_slot(&posted.conversation).await?;
-        let sent = self.parts.outbox.deliver(send_slot, plaintext.content_type, None, plaintext.payload).await;
+        let client_id = self.state.context.new_client_id()?;
+        let plaintext = PlaintextMessage::rekey(posted.conversation.clone(), kind, client_id, self.state.context.now());
+        let send_slot = self.state.outbox.send_slot(&posted.conversation).await?;
+        let sent = self.state.outbox.deliver(send_slot, plaintext.content_type, None, plaintext.payload).await;
         if let Ok(seq) = sent {
-            let mut rekeyed = lock(&self.parts.rekeyed);
+            let mut rekeyed = lock(&self.state.rekeyed);
             if rekeyed.len() >= 256 {
                 rekeyed.clear();
             }
@@ -182,7 +182,7 @@ impl Peer {
     /// Hands a message to the handler, after the earlier ones of its conversation.
     fn handle(&self, inbound: InboundMessage) {
         let (peer, conversation) = (self.clone(), inbound.conversation.clone());
-        let mut handling = lock(&self.parts.handling);
+        let mut handling = lock(&self.state.handling);
         if handling.len() >= 256 {
             handling.retain(|_, last| !last.is_finished());
         }
@@ -192,9 +192,9 @@ impl Peer {
                 let _ = before.await;
             }
             let name = name(&inbound.conversation, inbound.seq);
-            let handler = std::sync::Arc::clone(&peer.parts.handler);
+            let handler = std::sync::Arc::clone(&peer.state.handler);
             handler.on_message(&peer, inbound).await;
-            let key_store = std::sync::Arc::clone(&peer.parts.runtime.key_store);
+            let key_store = std::sync::Arc::clone(&peer.state.context.key_store);
             let forgotten = tokio::task::spawn_blocking(move || key_store.save(vec![(name, None)])).await;
             if !matches!(forgotten, Ok(Ok(()))) {
                 tracing::error!("cannot delete a handled message; it will be handled again after a restart");
@@ -205,11 +205,11 @@ impl Peer {
 
     /// Handles the messages that the previous process stored but did not finish.
     pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
-        for name in self.parts.runtime.key_store.names(INBOX)? {
-            let record = self.parts.runtime.key_store.load(&name)?;
+        for name in self.state.context.key_store.names(INBOX)? {
+            let record = self.state.context.key_store.load(&name)?;
             match record.and_then(|record| serde_json::from_slice::<InboundMessage>(&record).ok()) {
                 Some(arrived) => self.handle(arrived),
-                None => self.parts.runtime.key_store.save(vec![(name, None)])?,
+                None => self.state.context.key_store.save(vec![(name, None)])?,
             }
         }
         Ok(())

@@ -74,7 +74,7 @@ impl Peer {
             }
             StreamNotice::Error { stream_id, error } => {
                 tracing::debug!(stream = %stream_id, message = error.message, "the relay ended a stream");
-                self.parts.streams.cancel(&stream_id);
+                self.state.streams.cancel(&stream_id);
             }
         }
     }
@@ -83,7 +83,7 @@ impl Peer {
         let (id, stream) = &name;
         let Ok(conversation) = self.conversation(id).await else { return };
         let theirs = conversation.kind == ConversationType::H2a && conversation.has(&sender) && sender != *self.me();
-        if !theirs || lock(&self.parts.incoming).len() >= MAX_INCOMING_STREAMS {
+        if !theirs || lock(&self.state.incoming).len() >= MAX_INCOMING_STREAMS {
             return;
         }
         let metadata = RelayMetadata {
@@ -95,12 +95,12 @@ impl Peer {
             content_type: ContentType::System,
             subtype: None,
         };
-        let (envelope, now) = (envelope.to_vec(), self.parts.runtime.now());
+        let (envelope, now) = (envelope.to_vec(), self.state.context.now());
         let open = move |keys: &mut SealIdentity| StreamOpener::begin(keys, &metadata, &envelope, now);
-        let opener = match self.parts.keys.with_seal_identity(open).await {
+        let opener = match self.state.keys.with_seal_identity(open).await {
             Ok(Ok((opened, opener))) => {
                 if opened.rekeyed {
-                    self.parts.calls.call_again(id);
+                    self.state.calls.call_again(id);
                 }
                 opener
             }
@@ -112,7 +112,7 @@ impl Peer {
             Err(_) => None,
         };
         let Some(opener) = opener else { return };
-        lock(&self.parts.incoming).insert(name.clone(), IncomingTextStream { sender: sender.clone(), opener });
+        lock(&self.state.incoming).insert(name.clone(), IncomingTextStream { sender: sender.clone(), opener });
         self.report_stream((name, sender), StreamEventKind::Begun).await;
     }
 
@@ -123,7 +123,7 @@ impl Peer {
         open: impl FnOnce(&mut StreamOpener) -> Option<StreamEventKind>,
     ) {
         let (sender, what) = {
-            let mut all = lock(&self.parts.incoming);
+            let mut all = lock(&self.state.incoming);
             let Some(incoming) = all.get_mut(&name) else { return };
             let what = open(&mut incoming.opener).unwrap_or(StreamEventKind::Aborted);
             let sender = incoming.sender.clone();
@@ -137,7 +137,7 @@ impl Peer {
 
     /// Aborts all incoming streams after the connection closed.
     pub(super) async fn abort_incoming_streams(&self) {
-        let all: Vec<_> = lock(&self.parts.incoming).drain().collect();
+        let all: Vec<_> = lock(&self.state.incoming).drain().collect();
         for (name, incoming) in all {
             self.report_stream((name, incoming.sender), StreamEventKind::Aborted).await;
         }
@@ -145,6 +145,6 @@ impl Peer {
 
     async fn report_stream(&self, ((conversation, stream), sender): (StreamKey, RelayParty), what: StreamEventKind) {
         let event = StreamEvent { conversation, sender, stream, what };
-        self.parts.handler.on_stream(self, event).await;
+        self.state.handler.on_stream(self, event).await;
     }
 }

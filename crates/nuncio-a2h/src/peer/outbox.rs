@@ -18,8 +18,8 @@ use serde_json::Value;
 use tokio::sync::{Notify, OnceCell};
 
 use super::InboundMessage;
+use super::context::PeerContext;
 use super::error::SendError;
-use super::runtime::PeerRuntime;
 use super::seal_keys::SealKeys;
 use super::send_slots::SendSlot;
 use crate::client::RelayError;
@@ -76,7 +76,7 @@ impl OutgoingMessage {
 }
 
 pub struct Outbox {
-    pub(super) runtime: Arc<PeerRuntime>,
+    pub(super) context: Arc<PeerContext>,
     pub(super) keys: Arc<SealKeys>,
     /// Locks that order sending: see [`super::send_slots`].
     pub(super) send_locks: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
@@ -122,7 +122,7 @@ impl Outbox {
         subtype: Option<MsgSubtype>,
         payload: Value,
     ) -> Result<u64, SendError> {
-        let new = MessageIds { client_id: self.runtime.new_client_id()?, in_reply_to: None };
+        let new = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         let outgoing = self.prepare(&send_slot, new, content_type, subtype, payload).await?;
         self.send_sealed(&send_slot, &outgoing).await
     }
@@ -133,7 +133,7 @@ impl Outbox {
         send_slot: SendSlot,
         payload: Value,
     ) -> Result<Option<MessageReference>, SendError> {
-        let new = MessageIds { client_id: self.runtime.new_client_id()?, in_reply_to: None };
+        let new = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         let subtype = Some(MsgSubtype::ArtifactToolCall);
         let outgoing = self.prepare(&send_slot, new, ContentType::Artifact, subtype, payload).await?;
         let seq = self.send_sealed(&send_slot, &outgoing).await?;
@@ -151,7 +151,7 @@ impl Outbox {
         subtype: Option<MsgSubtype>,
         payload: Value,
     ) -> Result<OutgoingMessage, SendError> {
-        let conversation = self.runtime.conversation(&send_slot.conversation).await?;
+        let conversation = self.context.conversation(&send_slot.conversation).await?;
         let plaintext = PlaintextMessage {
             conversation: conversation.id.clone(),
             conversation_type: conversation.kind,
@@ -159,7 +159,7 @@ impl Outbox {
             content_type,
             subtype,
             in_reply_to,
-            created_at: self.runtime.now(),
+            created_at: self.context.now(),
             payload,
         };
         let until = send_slot.until;
@@ -192,17 +192,17 @@ impl Outbox {
     async fn post(&self, outgoing: &OutgoingMessage) -> Result<u64, SendError> {
         let mut failures = BACKOFF.start();
         let sent = loop {
-            let wait = match self.runtime.relay.post(&outgoing.conversation, outgoing.new_post()).await {
+            let wait = match self.context.relay.post(&outgoing.conversation, outgoing.new_post()).await {
                 Err(RelayError::TooMany { seconds, .. }) if !outgoing.is_call() => Duration::from_secs(seconds.max(1)),
                 Err(error) if error.is_retryable() => failures.next_delay(),
                 done => break done,
             };
-            let again = self.runtime.now().after(wait);
+            let again = self.context.now().after(wait);
             if again >= outgoing.until {
                 break Err(RelayError::Unreachable("it could not be sent in time".to_owned()));
             }
             tokio::select! {
-                () = self.runtime.clock.sleep_until(again) => {}
+                () = self.context.clock.sleep_until(again) => {}
                 () = self.back.notified() => {}
             }
         };
@@ -213,23 +213,23 @@ impl Outbox {
     /// Deletes the stored message, because it was sent or never will be.
     async fn delete_stored(&self, client_id: &ClientMessageId) -> Result<(), SendError> {
         let name = format!("{OUTBOX}{client_id}");
-        let key_store = Arc::clone(&self.runtime.key_store);
+        let key_store = Arc::clone(&self.context.key_store);
         let saved = tokio::task::spawn_blocking(move || key_store.save(vec![(name, None)])).await;
         Ok(saved.map_err(|_| SendError::Fault("the storage task was aborted".to_owned()))??)
     }
 
     /// Sends the messages of the previous process, except calls: nobody waits for their answers any more.
     pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
-        for name in self.runtime.key_store.names(OUTBOX)? {
-            let record = self.runtime.key_store.load(&name)?;
+        for name in self.context.key_store.names(OUTBOX)? {
+            let record = self.context.key_store.load(&name)?;
             let outgoing = record.and_then(|record| serde_json::from_slice::<OutgoingMessage>(&record).ok());
             match outgoing {
-                Some(outgoing) if outgoing.until > self.runtime.now() && !outgoing.is_call() => {
+                Some(outgoing) if outgoing.until > self.context.now() && !outgoing.is_call() => {
                     if let Err(error) = self.post(&outgoing).await {
                         tracing::warn!(conversation = %outgoing.conversation, %error, "cannot send a message of the previous process");
                     }
                 }
-                _ => self.runtime.key_store.save(vec![(name, None)])?,
+                _ => self.context.key_store.save(vec![(name, None)])?,
             }
         }
         Ok(())

@@ -47,38 +47,38 @@ impl Peer {
                 ended = self.run_until_error(&mut state) => ended,
                 () = stop.cancelled() => return,
             };
-            self.parts.streams.cancel_all();
+            self.state.streams.cancel_all();
             self.abort_incoming_streams().await;
             let pause = state.failures.next_delay();
             if let Err(error) = ended {
                 tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
             }
             tokio::select! {
-                () = self.parts.runtime.clock.sleep_until(self.parts.runtime.now().after(pause)) => {}
+                () = self.state.context.clock.sleep_until(self.state.context.now().after(pause)) => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 
     async fn run_until_error(&self, state: &mut RunState) -> Result<(), SendError> {
-        self.parts.keys.publish_keys().await?;
-        self.parts.outbox.back.notify_waiters();
+        self.state.keys.publish_keys().await?;
+        self.state.outbox.back.notify_waiters();
         // Once per process: messages that this process received are already being handled when a connection breaks.
         if !state.resumed {
             self.handle_leftovers()?;
             state.resumed = true;
         }
-        self.parts.outbox.leftovers.get_or_try_init(|| self.parts.outbox.send_leftovers()).await?;
-        let mut keys_due = self.parts.runtime.now().after(KEY_PUBLISH_INTERVAL);
+        self.state.outbox.leftovers.get_or_try_init(|| self.state.outbox.send_leftovers()).await?;
+        let mut keys_due = self.state.context.now().after(KEY_PUBLISH_INTERVAL);
         let mut after = None;
         let mut next = Box::pin(self.next_events(state.source, after));
         loop {
             // The same future is awaited across other work, because streams use the same connection.
             let events = tokio::select! {
                 events = &mut next => events?,
-                () = self.parts.runtime.clock.sleep_until(keys_due) => {
-                    self.parts.keys.publish_keys().await?;
-                    keys_due = self.parts.runtime.now().after(KEY_PUBLISH_INTERVAL);
+                () = self.state.context.clock.sleep_until(keys_due) => {
+                    self.state.keys.publish_keys().await?;
+                    keys_due = self.state.context.now().after(KEY_PUBLISH_INTERVAL);
                     continue;
                 }
             };
@@ -91,7 +91,7 @@ impl Peer {
                 last = if seq == 0 { last } else { Some(seq) };
             }
             if let Some(last) = last {
-                self.parts.runtime.relay.acknowledge(last).await?;
+                self.state.context.relay.acknowledge(last).await?;
                 after = Some(last);
             }
             next = Box::pin(self.next_events(state.source, after));
@@ -100,7 +100,7 @@ impl Peer {
 
     async fn next_events(&self, source: EventSource, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         match source {
-            EventSource::Relay => self.parts.runtime.relay.events(after).await,
+            EventSource::Relay => self.state.context.relay.events(after).await,
             EventSource::Webhook => std::future::pending().await,
         }
     }

@@ -11,9 +11,9 @@ use nuncio_core::notification::RelayParty;
 use nuncio_identity::seal::backup::RestoredKeys;
 use nuncio_identity::seal::{KeyReview, PendingKeys, RecipientDevice, SealError, SealIdentity};
 
+use super::context::PeerContext;
 use super::error::SendError;
 use super::lock;
-use super::runtime::PeerRuntime;
 use crate::client::RelayError;
 
 /// How often a message is sealed again because a session must start or ended meanwhile.
@@ -21,7 +21,7 @@ const SEAL_AGAIN: usize = 3;
 
 /// Keys of this peer, the pinned keys of others, and a person's decisions about them.
 pub struct SealKeys {
-    pub(super) runtime: Arc<PeerRuntime>,
+    pub(super) context: Arc<PeerContext>,
     pub(super) seal_identity: Arc<Mutex<SealIdentity>>,
     /// Cache of trusted keys, until they change.
     pub(super) trusted_keys: Mutex<HashMap<RelayParty, Vec<KeyBundle>>>,
@@ -68,7 +68,7 @@ impl SealKeys {
 
     /// Endorses this device with the keys of a predecessor device from a backup, and publishes the endorsement.
     pub async fn vouch_by_backup(&self, restored: RestoredKeys) -> Result<(), SendError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         self.with_seal_identity(move |seal_identity| seal_identity.decisions().endorse_from_backup(&restored, now))
             .await??;
         self.publish_keys().await
@@ -78,17 +78,17 @@ impl SealKeys {
     pub async fn publish_keys(&self) -> Result<(), SendError> {
         let bundle = self.with_seal_identity(|seal_identity| seal_identity.bundle().cloned()).await?;
         let bundle = bundle.ok_or_else(|| SendError::Fault("these keys have no name yet".to_owned()))?;
-        let have = match self.runtime.relay.register_keys(Some(bundle), Vec::new()).await {
+        let have = match self.context.relay.register_keys(Some(bundle), Vec::new()).await {
             // The relay has a newer bundle: these keys were copied, or the clock was set back.
             Err(RelayError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {
                 return Err(SendError::Fault(message));
             }
             other => other?,
         };
-        let now = self.runtime.now();
+        let now = self.context.now();
         let keys = self.with_seal_identity(move |seal_identity| seal_identity.one_time_keys(have, now)).await??;
         if !keys.is_empty() {
-            self.runtime.relay.register_keys(None, keys).await?;
+            self.context.relay.register_keys(None, keys).await?;
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl SealKeys {
                     for (bundle, key) in &mut to {
                         let id = bundle.keys.id();
                         if devices.iter().any(|(owner, device)| *owner == id.owner && *device == id.device) {
-                            *key = Some(self.runtime.relay.one_time_key(&id).await?);
+                            *key = Some(self.context.relay.one_time_key(&id).await?);
                         }
                     }
                 }
@@ -133,7 +133,7 @@ impl SealKeys {
     ) -> Result<Vec<(KeyBundle, Option<OneTimeKey>)>, SendError> {
         let mut all = Vec::new();
         for member in &conversation.members {
-            let bundles = match member == self.runtime.me() {
+            let bundles = match member == self.context.me() {
                 false => self.trusted(member).await?,
                 // The person's other devices get a copy; an agent has one device.
                 true if matches!(member, RelayParty::Agent(_)) => continue,
@@ -166,7 +166,7 @@ impl SealKeys {
         &self,
         owner: &RelayParty,
     ) -> Result<(Vec<KeyBundle>, KeyReview), SendError> {
-        let bundles = self.runtime.relay.keys_of(owner).await?;
+        let bundles = self.context.relay.keys_of(owner).await?;
         let (reviewed, published) = (owner.clone(), bundles.clone());
         let review = self
             .with_seal_identity(move |seal_identity| seal_identity.review_keys(&reviewed, &published, None))

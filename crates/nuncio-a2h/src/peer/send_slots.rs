@@ -31,7 +31,7 @@ pub(super) struct SendSlot {
 impl Outbox {
     /// Waits until a message may be sealed and sent in a conversation.
     pub(super) async fn send_slot(&self, conversation: &ConversationId) -> Result<SendSlot, SendError> {
-        self.send_slot_until(conversation, self.runtime.now().after(MAX_SLOT_WAIT)).await
+        self.send_slot_until(conversation, self.context.now().after(MAX_SLOT_WAIT)).await
     }
 
     /// [`Self::send_slot`] with a deadline.
@@ -41,7 +41,7 @@ impl Outbox {
         until: Timestamp,
     ) -> Result<SendSlot, SendError> {
         // A person's devices share sessions across conversations; an agent has one session per person.
-        let send_lock = match self.runtime.me() {
+        let send_lock = match self.context.me() {
             RelayParty::Person(_) => None,
             RelayParty::Agent(_) => Some(conversation.clone()),
         };
@@ -58,7 +58,7 @@ impl Outbox {
         };
         tokio::select! {
             send_slot = next => send_slot,
-            () = self.runtime.clock.sleep_until(until) => {
+            () = self.context.clock.sleep_until(until) => {
                 Err(RelayError::Unreachable("it could not be sent in time".to_owned()).into())
             }
         }

@@ -17,9 +17,9 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::context::PeerContext;
 use super::error::SendError;
 use super::outbox::{MessageIds, Outbox};
-use super::runtime::PeerRuntime;
 use super::seal_keys::SealKeys;
 use super::{InboundMessage, lock};
 use crate::client::Relay;
@@ -55,7 +55,7 @@ enum WriterCommand {
 
 /// Messages of this peer that are read while they are written.
 pub struct OutgoingStreams {
-    pub(super) runtime: Arc<PeerRuntime>,
+    pub(super) context: Arc<PeerContext>,
     pub(super) keys: Arc<SealKeys>,
     pub(super) outbox: Arc<Outbox>,
     /// Own streams, each until it ends.
@@ -70,7 +70,7 @@ impl OutgoingStreams {
     /// # Errors
     /// It cannot be sealed, or the relay refuses streams in that conversation.
     pub async fn begin(self: &Arc<Self>, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
-        let answers = MessageIds { client_id: self.runtime.new_client_id()?, in_reply_to: None };
+        let answers = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         self.begin_as(answers, conversation).await
     }
 
@@ -84,16 +84,16 @@ impl OutgoingStreams {
         answers: MessageIds,
         id: &ConversationId,
     ) -> Result<Option<StreamWriter>, SendError> {
-        if !self.runtime.relay.streams() || matches!(self.runtime.me(), RelayParty::Person(_)) {
+        if !self.context.relay.streams() || matches!(self.context.me(), RelayParty::Person(_)) {
             return Ok(None);
         }
-        let conversation = self.runtime.conversation(id).await?;
+        let conversation = self.context.conversation(id).await?;
         if conversation.kind != ConversationType::H2a {
             return Ok(None);
         }
-        let stream = StreamId::parse(&timed_name(&*self.runtime.entropy, "s_", self.runtime.now()));
+        let stream = StreamId::parse(&timed_name(&*self.context.entropy, "s_", self.context.now()));
         let stream = stream.map_err(|why| SendError::Fault(why.to_string()))?;
-        let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.runtime.now() };
+        let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.context.now() };
         let begun = self
             .keys
             .seal_for(&conversation, move |seal_identity, to| StreamSealer::begin(seal_identity, new.clone(), to));
@@ -119,7 +119,7 @@ impl OutgoingStreams {
             waiting: Arc::clone(&waiting),
             over: over.clone(),
         };
-        let taken_on = self.runtime.relay.stream(StreamFrame::Start(start)).await;
+        let taken_on = self.context.relay.stream(StreamFrame::Start(start)).await;
         taken_on.inspect_err(|_| self.cancel(&pen.stream))?;
         tokio::spawn(pen.write(taken));
         Ok(Some(StreamWriter { streams: Arc::clone(self), conversation: id.clone(), answers, orders, waiting, over }))
@@ -173,7 +173,7 @@ impl StreamWriter {
         // The final message has priority, and later messages wait for it.
         tokio::select! {
             _ = ended => {}
-            () = streams.runtime.clock.sleep_until(streams.runtime.now().after(LAST_PIECE_TIMEOUT)) => {}
+            () = streams.context.clock.sleep_until(streams.context.now().after(LAST_PIECE_TIMEOUT)) => {}
         }
         streams.outbox.send_answer(&send_slot, &outgoing).await
     }
@@ -207,7 +207,7 @@ impl StreamTask {
     }
 
     async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<WriterCommand>) -> Result<(), StreamStopped> {
-        let clock: Arc<dyn Clock> = Arc::clone(&self.streams.runtime.clock);
+        let clock: Arc<dyn Clock> = Arc::clone(&self.streams.context.clock);
         let mut free = clock.now();
         loop {
             let order = tokio::select! {
@@ -255,7 +255,7 @@ impl StreamTask {
     }
 
     async fn send(&self, frame: StreamFrame) -> Result<(), StreamStopped> {
-        let relay: &dyn Relay = &*self.streams.runtime.relay;
+        let relay: &dyn Relay = &*self.streams.context.relay;
         relay.stream(frame).await.map_err(|why| {
             tracing::debug!(stream = %self.stream, %why, "cannot send a stream frame; the stream ends");
             StreamStopped

@@ -10,7 +10,7 @@ use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain};
 use super::negotiate::{Agreement, NegotiationRequest};
-use super::operation::RemoteMethod;
+use super::remote_method::RemoteMethod;
 use super::target::AgentTarget;
 use crate::negotiation::ExecutionMode;
 

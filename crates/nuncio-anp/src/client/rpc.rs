@@ -11,7 +11,7 @@ use super::AnpClient;
 use super::describe::VerifiedDescription;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, HttpExchange, json_body};
-use super::operation::RemoteMethod;
+use super::remote_method::RemoteMethod;
 use super::target::UserNamedHost;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 

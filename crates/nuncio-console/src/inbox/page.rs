@@ -3,7 +3,7 @@
 use askama::Template;
 use nuncio_core::task::{Task, TaskState};
 use nuncio_core::time::Timestamp;
-use nuncio_http::pages::{Language, LanguageSwitch};
+use nuncio_http::pages::{Language, LanguageThemeSwitches};
 use serde_json::Value;
 
 use super::display_time::DisplayTime;
@@ -16,7 +16,7 @@ use crate::texts::Texts;
 pub(super) struct PageFrame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
-    switches: LanguageSwitch,
+    switches: LanguageThemeSwitches,
     assets: &'static str,
     visitor: Option<Visitor>,
     /// `?lang=…` if the URL sets the language, so that links keep it.
@@ -30,7 +30,7 @@ impl PageFrame {
         Self {
             text: Texts::of(language),
             language,
-            switches: LanguageSwitch::new(path, language),
+            switches: LanguageThemeSwitches::new(path, language),
             assets: assets::folder(),
             visitor,
             lang,

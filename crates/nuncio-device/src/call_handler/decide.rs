@@ -43,7 +43,7 @@ impl CallHandler {
                 return Ok(CallEnd::unasked(outcome, None));
             }
         };
-        if self.runtime.config.tools.find(&permitted.tool.name, &permitted.tool.scope).is_none() {
+        if self.context.config.tools.find(&permitted.tool.name, &permitted.tool.scope).is_none() {
             // Another device of the person may have the tool, so this device answers last.
             if known.has_other_devices() {
                 self.wait_for_other_devices().await;
@@ -52,14 +52,14 @@ impl CallHandler {
             return Ok(CallEnd::unasked(outcome, Some(permitted.ledger)));
         }
         let in_window = consent_windows::is_open(
-            &self.runtime.records,
+            &self.context.records,
             incoming.window_key(&permitted),
             permitted.ledger.seq,
-            self.runtime.now(),
+            self.context.now(),
         )?;
         let mut decision = if in_window { PriorDecision::RecentYes } else { PriorDecision::Unasked };
         let call_facts = self.call_facts(incoming);
-        let attended = self.runtime.config.prompt.is_attended();
+        let attended = self.context.config.prompt.is_attended();
         if let Decision::Ask(_) = guard::decide_call(call_facts, &permitted, decision) {
             let refused = match self.ask(incoming, &permitted, &known).await? {
                 PromptResult::Answered(PromptAnswer::Yes) => None,
@@ -83,7 +83,7 @@ impl CallHandler {
             decision = PriorDecision::Yes;
         }
         let asked = decision == PriorDecision::Yes && attended;
-        let claim = self.claim(incoming.origin(), self.runtime.now()).await?;
+        let claim = self.claim(incoming.origin(), self.context.now()).await?;
         let mut ledger = permitted.ledger;
         let outcome = match claim {
             ClaimResult::Mine => match self.begin(incoming, decision)? {
@@ -104,15 +104,15 @@ impl CallHandler {
 
     /// Whether another device of the person may have newer consent than this one.
     fn other_devices_may_allow(&self, incoming: &IncomingCall, outcome: &ToolOutcome) -> Result<bool, DeviceError> {
-        let known = known_agents::load(&self.runtime.records, &incoming.agent)?;
+        let known = known_agents::load(&self.context.records, &incoming.agent)?;
         let is_unsure =
-            |known: KnownAgent| known.is_unsure(&self.runtime.identity.person, &incoming.call.permission_scope);
+            |known: KnownAgent| known.is_unsure(&self.context.identity.person, &incoming.call.permission_scope);
         Ok(*outcome == denied(DenialReason::ScopeNotGranted) && known.is_some_and(is_unsure))
     }
 
     /// Waits so that the person's other devices can answer first.
     async fn wait_for_other_devices(&self) {
-        self.runtime.pause(PERSON_ANSWERS).await;
+        self.context.pause(PERSON_ANSWERS).await;
     }
 
     /// Repeats the check under the lock and marks the call as running: consent may have been revoked, or a one-time
@@ -122,8 +122,8 @@ impl CallHandler {
         incoming: &IncomingCall,
         mut decision: PriorDecision,
     ) -> Result<Result<CheckedCall, ToolOutcome>, DeviceError> {
-        let _lock = self.runtime.state_lock();
-        let Some(mut known) = known_agents::load(&self.runtime.records, &incoming.agent)? else {
+        let _lock = self.context.state_lock();
+        let Some(mut known) = known_agents::load(&self.context.records, &incoming.agent)? else {
             return Ok(Err(denied(DenialReason::ScopeNotGranted)));
         };
         let permitted = match self.admit(incoming, &known) {
@@ -132,7 +132,7 @@ impl CallHandler {
         };
         let window_key = incoming.window_key(&permitted);
         if decision == PriorDecision::RecentYes
-            && !consent_windows::is_open(&self.runtime.records, window_key, permitted.ledger.seq, self.runtime.now())?
+            && !consent_windows::is_open(&self.context.records, window_key, permitted.ledger.seq, self.context.now())?
         {
             decision = PriorDecision::Unasked;
         }
@@ -142,36 +142,36 @@ impl CallHandler {
                 "the grants of the person changed meanwhile; call again",
             )));
         }
-        let mut changes = vec![calls::moved(incoming.origin(), &incoming.call, CallState::Running, self.runtime.now())];
+        let mut changes = vec![calls::moved(incoming.origin(), &incoming.call, CallState::Running, self.context.now())];
         if permitted.stake == Sensitivity::Medium {
-            changes.push(consent_windows::used(window_key, permitted.ledger.seq, self.runtime.now()));
+            changes.push(consent_windows::used(window_key, permitted.ledger.seq, self.context.now()));
         }
         known.spend(&permitted.tool.scope);
         changes.push(known_agents::put(&known));
-        self.runtime.records.save(changes)?;
+        self.context.records.save(changes)?;
         Ok(Ok(permitted))
     }
 
     fn call_facts<'a>(&'a self, incoming: &'a IncomingCall) -> CallFacts<'a> {
         CallFacts {
-            person: &self.runtime.identity.person,
+            person: &self.context.identity.person,
             agent: &incoming.agent,
             kind: incoming.message.conversation_type,
             call: &incoming.call,
             sealed_at: incoming.message.sealed_at,
-            now: self.runtime.now(),
+            now: self.context.now(),
         }
     }
 
     fn admit(&self, incoming: &IncomingCall, known: &KnownAgent) -> Result<CheckedCall, ToolOutcome> {
-        let manifest = known.manifest(self.runtime.presets());
-        let standing = known.standing(&self.runtime.identity.person);
+        let manifest = known.manifest(self.context.presets());
+        let standing = known.standing(&self.context.identity.person);
         let about = AgentFacts {
             known,
             manifest: manifest.as_ref(),
             standing: standing.as_ref(),
-            presets: self.runtime.presets(),
-            floors: &self.runtime.config.floors,
+            presets: self.context.presets(),
+            floors: &self.context.config.floors,
         };
         guard::admit(self.call_facts(incoming), &about)
     }
@@ -181,8 +181,8 @@ impl CallHandler {
         &self,
         incoming: &IncomingCall,
     ) -> Result<Result<(KnownAgent, CheckedCall), ToolOutcome>, DeviceError> {
-        let unknown = || KnownAgent::new(incoming.agent.clone(), self.runtime.now());
-        let known = known_agents::load(&self.runtime.records, &incoming.agent)?.unwrap_or_else(unknown);
+        let unknown = || KnownAgent::new(incoming.agent.clone(), self.context.now());
+        let known = known_agents::load(&self.context.records, &incoming.agent)?.unwrap_or_else(unknown);
         let outcome = match self.admit(incoming, &known) {
             Ok(permitted) => return Ok(Ok((known, permitted))),
             Err(outcome) => outcome,
@@ -210,8 +210,8 @@ impl CallHandler {
     ) -> Result<PromptResult, DeviceError> {
         let id = incoming.origin().message_id()?;
         let IncomingCall { message, agent, call } = incoming;
-        let verified = verify_agent(&self.runtime, agent, Some(&message.device)).await;
-        let until = self.runtime.now().after(PERSON_ANSWERS);
+        let verified = verify_agent(&self.context, agent, Some(&message.device)).await;
+        let until = self.context.now().after(PERSON_ANSWERS);
         let question = PromptQuestion {
             id: format!("{}-{}", message.conversation, message.seq),
             agent: agent.clone(),
@@ -223,24 +223,24 @@ impl CallHandler {
             description: LocalizedText::of(permitted.tool.description_fallback.as_ref()),
             arguments: readable(&call.arguments),
             scope: permitted.tool.scope.clone(),
-            scope_words: known.scope_texts(&permitted.tool.scope, self.runtime.presets()).unwrap_or_default(),
+            scope_words: known.scope_texts(&permitted.tool.scope, self.context.presets()).unwrap_or_default(),
             sensitivity: permitted.stake,
             until,
         };
         let result = tokio::select! {
-            answer = self.runtime.config.prompt.ask(&question) => PromptResult::Answered(answer),
-            () = self.runtime.config.clock.sleep_until(until) => PromptResult::TimedOut,
+            answer = self.context.config.prompt.ask(&question) => PromptResult::Answered(answer),
+            () = self.context.config.clock.sleep_until(until) => PromptResult::TimedOut,
             () = self.claimed.wait_for(&id) => PromptResult::ClaimedElsewhere,
             outcome = self.wait_for_revocation(incoming) => PromptResult::Revoked(outcome?),
         };
         // Timers stop while the machine sleeps, so the wall clock is compared too.
-        let late = matches!(result, PromptResult::Answered(PromptAnswer::Yes)) && self.runtime.now() > until;
+        let late = matches!(result, PromptResult::Answered(PromptAnswer::Yes)) && self.context.now() > until;
         Ok(if late { PromptResult::TimedOut } else { result })
     }
 
     /// Resolves when the call would now be refused without a prompt, because the person revoked a needed scope.
     async fn wait_for_revocation(&self, incoming: &IncomingCall) -> Result<ToolOutcome, DeviceError> {
-        let mut events = self.runtime.events.subscribe();
+        let mut events = self.context.events.subscribe();
         loop {
             match events.recv().await {
                 Ok(DeviceEvent::Agent { agent }) if agent == incoming.agent => {}
@@ -249,17 +249,17 @@ impl CallHandler {
                 Err(RecvError::Closed) => std::future::pending().await,
             }
             let refused = |known: KnownAgent| self.admit(incoming, &known).err();
-            if let Some(outcome) = known_agents::load(&self.runtime.records, &incoming.agent)?.and_then(refused) {
+            if let Some(outcome) = known_agents::load(&self.context.records, &incoming.agent)?.and_then(refused) {
                 return Ok(outcome);
             }
         }
     }
 
     async fn perform(&self, caller: &ToolCaller, call: &ToolCall, permitted: &CheckedCall) -> ToolOutcome {
-        let Some(tool) = self.runtime.config.tools.find(&permitted.tool.name, &permitted.tool.scope) else {
+        let Some(tool) = self.context.config.tools.find(&permitted.tool.name, &permitted.tool.scope) else {
             return failed(ToolErrorCode::Unavailable, "this device has no such tool");
         };
-        let late = self.runtime.config.clock.sleep_until(self.runtime.now().after(permitted.time));
+        let late = self.context.config.clock.sleep_until(self.context.now().after(permitted.time));
         let done = tokio::select! {
             done = tool.run_for(caller, &call.arguments, permitted.time) => done,
             () = late => Err(ToolFailure::Failed("it took longer than its time".to_owned())),

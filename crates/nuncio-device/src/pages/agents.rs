@@ -82,7 +82,7 @@ fn last_uses(pages: &Pages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError>
 }
 
 fn row(pages: &Pages, visit: &SignedInRequest, known: &KnownAgent, last_used: Option<Timestamp>) -> AgentRow {
-    let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.runtime().now());
+    let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.context().now());
     let allowed = standing.iter().flat_map(|standing| {
         standing.granted.keys().filter(|scope| known.allows(standing, scope, now)).collect::<Vec<_>>()
     });
@@ -253,7 +253,7 @@ pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, fo
         let changed = Some(form.visit.text.agent.changed_meanwhile.clone());
         return form.visit.respond(agent_page(&pages, &form.visit, &agent, None, changed).await);
     }
-    let granted = granted_scopes(&ask, &form.sent, pages.device.runtime().now());
+    let granted = granted_scopes(&ask, &form.sent, pages.device.context().now());
     let allowed = pages.device.consents().allow(&ask, &granted).await.map(drop);
     finish(&pages, &form.visit, &agent, "allowed", allowed).await
 }

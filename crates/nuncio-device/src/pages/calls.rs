@@ -56,7 +56,7 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> Pe
         icon: wording::icon(&question.scope),
         level: question.sensitivity.as_str(),
         stake: visit.text.stake.level(question.sensitivity).name.to_owned(),
-        left: question.until.as_millis() - pages.device.runtime().now().as_millis(),
+        left: question.until.as_millis() - pages.device.context().now().as_millis(),
         id: question.id,
         agent: question.agent,
         agent_name: question.agent_name,

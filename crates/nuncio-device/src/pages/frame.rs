@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_http::pages::sender::{self, field};
-use nuncio_http::pages::{Language, LanguageSwitch, own_path, written};
+use nuncio_http::pages::{Language, LanguageThemeSwitches, own_path, written};
 use serde::Deserialize;
 
 use super::page_access::PageSession;
@@ -216,7 +216,7 @@ pub(super) struct SelectOption {
 pub(super) struct PageFrame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
-    pub(super) switches: LanguageSwitch,
+    pub(super) switches: LanguageThemeSwitches,
     /// Path prefix of all device pages.
     pub(super) base: String,
     pub(super) assets: String,
@@ -244,7 +244,7 @@ impl PageFrame {
         Self {
             text,
             language: request.language,
-            switches: LanguageSwitch::new(&request.below_base(&request.page), request.language),
+            switches: LanguageThemeSwitches::new(&request.below_base(&request.page), request.language),
             base: request.base.clone(),
             assets: format!("{}/assets/{}", request.base, files::FILES.version()),
             links: if inside { names.into_iter().map(link).collect() } else { Vec::new() },

@@ -210,7 +210,7 @@ fn midnight(day: &str) -> Option<Timestamp> {
 
 /// `GET /happened/export`: the whole log as JSON lines.
 pub(super) async fn export(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
-    let now = pages.device.runtime().now().to_string();
+    let now = pages.device.context().now().to_string();
     let name = format!("what-happened-{}.ndjson", now.get(..10).unwrap_or_default());
     visit.respond(pages.device.audit().lines().await.map(|lines| download(lines, "application/x-ndjson", &name)))
 }

@@ -98,7 +98,7 @@ async fn page(
     let known = match pages.device.consents().agents()?.into_iter().find(|known| known.agent == *agent) {
         Some(known) => known,
         None if shown.messages.is_empty() => pages.device.consents().refresh(agent).await?,
-        None => KnownAgent::new(agent.clone(), pages.device.runtime().now()),
+        None => KnownAgent::new(agent.clone(), pages.device.context().now()),
     };
     let owner = RelayParty::Agent(agent.clone());
     let pinned = pages.device.peer().keys().pinned(&owner).await?;
@@ -147,7 +147,7 @@ pub(super) async fn lines(
     let Ok(agent) = AgentId::parse(&id) else { return StatusCode::NOT_FOUND.into_response() };
     let load = || {
         let known = pages.device.consents().agents()?.into_iter().find(|known| known.agent == agent);
-        let known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), pages.device.runtime().now()));
+        let known = known.unwrap_or_else(|| KnownAgent::new(agent.clone(), pages.device.context().now()));
         let shown = pages.device.messages().page(&agent, wanted.before(), PAGE)?;
         let older = shown.messages.iter().find_map(|message| message.position).filter(|_| shown.more);
         let view = |message| ChatMessageView::new(&pages, &visit, &known, message);

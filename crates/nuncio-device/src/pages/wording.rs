@@ -31,7 +31,7 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
 
 /// Label of a scope as the agent's manifest declares it.
 pub(super) fn label(pages: &Pages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
-    let texts = known.scope_texts(scope, pages.device.runtime().presets());
+    let texts = known.scope_texts(scope, pages.device.context().presets());
     let label = texts.as_ref().and_then(|texts| texts.label.in_language(language.tag()));
     label.unwrap_or(scope.as_str()).to_owned()
 }

@@ -7,7 +7,7 @@ use nuncio_identity::seal::{KeyStoreError, RecordChange};
 use serde::{Deserialize, Serialize};
 
 use super::{ChatContent, ChatMessage, ChatPage, ChatRecord, DeliveryState, MAX_BYTES, MAX_MESSAGES, MessagePosition};
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 /// Limit of stored conversations per agent.
 const MAX_PARTS: usize = 100;

@@ -27,7 +27,7 @@ impl AgentMessages {
         if message.conversation_type != ConversationType::H2a {
             return;
         }
-        let mine = message.sender == *self.runtime.peer.me();
+        let mine = message.sender == *self.context.peer.me();
         let agent = match &message.sender {
             RelayParty::Agent(agent) => Some(agent.clone()),
             RelayParty::Person(_) if mine => self.agent_of(&message.conversation).await,
@@ -45,7 +45,7 @@ impl AgentMessages {
 
     /// Stores a notice about a message that could not be opened.
     pub(crate) async fn store_unopened(&self, refused: UnopenedMessage) {
-        let mine = refused.sender == *self.runtime.peer.me();
+        let mine = refused.sender == *self.context.peer.me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
         let theirs = refused.sender == RelayParty::Agent(agent.clone());
         if !mine && !theirs {
@@ -55,7 +55,7 @@ impl AgentMessages {
             why: open_failure(&refused.why),
             because: nuncio_core::text::plain(&refused.why.to_string()),
         };
-        let record = ChatRecord::new(mine, content, self.runtime.now());
+        let record = ChatRecord::new(mine, content, self.context.now());
         self.store_message(&agent, (&refused.conversation, refused.seq), record, None).await;
     }
 
@@ -86,9 +86,9 @@ impl AgentMessages {
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
-            match self.runtime.peer.conversation(conversation).await {
+            match self.context.peer.conversation(conversation).await {
                 Ok(known) if known.kind == ConversationType::H2a => {
-                    return match known.other(self.runtime.peer.me()) {
+                    return match known.other(self.context.peer.me()) {
                         Some(RelayParty::Agent(agent)) => Some(agent.clone()),
                         _ => None,
                     };
@@ -99,13 +99,13 @@ impl AgentMessages {
                     tracing::info!(%conversation, %error, "cannot look up a conversation; retrying in {pause:?}");
                 }
             }
-            self.runtime.pause(pause).await;
+            self.context.pause(pause).await;
         }
     }
 
     /// Digest of the key that signed an agent's message.
     async fn key_of(&self, agent: &AgentId, message: &InboundMessage) -> Option<Digest> {
-        let pinned = self.runtime.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
+        let pinned = self.context.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
         let signed = pinned.iter().find(|bundle| bundle.keys.device_id == message.device)?;
         Some(Digest::of_bytes(signed.keys.signing_key.as_bytes()))
     }
@@ -133,9 +133,9 @@ impl AgentMessages {
                 Ok(()) => break,
                 Err(error) => tracing::error!(%agent, %error, "cannot store a message; retrying in {pause:?}"),
             }
-            self.runtime.pause(pause).await;
+            self.context.pause(pause).await;
         }
-        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.context.notify(DeviceEvent::Talk { agent: agent.clone() });
     }
 
     fn store_message_once(
@@ -145,8 +145,8 @@ impl AgentMessages {
         mut record: ChatRecord,
         key: Option<Digest>,
     ) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
-        let mut summary = ChatIndex::load(&self.runtime.records, agent)?;
+        let _lock = self.context.state_lock();
+        let mut summary = ChatIndex::load(&self.context.records, agent)?;
         // A message sent from another device also counts as sent by the person.
         summary.begun |= record.mine;
         if let Some(key) = key {
@@ -157,40 +157,40 @@ impl AgentMessages {
         // Messages from before this device was enrolled cannot be opened; a run of them is shown as one.
         let elsewhere = matches!(record.content, ChatContent::Refused { why: OpenFailure::NotForUs, .. });
         if std::mem::replace(&mut summary.elsewhere, elsewhere) && elsewhere {
-            return Ok(self.runtime.records.save(vec![summary.put(agent)])?);
+            return Ok(self.context.records.save(vec![summary.put(agent)])?);
         }
-        Ok(self.runtime.records.save(chat_store::put(&self.runtime.records, agent, summary, position, &record)?)?)
+        Ok(self.context.records.save(chat_store::put(&self.context.records, agent, summary, position, &record)?)?)
     }
 
     fn put_stranger(&self, agent: &AgentId, at: Timestamp) -> Result<(), DeviceError> {
-        let _lock = self.runtime.state_lock();
-        let change = chat_store::stranger(&self.runtime.records, agent, at)?;
-        Ok(self.runtime.records.save(vec![change])?)
+        let _lock = self.context.state_lock();
+        let change = chat_store::stranger(&self.context.records, agent, at)?;
+        Ok(self.context.records.save(vec![change])?)
     }
 
     /// Whether the stored records show a relation or a message by the person.
     fn is_known(&self, agent: &AgentId) -> Result<bool, DeviceError> {
-        let person = &self.runtime.identity.person;
-        let known = || known_agents::load(&self.runtime.records, agent);
-        Ok(ChatIndex::load(&self.runtime.records, agent)?.begun
+        let person = &self.context.identity.person;
+        let known = || known_agents::load(&self.context.records, agent);
+        Ok(ChatIndex::load(&self.context.records, agent)?.begun
             || known()?.is_some_and(|known| known.standing(person).is_some()))
     }
 
     /// Whether the person has a relation with the agent or has written to it.
     async fn has_contact(&self, agent: &AgentId) -> Result<bool, DeviceError> {
-        let person = &self.runtime.identity.person;
+        let person = &self.context.identity.person;
         if self.is_known(agent)? {
             return Ok(true);
         }
         // Another device may have granted something a moment ago.
-        let unknown = known_agents::load(&self.runtime.records, agent)?.is_none();
+        let unknown = known_agents::load(&self.context.records, agent)?.is_none();
         match self.consents.refresh(agent).await {
             Ok(known) if known.standing(person).is_some() => Ok(true),
             Ok(_) => {
                 // Looking up an agent without a relation leaves no record.
                 if unknown {
-                    let _lock = self.runtime.state_lock();
-                    self.runtime.records.save(vec![known_agents::delete(agent)])?;
+                    let _lock = self.context.state_lock();
+                    self.context.records.save(vec![known_agents::delete(agent)])?;
                 }
                 Ok(false)
             }

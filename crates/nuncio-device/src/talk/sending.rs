@@ -19,7 +19,7 @@ use super::{
 };
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 /// How long sending is retried before a message counts as failed.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
@@ -34,12 +34,12 @@ impl AgentMessages {
         before: Option<MessagePosition>,
         limit: usize,
     ) -> Result<ChatPage, DeviceError> {
-        Ok(chat_store::read(&self.runtime.records, agent, before, limit)?)
+        Ok(chat_store::read(&self.context.records, agent, before, limit)?)
     }
 
     /// Creates the client message id of the next message.
     pub fn new_id(&self) -> Result<ClientMessageId, DeviceError> {
-        let name = timed_name(self.runtime.entropy(), "m_", self.runtime.now());
+        let name = timed_name(self.context.entropy(), "m_", self.context.now());
         ClientMessageId::parse(&name).map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
     }
 
@@ -57,8 +57,8 @@ impl AgentMessages {
             return Err(DeviceError::new(Code::BadRequest, "the message is empty"));
         }
         {
-            let _lock = self.runtime.state_lock();
-            let records = &self.runtime.records;
+            let _lock = self.context.state_lock();
+            let records = &self.context.records;
             let waiting = chat_store::unsent(records, agent)?;
             if chat_store::was_sent(records, agent, client_id)? || waiting.iter().any(|(known, _)| known == client_id) {
                 return Ok(());
@@ -69,11 +69,11 @@ impl AgentMessages {
             }
             let mut summary = ChatIndex::load(records, agent)?;
             summary.begun = true;
-            let unsent = UnsentMessage { text, at: self.runtime.now(), state: DeliveryState::Sending };
+            let unsent = UnsentMessage { text, at: self.context.now(), state: DeliveryState::Sending };
             let name = chat_store::unsent_name(agent, client_id);
             records.save(vec![RecordStore::put(&name, &unsent), summary.put(agent)])?;
         }
-        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.context.notify(DeviceEvent::Talk { agent: agent.clone() });
         self.spawn_delivery(agent.clone(), client_id.clone());
         Ok(())
     }
@@ -89,22 +89,22 @@ impl AgentMessages {
     /// Deletes a message that could not be sent; one that is still being sent stays.
     pub fn delete_failed(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         {
-            let _lock = self.runtime.state_lock();
+            let _lock = self.context.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
-            let unsent = self.runtime.records.get::<UnsentMessage>(&name)?;
+            let unsent = self.context.records.get::<UnsentMessage>(&name)?;
             if !unsent.is_some_and(|unsent| matches!(unsent.state, DeliveryState::Failed { .. })) {
                 return Ok(());
             }
-            self.runtime.records.save(vec![RecordStore::delete(&name)])?;
+            self.context.records.save(vec![RecordStore::delete(&name)])?;
         }
-        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.context.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
     }
 
     /// Resumes sending the messages that were queued when the previous process stopped.
     pub(crate) fn resume_sending(self: &Arc<Self>) -> Result<(), DeviceError> {
-        for (agent, client_id) in chat_store::all_unsent(&self.runtime.records)? {
-            let unsent = self.runtime.records.get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
+        for (agent, client_id) in chat_store::all_unsent(&self.context.records)? {
+            let unsent = self.context.records.get::<UnsentMessage>(&chat_store::unsent_name(&agent, &client_id))?;
             if unsent.is_some_and(|unsent| unsent.state == DeliveryState::Sending) {
                 self.spawn_delivery(agent, client_id);
             }
@@ -128,31 +128,31 @@ impl AgentMessages {
     /// Sends until the relay accepts; retries what may succeed later.
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let name = chat_store::unsent_name(agent, client_id);
-        let Some(UnsentMessage { text, at, .. }) = self.runtime.records.get(&name)? else { return Ok(()) };
+        let Some(UnsentMessage { text, at, .. }) = self.context.records.get(&name)? else { return Ok(()) };
         let other = RelayParty::Agent(agent.clone());
         let mut failures = BACKOFF.start();
         loop {
             let pause = failures.next_delay();
             let sent = async {
-                let conversation = self.runtime.peer.conversation_with(&other).await?.id.clone();
+                let conversation = self.context.peer.conversation_with(&other).await?.id.clone();
                 let payload = json!({"type": "text", "text": text});
-                let outbox = self.runtime.peer.outbox();
+                let outbox = self.context.peer.outbox();
                 let seq = outbox.send_as(client_id.clone(), &conversation, ContentType::Text, payload).await?;
                 Ok::<_, nuncio_a2h::peer::SendError>((conversation, seq))
             };
             match sent.await {
                 Ok((conversation, Some(seq))) => {
-                    let (client_id, at) = (client_id.clone(), self.runtime.now());
+                    let (client_id, at) = (client_id.clone(), self.context.now());
                     return self.record_sent(agent, SentConfirmation { conversation, seq, client_id, at });
                 }
                 // An earlier attempt was accepted; the relay reports its number in an event.
                 Ok((_, None)) => return Ok(()),
-                Err(error) if !error.is_retryable() || self.runtime.now() >= at.after(SEND_RETRY_TIME) => {
+                Err(error) if !error.is_retryable() || self.context.now() >= at.after(SEND_RETRY_TIME) => {
                     return Err(error.into());
                 }
                 Err(error) => tracing::info!(%agent, %error, "cannot send a message; retrying in {pause:?}"),
             }
-            self.runtime.pause(pause).await;
+            self.context.pause(pause).await;
         }
     }
 
@@ -166,8 +166,8 @@ impl AgentMessages {
 
     fn record_sent(&self, agent: &AgentId, sent: SentConfirmation) -> Result<(), DeviceError> {
         {
-            let _lock = self.runtime.state_lock();
-            let records = &self.runtime.records;
+            let _lock = self.context.state_lock();
+            let records = &self.context.records;
             let name = chat_store::unsent_name(agent, &sent.client_id);
             // Both the response and the event report it; the second one finds nothing to do.
             let Some(unsent) = records.get::<UnsentMessage>(&name)? else { return Ok(()) };
@@ -175,14 +175,14 @@ impl AgentMessages {
             let Some(position) = summary.position(&sent.conversation, sent.seq) else { return Ok(()) };
             let record = ChatRecord {
                 client_id: Some(sent.client_id),
-                device: Some(self.runtime.identity.device.clone()),
+                device: Some(self.context.identity.device.clone()),
                 ..ChatRecord::new(true, ChatContent::Text { text: unsent.text, cut: false }, sent.at)
             };
             let mut changes = chat_store::put(records, agent, summary, position, &record)?;
             changes.push(RecordStore::delete(&name));
             records.save(changes)?;
         }
-        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.context.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(())
     }
 
@@ -195,19 +195,19 @@ impl AgentMessages {
         state: DeliveryState,
     ) -> Result<bool, DeviceError> {
         {
-            let _lock = self.runtime.state_lock();
+            let _lock = self.context.state_lock();
             let name = chat_store::unsent_name(agent, client_id);
-            let Some(mut unsent) = self.runtime.records.get::<UnsentMessage>(&name)? else { return Ok(false) };
+            let Some(mut unsent) = self.context.records.get::<UnsentMessage>(&name)? else { return Ok(false) };
             if !expected(&unsent.state) {
                 return Ok(false);
             }
             if state == DeliveryState::Sending {
-                unsent.at = self.runtime.now();
+                unsent.at = self.context.now();
             }
             unsent.state = state;
-            self.runtime.records.set(&name, &unsent)?;
+            self.context.records.set(&name, &unsent)?;
         }
-        self.runtime.notify(DeviceEvent::Talk { agent: agent.clone() });
+        self.context.notify(DeviceEvent::Talk { agent: agent.clone() });
         Ok(true)
     }
 }

@@ -5,7 +5,7 @@ use nuncio_identity::seal::MemoryKeyStore;
 
 use super::chat_store::{self, ChatIndex};
 use super::*;
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 fn agent() -> AgentId {
     AgentId::parse("agt_1").unwrap()

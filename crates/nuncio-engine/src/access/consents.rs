@@ -115,9 +115,9 @@ impl Access {
             return None;
         }
         let person = Principal::Person(caller.person.clone()?);
-        match self.runtime.limits.relay.elsewhere.contains(agent) {
+        match self.context.limits.relay.elsewhere.contains(agent) {
             true => Some(ScopePermission::lasting(PermissionSource::OtherRelay)),
-            false => self.table.consents.permission(&person, agent, scope, self.runtime.now()),
+            false => self.table.consents.permission(&person, agent, scope, self.context.now()),
         }
     }
 

@@ -11,9 +11,9 @@ use nuncio_core::time::Timestamp;
 
 use super::signing::caller_of;
 use super::{Access, AuthenticationMethod, Caller, CallerCheckResult, SigningKey};
+use crate::context::CommitResult as _;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret};
-use crate::runtime::CommitResult as _;
 
 /// Maximum number of valid signing keys. A signature does not name its key, so every key is tried.
 const MAX_SIGNING_KEYS: usize = 64;
@@ -43,7 +43,7 @@ impl Access {
         // Looked up by digest, so that timing reveals nothing about existing keys.
         let digest = Digest::of_bytes(key.as_bytes());
         let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return CallerCheckResult::Invalid };
-        let now = self.runtime.now();
+        let now = self.context.now();
         match found.expires_at.filter(|_| found.is_expired(now)) {
             _ if !found.has_secret(&digest, now) => CallerCheckResult::Invalid,
             Some(end) => CallerCheckResult::Expired(end),
@@ -62,7 +62,7 @@ impl Access {
 
     #[must_use]
     pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
-        self.table.snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.runtime.now())).cloned()
+        self.table.snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.context.now())).cloned()
     }
 
     /// Signing keys including expired ones; [`SigningKey::is_valid`] tells them apart.
@@ -83,9 +83,9 @@ impl Access {
     }
 
     async fn store_new_key(&self, kind: &KeyKind, new: NewKey) -> Result<(ApiKey, String), EngineError> {
-        let id = KeyId::parse(&self.runtime.random_name("key_"))?;
+        let id = KeyId::parse(&self.context.random_name("key_"))?;
         let (kind, secret) = self.new_secret(kind, &id);
-        let now = self.runtime.now();
+        let now = self.context.now();
         let key = ApiKey {
             id,
             kind,
@@ -101,7 +101,7 @@ impl Access {
             previous: None,
             revoked_at: None,
         };
-        self.runtime.commit_one(AccessChange::CreateKey(key.clone())).await?;
+        self.context.commit_one(AccessChange::CreateKey(key.clone())).await?;
         self.access_changed().await?;
         Ok((key, secret))
     }
@@ -116,7 +116,7 @@ impl Access {
         overlap: Duration,
     ) -> Result<(ApiKey, String), EngineError> {
         let old = self.find_key(which, "rotate").await?;
-        let now = self.runtime.now();
+        let now = self.context.now();
         let term = term.or_else(|| KeyTerm::of(&old));
         let expires_at = term.map(|term| end_after(term, now)).transpose()?;
         // Renewing an expired key or keeping the previous secret adds one more secret to try.
@@ -138,7 +138,7 @@ impl Access {
             ..old
         };
         let change = AccessChange::RotateKey { key: key.clone(), replaced };
-        if !self.runtime.commit_one(change).await.made_unless(Conflict::Moved)? {
+        if !self.context.commit_one(change).await.made_unless(Conflict::Moved)? {
             let message = format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
             return Err(EngineError::new(Code::KeyNotFound, message));
         }
@@ -154,8 +154,8 @@ impl Access {
     /// Revokes a key, found by id or name.
     pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
         let key = self.find_key(which, "revoke").await?;
-        let at = self.runtime.now();
-        self.runtime.commit_one(AccessChange::RevokeKey { id: key.id.clone(), at }).await?;
+        let at = self.context.now();
+        self.context.commit_one(AccessChange::RevokeKey { id: key.id.clone(), at }).await?;
         self.access_changed().await?;
         Ok(ApiKey { revoked_at: Some(at), ..key })
     }
@@ -184,18 +184,18 @@ impl Access {
 
     /// A new secret for a key of this kind, and the kind as stored with it.
     fn new_secret(&self, kind: &KeyKind, id: &KeyId) -> (KeyKind, String) {
-        let random = |prefix| self.runtime.random_name(prefix) + &self.runtime.random_name("");
+        let random = |prefix| self.context.random_name(prefix) + &self.context.random_name("");
         match kind {
             KeyKind::Bearer => (KeyKind::Bearer, random("nk_")),
             KeyKind::Signing { .. } => {
                 let secret = random("nsk_");
-                (KeyKind::Signing { sealed: SigningKey::seal(&self.runtime, id, &secret) }, secret)
+                (KeyKind::Signing { sealed: SigningKey::seal(&self.context, id, &secret) }, secret)
             }
         }
     }
 
     fn check_room_for_signing_key(&self) -> Result<(), EngineError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         if self.signing_keys().iter().filter(|key| key.is_valid(now)).count() < MAX_SIGNING_KEYS {
             return Ok(());
         }

@@ -8,9 +8,9 @@ use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
 use super::{Access, AuthenticationMethod, Caller};
+use crate::context::CommitResult as _;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Conflict, PersonLink};
-use crate::runtime::CommitResult as _;
 
 /// In-memory copy of the links, because every request reads them.
 #[derive(Debug, Default)]
@@ -43,15 +43,15 @@ impl Access {
 
     /// Links a DID to a person, replacing an earlier link.
     pub async fn link_did(&self, did: &str, person: PersonName) -> Result<PersonLink, EngineError> {
-        let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.runtime.now() };
-        self.runtime.commit_one(AccessChange::LinkPerson(link.clone())).await?;
+        let link = PersonLink { principal: Principal::Did(did.to_owned()), person, since: self.context.now() };
+        self.context.commit_one(AccessChange::LinkPerson(link.clone())).await?;
         self.access_changed().await?;
         Ok(link)
     }
 
     pub async fn unlink_did(&self, did: &str) -> Result<(), EngineError> {
         let change = AccessChange::UnlinkPerson(Principal::Did(did.to_owned()));
-        if !self.runtime.commit_one(change).await.made_unless(Conflict::Missing)? {
+        if !self.context.commit_one(change).await.made_unless(Conflict::Missing)? {
             let message = format!("{did} belongs to nobody; `nuncio did links` lists those that do");
             return Err(EngineError::new(Code::NotFound, message));
         }

@@ -7,9 +7,9 @@ use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 
 use crate::access::Access;
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
-use crate::runtime::{CommitResult as _, EngineContext};
 
 /// Time that nonces are kept beyond the validity of the signature, so that a clock that is set back a little accepts no
 /// replay.
@@ -22,18 +22,18 @@ impl Access {
     /// # Errors
     /// The nonce could not be stored; the caller must then refuse the request.
     pub async fn use_nonce(&self, owner: &str, nonce: &str, counts_until: Timestamp) -> Result<bool, EngineError> {
-        Ok(use_nonce(&self.runtime, owner, nonce, counts_until).await?)
+        Ok(use_nonce(&self.context, owner, nonce, counts_until).await?)
     }
 }
 
 /// See [`Access::use_nonce`].
 pub(crate) async fn use_nonce(
-    runtime: &EngineContext,
+    context: &EngineContext,
     owner: &str,
     nonce: &str,
     counts_until: Timestamp,
 ) -> Result<bool, StoreError> {
     let digest = Digest::of_bytes(format!("{owner}\n{nonce}").as_bytes());
-    let used = ConsentChange::UseNonce { digest, now: runtime.now(), kept_until: counts_until.after(NONCE_MARGIN) };
-    runtime.commit_one(used).await.made_unless(Conflict::Exists)
+    let used = ConsentChange::UseNonce { digest, now: context.now(), kept_until: counts_until.after(NONCE_MARGIN) };
+    context.commit_one(used).await.made_unless(Conflict::Exists)
 }

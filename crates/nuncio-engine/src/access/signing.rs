@@ -11,9 +11,9 @@ use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
 use super::{AuthenticationMethod, Caller};
+use crate::context::EngineContext;
 use crate::ports::store::ApiKey;
-use crate::runtime::EngineContext;
-use crate::vault::SecretCipher;
+use crate::secret_cipher::SecretCipher;
 
 /// A decrypted secret of a signing key that verifies signatures.
 pub struct SigningKey {
@@ -24,13 +24,13 @@ pub struct SigningKey {
 
 impl SigningKey {
     /// Encrypts the secret, bound to this key's id.
-    pub(super) fn seal(runtime: &EngineContext, id: &KeyId, secret: &str) -> String {
-        runtime.seal(&place(id), secret)
+    pub(super) fn seal(context: &EngineContext, id: &KeyId, secret: &str) -> String {
+        context.seal(&place(id), secret)
     }
 
     /// Decrypts a secret; `None` if it was encrypted with another server key.
-    pub(super) fn open(vault: &SecretCipher, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
-        let Some(secret) = vault.open(&place(&key.id), sealed) else {
+    pub(super) fn open(cipher: &SecretCipher, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
+        let Some(secret) = cipher.open(&place(&key.id), sealed) else {
             tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");
             return None;
         };

@@ -163,7 +163,7 @@ impl CallChain<'_> {
         let (access, caller, agent) = (&self.calls.access, self.call.caller, &self.call.published.agent.name);
         match tool.on_device() {
             true => access.device_permission(caller, agent, scope),
-            false => access.table.permission(caller, agent, scope, self.calls.runtime.now()),
+            false => access.table.permission(caller, agent, scope, self.calls.context.now()),
         }
     }
 }

@@ -39,8 +39,8 @@ impl CallChain<'_> {
             Err(failure) if started_at.is_some() => AuditOutcome::Failed { code: failure.code },
             Err(_) => AuditOutcome::NotRun,
         };
-        let at = self.calls.runtime.now();
-        let stops = self.calls.runtime.closed.is_cancelled();
+        let at = self.calls.context.now();
+        let stops = self.calls.context.closed.is_cancelled();
         let end = match &self.call.target {
             Some(ResultTarget::Execution(stored_attempt)) => {
                 attempt::ending(stored_attempt, &result, at >= self.call.deadline, stops)
@@ -54,7 +54,7 @@ impl CallChain<'_> {
             AuditChange::AppendCall(self.record(tool, decision, outcome.clone(), started_at, at)).into()
         };
         let record = self.record(tool, decision.clone(), outcome.clone(), started_at, at);
-        self.calls.runtime.meter.call_ended(&record, tool.is_some());
+        self.calls.context.meter.call_ended(&record, tool.is_some());
         self.calls.ensure_committed(self.call.pending_insert).await?;
 
         let finish_call = || started.clone().map(|key| CallChange::Finish(key).into());
@@ -69,9 +69,9 @@ impl CallChain<'_> {
                 // interrupted.
                 Err(error) if error.code == Code::StoreUnavailable && started_at.is_some() && self.is_execution() => {
                     tracing::error!(%error, call = %self.call.id, "the end of a call is not on disk yet; it is stored again");
-                    let runtime = &self.calls.runtime;
-                    let pause = runtime.clock.sleep_until(runtime.now().after(failures.next_delay()));
-                    if runtime.closed.run_until_cancelled(pause).await.is_none() {
+                    let context = &self.calls.context;
+                    let pause = context.clock.sleep_until(context.now().after(failures.next_delay()));
+                    if context.closed.run_until_cancelled(pause).await.is_none() {
                         return Err(error);
                     }
                     changes.push(audit(decision.clone()));
@@ -101,7 +101,7 @@ impl CallChain<'_> {
             (Some(ResultTarget::Execution(stored_attempt)), None) if ran => vec![
                 ExecutionChange::FinishAttempt {
                     id: stored_attempt.execution.clone(),
-                    owner: self.calls.runtime.process.clone(),
+                    owner: self.calls.context.process.clone(),
                     attempt: stored_attempt.attempt,
                     // An unavailable backend used an attempt; a server stop before the program started did not.
                     started: !stops || self.program_start.is_reported(),

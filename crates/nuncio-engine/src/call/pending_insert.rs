@@ -153,13 +153,13 @@ impl Calls {
         changes: Vec<Change>,
     ) -> Result<(), StoreError> {
         let waiting = entry.and_then(|entry| entry.take().map(|taken| (entry, taken)));
-        let Some((entry, (creation, answer))) = waiting else { return self.runtime.commit(changes).await };
+        let Some((entry, (creation, answer))) = waiting else { return self.context.commit(changes).await };
         // Only a grant or approval can be used by another call meanwhile and make a retry necessary.
         let spends = |change: &Change| {
             matches!(change, Change::Access(AccessChange::UseGrant(_)) | Change::Approval(ApprovalChange::Move { .. }))
         };
         let again = changes.iter().any(spends).then(|| creation.clone());
-        let outcome = self.runtime.commit(creation.merged(changes)).await;
+        let outcome = self.context.commit(creation.merged(changes)).await;
         match (&outcome, again) {
             (Ok(()), _) => entry.made(answer),
             (Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)), Some(creation)) => {

@@ -35,7 +35,7 @@ impl CallChain<'_> {
             }
         };
 
-        let started_at = self.calls.runtime.now();
+        let started_at = self.calls.context.now();
         let key = match self.begin(&tool, &allowed_by, spends, started_at).await? {
             Ok(key) => key,
             Err(refusal) => return self.refuse(refusal).await,
@@ -51,7 +51,7 @@ impl CallChain<'_> {
         // Release the slot before the end is stored.
         drop(pass);
         if result.is_ok() {
-            self.call.published.record_latency(&tool.name, started_at.until(self.calls.runtime.now()));
+            self.call.published.record_latency(&tool.name, started_at.until(self.calls.context.now()));
         }
         self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some(started_at), result).await
     }
@@ -73,7 +73,7 @@ impl CallChain<'_> {
             biased;
             () = self.call.cancel.cancelled() => Ok(Err(cancelled())),
             pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
-            () = self.calls.runtime.clock.sleep_until(self.call.deadline) => {
+            () = self.calls.context.clock.sleep_until(self.call.deadline) => {
                 let message = format!("too many calls of {} at once", tool.name);
                 Ok(Err(ExecutionFailure { code: Code::ToolBusy, message }))
             }
@@ -91,13 +91,13 @@ impl CallChain<'_> {
                 started: matches!(tool.run, RunSpec::Human(_)),
                 references: self.references.clone(),
             };
-            let (id, owner) = (stored_attempt.execution.clone(), self.calls.runtime.process.clone());
+            let (id, owner) = (stored_attempt.execution.clone(), self.calls.context.process.clone());
             let start =
                 ExecutionChange::Start { id, owner, attempt: stored_attempt.attempt, at, call: Some(authorization) }
                     .into();
             return (None, start);
         }
-        let key = self.calls.runtime.random_name("call_");
+        let key = self.calls.context.random_name("call_");
         let decision = AuditDecision::Allowed { by: allowed_by.to_vec() };
         let record = self.record(Some(tool), decision, AuditOutcome::NotRun, Some(at), at);
         let call = StartedCall { key: key.clone(), record, target: self.call.target.clone() };
@@ -164,7 +164,7 @@ impl CallChain<'_> {
                 biased;
                 result = run => result,
                 () = self.call.cancel.cancelled() => return Ok(Err(cancelled())),
-                () = async { self.calls.runtime.clock.sleep_until(deadline).await } => {
+                () = async { self.calls.context.clock.sleep_until(deadline).await } => {
                     let message = "it took longer than its time limit".to_owned();
                     return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
                 }

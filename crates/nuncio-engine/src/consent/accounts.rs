@@ -14,11 +14,11 @@ use super::error::ConsentError;
 use super::manifests::{Manifests, Publication, manifest_value};
 use super::{AgentLocks, Mailbox, texts};
 use crate::access::{AuthenticationMethod, Caller};
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::Entropy;
 use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange};
 use crate::relay::{ConnectionModeChange, WebhookSecret, Webhooks};
-use crate::runtime::{CommitResult as _, EngineContext};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
@@ -76,7 +76,7 @@ pub struct AgentPatch {
 
 /// Accounts of agents at this relay: owners, tokens and webhooks.
 pub struct AgentAccounts {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) webhooks: Arc<Webhooks>,
@@ -117,7 +117,7 @@ impl AgentAccounts {
 
     /// Replaces an agent's token; the previous one stops working at once.
     pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
-        let (token, mark) = new_token(&*self.runtime.entropy, self.runtime.now());
+        let (token, mark) = new_token(&*self.context.entropy, self.context.now());
         let set = |account: &mut Account| account.token = Some(mark.clone());
         Ok((self.change_account(by, id, Some(AuditEvent::TokenRotated), set).await?, token))
     }
@@ -178,7 +178,7 @@ impl AgentAccounts {
         let _turn = self.locks.enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
-            let besides = event.map(|event| self.runtime.agent_event(event, by, id));
+            let besides = event.map(|event| self.context.agent_event(event, by, id));
             if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
                 return Ok(account);
             }
@@ -194,7 +194,7 @@ impl AgentAccounts {
     ) -> Result<Option<Account>, ConsentError> {
         let manifest = manifest_value(&*self.store, &account.id, account.manifest_version).await?;
         change(&mut account);
-        account.updated_at = self.runtime.now();
+        account.updated_at = self.context.now();
         account.revision += 1;
         let words = texts::search_words(&account, manifest.as_ref());
         let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }.into()];
@@ -220,15 +220,15 @@ impl Manifests {
     /// Creates an agent owned by the caller and publishes its manifest. An invalid manifest creates nothing.
     pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
         let owner = AccountOwner::Person(person(by)?.clone());
-        let most = self.runtime.limits.consent.agents_per_owner;
+        let most = self.context.limits.consent.agents_per_owner;
         if self.store.accounts_of(&owner, None, most).await?.len() >= most {
             return Err(ConsentError::limit("agents of this owner", most));
         }
         let checked = self.read_manifest(new.manifest.as_deref()).await?;
-        let now = self.runtime.now();
-        let (token, mark) = new_token(&*self.runtime.entropy, now);
+        let now = self.context.now();
+        let (token, mark) = new_token(&*self.context.entropy, now);
         let account = Account {
-            id: AgentId::parse(&self.runtime.random_name("agt_"))?,
+            id: AgentId::parse(&self.context.random_name("agt_"))?,
             owner,
             display_name: texts::one_line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
             description: texts::description(new.description.as_deref())?,
@@ -253,7 +253,7 @@ impl Manifests {
         };
         let mut reached = self.accounts.webhooks.plan_first_connection(&account.id, &account.connection);
         changes.append(&mut reached.changes);
-        self.runtime.commit(changes).await?;
+        self.context.commit(changes).await?;
         let webhook_secret = self.accounts.webhooks.reconnected(reached);
         let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
         Ok(CreatedAgent { account, token, webhook_secret, publication })
@@ -264,7 +264,7 @@ impl Manifests {
         let words = texts::search_words(account, None);
         vec![
             ConsentChange::CreateAccount { words, account: account.clone() }.into(),
-            self.runtime.agent_event(AuditEvent::AgentCreated, by, &account.id),
+            self.context.agent_event(AuditEvent::AgentCreated, by, &account.id),
         ]
     }
 }

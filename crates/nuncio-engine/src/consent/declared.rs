@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::error::ConsentError;
 use super::manifests::{Manifests, Publication};
 use crate::access::Caller;
+use crate::context::CommitResult as _;
 use crate::ports::store::Conflict;
-use crate::runtime::CommitResult as _;
 
 impl Manifests {
     /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
@@ -19,7 +19,7 @@ impl Manifests {
     pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {
         let by = Caller::new(Principal::Operator);
         let id = AgentId::from(agent.name.clone());
-        let checked = manifest.map(|value| Manifest::check(value, &self.runtime.limits.consent.presets)).transpose()?;
+        let checked = manifest.map(|value| Manifest::check(value, &self.context.limits.consent.presets)).transpose()?;
         match self.store.account(&id).await? {
             None if checked.is_none() => return Ok(None),
             None => self.open_account(agent, &id, &by).await?,
@@ -29,7 +29,7 @@ impl Manifests {
     }
 
     async fn open_account(&self, agent: &Agent, id: &AgentId, by: &Caller) -> Result<(), ConsentError> {
-        let now = self.runtime.now();
+        let now = self.context.now();
         let account = Account {
             id: id.clone(),
             owner: AccountOwner::Operator,
@@ -46,7 +46,7 @@ impl Manifests {
             revision: 0,
         };
         // The account may have been created concurrently.
-        self.runtime.commit(self.creation(&account, by)).await.made_unless(Conflict::Exists)?;
+        self.context.commit(self.creation(&account, by)).await.made_unless(Conflict::Exists)?;
         Ok(())
     }
 

@@ -18,10 +18,10 @@ use super::error::ConsentError;
 use super::signing::{Ed25519, refused};
 use super::{Mailbox, texts};
 use crate::access::{Caller, use_nonce};
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{AuditChange, Conflict, ConsentChange, PersonStore, RelayChange, StoreError};
 use crate::relay::RelayService;
-use crate::runtime::{CommitResult as _, EngineContext};
 
 const NONCE_LENGTHS: std::ops::RangeInclusive<usize> = 16..=128;
 
@@ -46,7 +46,7 @@ pub struct NewDevice {
 
 /// People with an account here, and their devices.
 pub struct People {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn PersonStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) relay: Arc<RelayService>,
@@ -55,7 +55,7 @@ pub struct People {
 impl People {
     /// Invites a person, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
-        self.invite_person_for(name, self.runtime.limits.consent.invite_lasts, by).await
+        self.invite_person_for(name, self.context.limits.consent.invite_lasts, by).await
     }
 
     /// Like [`People::invite_person`], with a validity of `lasts`.
@@ -65,12 +65,12 @@ impl People {
         lasts: Duration,
         by: &Caller,
     ) -> Result<NewInvite, ConsentError> {
-        let (rules, now) = (&self.runtime.limits.consent, self.runtime.now());
+        let (rules, now) = (&self.context.limits.consent, self.context.now());
         let open = |invite: &&Invite| invite.used_by.is_none() && invite.expires_at > now;
         if self.store.invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
             return Err(ConsentError::limit("open invites of this person", rules.invites_per_person));
         }
-        let code = self.runtime.random_name("inv_");
+        let code = self.context.random_name("inv_");
         let invite = Invite {
             code: Digest::of_bytes(code.as_bytes()),
             person: name.clone(),
@@ -80,19 +80,19 @@ impl People {
         };
         let expires_at = invite.expires_at;
         let record =
-            AuditEventRecord { person: Some(name.clone()), ..self.runtime.event_record(AuditEvent::PersonInvited, by) };
+            AuditEventRecord { person: Some(name.clone()), ..self.context.event_record(AuditEvent::PersonInvited, by) };
         let changes = vec![
             ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }).into(),
             ConsentChange::CreateInvite(invite).into(),
             AuditChange::AppendEvent(record).into(),
         ];
-        self.runtime.commit(changes).await?;
+        self.context.commit(changes).await?;
         Ok(NewInvite { person: name, code, expires_at })
     }
 
     /// Enrols a device. Each invite works once, and the device must prove that it holds its key.
     pub async fn enrol_device(&self, new: NewDevice) -> Result<Device, ConsentError> {
-        let (rules, now) = (&self.runtime.limits.consent, self.runtime.now());
+        let (rules, now) = (&self.context.limits.consent, self.context.now());
         let name = texts::one_line("the device's name", &new.name, MAX_DEVICE_NAME)?;
         let code = Digest::of_bytes(new.code.as_bytes());
         let unknown = || invalid("it is not known here; copy it whole");
@@ -102,7 +102,7 @@ impl People {
             let message = "the device did not show that it holds its key: the signature does not hold";
             return Err(ConsentError::new(Code::DeviceRefused, message));
         }
-        let id = DeviceId::parse(&self.runtime.random_name("dev_"))?;
+        let id = DeviceId::parse(&self.context.random_name("dev_"))?;
         let invite = invite.admit(id.clone(), now).map_err(|why| invalid(&why.to_string()))?;
         let person = invite.person.clone();
         let devices = self.store.devices(&person).await?;
@@ -114,7 +114,7 @@ impl People {
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(device.id.clone()),
-            ..self.runtime.event_record(AuditEvent::DeviceEnrolled, &by)
+            ..self.context.event_record(AuditEvent::DeviceEnrolled, &by)
         };
         let changes = vec![
             ConsentChange::Enrol { invite, device: device.clone() }.into(),
@@ -153,11 +153,11 @@ impl People {
             ConsentError::new(Code::DeviceNotFound, message)
         };
         let device = self.store.device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
-        let at = self.runtime.now();
+        let at = self.context.now();
         let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(id.clone()),
-            ..self.runtime.event_record(AuditEvent::DeviceRevoked, by)
+            ..self.context.event_record(AuditEvent::DeviceRevoked, by)
         };
         let mut changes = vec![
             ConsentChange::RevokeDevice { id: id.clone(), at }.into(),
@@ -175,7 +175,7 @@ impl People {
 
     /// The device, if it may act for its person now.
     pub async fn valid_device(&self, id: &DeviceId) -> Result<Option<Device>, EngineError> {
-        Ok(self.store.device(id).await?.filter(|device| device.is_valid_at(self.runtime.now())))
+        Ok(self.store.device(id).await?.filter(|device| device.is_valid_at(self.context.now())))
     }
 
     /// Verifies a device's signed login assertion: for this server, recent, and used once.
@@ -185,7 +185,7 @@ impl People {
         signature: &Signature,
         audience: &str,
     ) -> Result<Device, ConsentError> {
-        let (rules, now) = (&self.runtime.limits.consent, self.runtime.now());
+        let (rules, now) = (&self.context.limits.consent, self.context.now());
         let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is not let in: {why}")));
         let device = self.valid_device(&assertion.device_id).await?.ok_or_else(|| refused(&assertion.device_id))?;
         if assertion.audience != audience {
@@ -201,7 +201,7 @@ impl People {
             return no("the signature does not hold under its key");
         }
         let valid_until = assertion.at.after(rules.assertion_window);
-        match use_nonce(&self.runtime, device.id.as_str(), &assertion.nonce, valid_until).await? {
+        match use_nonce(&self.context, device.id.as_str(), &assertion.nonce, valid_until).await? {
             true => Ok(device),
             false => no("the same request came before; use a new nonce"),
         }

@@ -1,8 +1,8 @@
 //! Notifications to people and agents, stored until they are too old.
 
 use crate::consent::MailWaiters;
+use crate::context::EngineContext;
 use crate::relay::WebhookIndex;
-use crate::runtime::EngineContext;
 use nuncio_core::notification::{Notification, QueuedNotification, RelayParty};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const DELETIONS_PER_COMMIT: usize = 1000;
 
 /// Notifications to people and agents.
 pub struct Mailbox {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn MailboxStore>,
     pub(crate) waiters: MailWaiters,
     pub(crate) index: Arc<WebhookIndex>,
@@ -49,28 +49,28 @@ impl Mailbox {
             if !mail.is_empty() {
                 return Ok(mail);
             }
-            if self.runtime.closing.run_until_cancelled(called).await.is_none() {
+            if self.context.closing.run_until_cancelled(called).await.is_none() {
                 return Ok(Vec::new());
             }
         }
     }
 
     pub(crate) fn mail_change(&self, recipient: &RelayParty, notification: Notification) -> Change {
-        ConsentChange::PutMail { recipient: recipient.clone(), at: self.runtime.now(), notification }.into()
+        ConsentChange::PutMail { recipient: recipient.clone(), at: self.context.now(), notification }.into()
     }
 
     /// Commits changes and wakes every recipient that they notify.
     pub(crate) async fn commit_and_notify(self: &Arc<Self>, changes: Vec<Change>) -> Result<(), StoreError> {
         let recipients: Vec<_> = changes.iter().flat_map(mail_recipients).cloned().collect();
         if recipients.is_empty() {
-            return self.runtime.commit(changes).await;
+            return self.context.commit(changes).await;
         }
         // Runs in its own task: a request that is dropped after the commit must still wake the recipients.
         let mailbox = Arc::clone(self);
-        let telling = self.runtime.tasks.spawn(async move {
-            mailbox.runtime.commit(changes).await?;
+        let telling = self.context.tasks.spawn(async move {
+            mailbox.context.commit(changes).await?;
             mailbox.index.notify_new_mail(&recipients);
-            mailbox.runtime.bus.publish(BusNotice::Mail(recipients.into())).await;
+            mailbox.context.bus.publish(BusNotice::Mail(recipients.into())).await;
             Ok(())
         });
         telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was given up".to_owned())))
@@ -88,14 +88,14 @@ impl Mailbox {
 
     pub async fn mark_mail_read(&self, recipient: &RelayParty, reader: &str, seq: u64) -> Result<(), EngineError> {
         let change = ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq };
-        Ok(self.runtime.commit_one(change).await?)
+        Ok(self.context.commit_one(change).await?)
     }
 
     /// Deletes old notifications. Pending consent questions are not lost: the relation stores them.
     pub async fn forget_old_mail(&self) -> Result<(), EngineError> {
-        let before = self.runtime.now().before(self.runtime.limits.consent.mail_kept);
+        let before = self.context.now().before(self.context.limits.consent.mail_kept);
         while self.store.is_any_mail_before(before).await? {
-            self.runtime.commit_one(ConsentChange::ForgetMail { before, limit: DELETIONS_PER_COMMIT }).await?;
+            self.context.commit_one(ConsentChange::ForgetMail { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
         Ok(())
     }

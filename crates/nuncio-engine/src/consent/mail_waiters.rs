@@ -69,10 +69,10 @@ impl MailWaiters {
 
 /// Subscribes to the bus until the server stops.
 fn listen(mailbox: &Arc<Mailbox>) {
-    let mut notices = mailbox.runtime.bus.subscribe();
+    let mut notices = mailbox.context.bus.subscribe();
     let listener = mailbox.clone();
-    mailbox.runtime.tasks.spawn(async move {
-        while let Some(Some(notice)) = listener.runtime.closing.run_until_cancelled(notices.next()).await {
+    mailbox.context.tasks.spawn(async move {
+        while let Some(Some(notice)) = listener.context.closing.run_until_cancelled(notices.next()).await {
             if let BusNotice::Mail(recipients) = notice {
                 listener.waiters.wake(&recipients);
             }

@@ -18,13 +18,13 @@ use super::error::{ConsentError, ConsentErrorDetails};
 use super::impact::PublicationImpact;
 use super::{AgentAccounts, AgentLocks, Mailbox, texts};
 use crate::access::{Access, Caller};
+use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
-use crate::runtime::EngineContext;
 
 /// Manifests of agents and their versions.
 pub struct Manifests {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) access: Arc<Access>,
@@ -83,7 +83,7 @@ impl Manifests {
         if_match: Option<Digest>,
         note: Option<&str>,
     ) -> Result<Publication, ConsentError> {
-        self.runtime.check_quota(by).await?;
+        self.context.check_quota(by).await?;
         let _turn = self.locks.enter(agent).await;
         loop {
             let account = self.accounts.owned(by, agent).await?;
@@ -103,7 +103,7 @@ impl Manifests {
                 self.access.table.set_consent(relation);
             }
             let publication = planned.publication;
-            self.runtime.meter.manifest_published(
+            self.context.meter.manifest_published(
                 checked.as_ref().map_or(0, |checked| checked.canonical.len()),
                 publication.verdict.breaking,
             );
@@ -151,8 +151,8 @@ impl Manifests {
     /// Parses a manifest and compiles its schemas.
     pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<CheckedManifest>, ConsentError> {
         let Some(bytes) = bytes.map(<[u8]>::to_vec) else { return Ok(None) };
-        let presets = self.runtime.limits.consent.presets.clone();
-        let checked = self.runtime.compute.run(move || Manifest::parse(&bytes, &presets)).await?;
+        let presets = self.context.limits.consent.presets.clone();
+        let checked = self.context.compute.run(move || Manifest::parse(&bytes, &presets)).await?;
         Ok(Some(checked?))
     }
 
@@ -178,7 +178,7 @@ impl Manifests {
             };
             return Ok(PlannedPublication { publication, changes: Vec::new(), relations: Vec::new() });
         }
-        let (now, version) = (self.runtime.now(), account.manifest_version + 1);
+        let (now, version) = (self.context.now(), account.manifest_version + 1);
         let before = self.store.lineage(&account.id).await?.unwrap_or_default();
         let new = checked.map(|checked| checked.manifest.source());
         let lineage = before.with(version, new);
@@ -206,7 +206,7 @@ impl Manifests {
             scopes: lineage.declared().into_iter().collect(),
             manifest_version: Some(version),
             manifest_hash: hash,
-            ..self.runtime.event_record(AuditEvent::ManifestPublished, by)
+            ..self.context.event_record(AuditEvent::ManifestPublished, by)
         };
         let words = texts::search_words(&next, new);
         let mut changes = vec![
@@ -220,7 +220,7 @@ impl Manifests {
             AuditChange::AppendEvent(record).into(),
         ];
         let touched =
-            impact.touched(&next, &lineage, now, &self.runtime.event_record(AuditEvent::ConsentSuspended, by));
+            impact.touched(&next, &lineage, now, &self.context.event_record(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
         let publication = Publication {
             version,
@@ -251,12 +251,12 @@ impl Manifests {
         for version in accepted {
             manifests.push((version, manifest_value(&*self.store, &account.id, version).await?));
         }
-        let (new, policy) = (new.cloned(), self.runtime.limits.consent.policy);
+        let (new, policy) = (new.cloned(), self.context.limits.consent.policy);
         let current = account.manifest_version;
         let judge = move || PublicationImpact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
         let judged = match by.principal {
-            Principal::Operator => self.runtime.compute.run_for_operator(judge).await,
-            _ => self.runtime.compute.run(judge).await,
+            Principal::Operator => self.context.compute.run_for_operator(judge).await,
+            _ => self.context.compute.run(judge).await,
         };
         Ok(judged?)
     }

@@ -21,11 +21,11 @@ use super::manifests::stale;
 use super::signing::Ed25519;
 use super::{AgentAccounts, AgentLocks, Mailbox, Manifests, People};
 use crate::access::{Access, Caller};
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{
     AccessChange, AccountStore, AuditChange, Conflict, ConsentChange, PersonStore, RelationStore, StoreError,
 };
-use crate::runtime::{CommitResult as _, EngineContext};
 
 const MAX_PAGE_SIZE: usize = 500;
 
@@ -55,7 +55,7 @@ pub struct LedgerSlice {
 
 /// What people allow agents: relations and their ledgers.
 pub struct Consent {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelationStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
@@ -86,9 +86,9 @@ impl Consent {
             // The server chose the id in its first response; the signed entry contains it.
             let id = match &new.consent.signed {
                 Some(entry) if entry.relation_id.as_str().starts_with("rel_") => entry.relation_id.clone(),
-                _ => RelationId::parse(&self.runtime.random_name("rel_"))?,
+                _ => RelationId::parse(&self.context.random_name("rel_"))?,
             };
-            let blank = Relation::new(id, person.clone(), new.agent.clone(), self.runtime.now());
+            let blank = Relation::new(id, person.clone(), new.agent.clone(), self.context.now());
             let entry = self.people.signed(new.consent.signed.as_ref(), &device, account.created_at, |at| {
                 blank.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
@@ -242,7 +242,7 @@ impl Consent {
         }
         let standing = verifier.into_state().ok_or_else(|| broken("it is empty".to_owned()))?;
         let allowed = |scope: &ScopeId| standing.granted.contains_key(scope) && !standing.suspended.contains(scope);
-        let more = relation.effective(self.runtime.now()).find(|grant| !allowed(&grant.scope));
+        let more = relation.effective(self.context.now()).find(|grant| !allowed(&grant.scope));
         if let Some(grant) = more {
             return Err(broken(format!("it does not allow {}, but the relation does", grant.scope)));
         }
@@ -256,9 +256,9 @@ impl Consent {
     pub async fn use_consent(&self, id: &RelationId, scope: &ScopeId) -> Result<bool, EngineError> {
         let Some(relation) = self.store.relation(id).await? else { return Ok(false) };
         let once =
-            relation.effective(self.runtime.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
+            relation.effective(self.context.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
         let Some(once) = once else { return Ok(false) };
-        let used = self.runtime.commit_one(AccessChange::UseGrant(once.id.clone())).await;
+        let used = self.context.commit_one(AccessChange::UseGrant(once.id.clone())).await;
         if !used.made_unless(Conflict::GrantUsed)? {
             return Ok(false);
         }
@@ -269,7 +269,7 @@ impl Consent {
     }
 
     async fn has_room(&self, person: &PersonName) -> Result<(), ConsentError> {
-        let most = self.runtime.limits.consent.relations_per_person;
+        let most = self.context.limits.consent.relations_per_person;
         let mut active = 0;
         let mut after = None;
         loop {
@@ -318,7 +318,7 @@ impl Consent {
             let message = format!("agent {} does not work without {}", account.id, list(&missing));
             return Err(ConsentError::with(Code::ScopeRequired, message, ConsentErrorDetails::Scopes(missing)));
         }
-        let now = self.runtime.now();
+        let now = self.context.now();
         let over: Vec<_> = wishes
             .iter()
             .filter(|(_, term)| matches!(term, GrantTerm::Until(end) if *end <= now))
@@ -340,7 +340,7 @@ impl Consent {
         asked: &CheckedScopeRequests,
     ) -> Result<Relation, ConsentError> {
         let level = |scope: &ScopeId| asked.levels.get(scope).copied().unwrap_or(Sensitivity::High);
-        let name = || GrantId::parse(&self.runtime.random_name("con_")).expect("a random name is a grant id");
+        let name = || GrantId::parse(&self.context.random_name("con_")).expect("a random name is a grant id");
         before.accept(entry, level, name).map_err(impossible)
     }
 
@@ -372,7 +372,7 @@ impl Consent {
             scopes: scopes(relation),
             manifest_version: Some(relation.accepted.version),
             manifest_hash: relation.accepted.hash,
-            ..self.runtime.event_record(event, by)
+            ..self.context.event_record(event, by)
         }
     }
 }

@@ -43,7 +43,7 @@ impl People {
         not_before: Timestamp,
         expected: impl Fn(Timestamp) -> LedgerEntry,
     ) -> Result<LedgerEntry, ConsentError> {
-        let now = self.runtime.now().max(not_before);
+        let now = self.context.now().max(not_before);
         let to_sign = |why: &str| {
             let message = format!(
                 "{why}: check the entry in params.entry, sign it with this device and repeat the request with it"
@@ -54,7 +54,7 @@ impl People {
             return to_sign("what is allowed must be signed");
         };
         let waited = signed.at.until(now);
-        if signed.at < not_before || signed.at > now || waited > self.runtime.limits.consent.signing_window {
+        if signed.at < not_before || signed.at > now || waited > self.context.limits.consent.signing_window {
             return to_sign("what was signed is too old, or its time is not this server's");
         }
         let entry = LedgerEntry { signature: Some(signature), ..expected(signed.at) };

@@ -86,14 +86,14 @@ impl Conversations {
         idempotency: Option<IdempotencyKey>,
         notify: NotifyWhen,
     ) -> Result<Arc<LiveTurn>, EngineError> {
-        self.runtime.check_not_closing()?;
+        self.context.check_not_closing()?;
         let session_lock = self.live.lock_session(session).await;
         let (mut session, mut history) = self.conversation(caller, session).await?;
         let route = format!("turns/{}", session.id);
         if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
             return self.turn_of(&session, before.turn).await;
         }
-        self.runtime.check_quota(caller).await?;
+        self.context.check_quota(caller).await?;
         if session.running {
             return Err(StoreError::Conflict(Conflict::TurnRunning).into());
         }
@@ -111,7 +111,7 @@ impl Conversations {
                 number,
                 mode: request.mode,
                 protocol: request.protocol,
-                at: self.runtime.now(),
+                at: self.context.now(),
                 settings: changes_settings.then(|| session.settings.clone()),
             }
             .into(),
@@ -129,7 +129,7 @@ impl Conversations {
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
 
-        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(&self.runtime.closed));
+        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(&self.context.closed));
         let running = RunningTurn {
             conversations: Arc::clone(self),
             turn: Arc::clone(&turn),
@@ -141,15 +141,15 @@ impl Conversations {
             history,
             permissions: opening.permissions,
             asked: Vec::new(),
-            began: self.runtime.now(),
-            deadline: self.runtime.now().after(self.runtime.limits.turn),
+            began: self.context.now(),
+            deadline: self.context.now().after(self.context.limits.turn),
         };
         let span =
             tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
         // Runs in its own task, so that a stored turn continues even if the requester disconnects
         // before the answer.
         let (answer, begun): (CommitSender, _) = oneshot::channel();
-        self.runtime.tasks.spawn(running.begin(changes, session_lock, answer, notify).instrument(span));
+        self.context.tasks.spawn(running.begin(changes, session_lock, answer, notify).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
     }

@@ -48,7 +48,7 @@ impl Conversations {
         }
         let begun = self.call_store.begun_calls().await?;
         for (execution, lease, authorization) in &begun {
-            self.runtime.commit(self.close_attempt(execution, &lease.owner, authorization)).await?;
+            self.context.commit(self.close_attempt(execution, &lease.owner, authorization)).await?;
         }
         let approvals = self.approvals.close_stale_approvals(lasting).await?;
         Ok(RecoveryReport { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
@@ -56,7 +56,7 @@ impl Conversations {
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
         let outcome = AuditOutcome::Failed { code: Code::Interrupted };
-        let record = AuditRecord { outcome, ended_at: self.runtime.now(), ..call.record.clone() };
+        let record = AuditRecord { outcome, ended_at: self.context.now(), ..call.record.clone() };
         let mut changes = vec![AuditChange::AppendCall(record).into(), CallChange::Finish(call.key.clone()).into()];
         if let Some(place) = call.target.as_ref().and_then(ResultTarget::message) {
             changes.push(place.result(Content::from(INTERRUPTED_RESULT)).append_to(&place.session));
@@ -82,7 +82,7 @@ impl Conversations {
             call: execution.call_id(execution.attempt),
             caller: order.caller.principal.clone(),
             decision: AuditDecision::Allowed { by: authorization.by.clone() },
-            ended_at: self.runtime.now(),
+            ended_at: self.context.now(),
             outcome: if authorization.started {
                 AuditOutcome::Failed { code: Code::Interrupted }
             } else {
@@ -118,7 +118,7 @@ impl Conversations {
             outcome: AuditOutcome::NotRun,
             asked_at: turn.started_at,
             started_at: None,
-            ended_at: self.runtime.now(),
+            ended_at: self.context.now(),
         }
     }
 
@@ -158,13 +158,13 @@ impl Conversations {
             SessionChange::EndTurn {
                 session: turn.session.clone(),
                 number: turn.number,
-                at: self.runtime.now(),
+                at: self.context.now(),
                 stop,
                 events,
             }
             .into(),
         );
-        Ok(self.runtime.commit(changes).await?)
+        Ok(self.context.commit(changes).await?)
     }
 }
 

@@ -57,10 +57,10 @@ impl Conversations {
         if let Some(before) = self.recall(caller, CREATE_REQUEST, idempotency.as_ref()).await? {
             return Ok(before.session);
         }
-        self.runtime.check_quota(caller).await?;
+        self.context.check_quota(caller).await?;
         let served = self.agents.agent(&new.agent)?;
         images::check(&served.agent, &new.messages)?;
-        let id = SessionId::parse(&self.runtime.timed_name("ses_"))?;
+        let id = SessionId::parse(&self.context.timed_name("ses_"))?;
         let settings = self.patched(&served.agent, &id, SessionSettings::default(), new.settings)?;
         let session = Session {
             id: id.clone(),
@@ -72,14 +72,14 @@ impl Conversations {
             running: false,
             next_message: new.messages.len() as u64,
             summary: None,
-            created_at: self.runtime.now(),
+            created_at: self.context.now(),
         };
         let placed = |(number, message): (u64, &Message)| StoredMessage { number, turn: 0, message: message.clone() };
         let history = (0..).zip(&new.messages).map(placed).collect::<Vec<_>>().into();
         let conversation = CachedConversation { session: session.clone(), history };
         let mut changes = vec![SessionChange::Create { session, messages: new.messages }.into()];
         changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE_REQUEST, it, &id, None)));
-        match self.runtime.commit(changes).await {
+        match self.context.commit(changes).await {
             Ok(()) => {
                 self.recent.put(conversation);
                 Ok(id)
@@ -119,7 +119,7 @@ impl Conversations {
     pub async fn delete_session(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let session = self.session(caller, id).await?;
         let _session_lock = self.live.lock_session(session.id.as_str()).await;
-        self.runtime.commit_one(SessionChange::Delete(session.id.clone())).await?;
+        self.context.commit_one(SessionChange::Delete(session.id.clone())).await?;
         if let Some(turn) = self.live.find(&session.id) {
             turn.cancel();
         }

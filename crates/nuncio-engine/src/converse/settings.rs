@@ -66,7 +66,7 @@ impl Conversations {
                 }
                 OptionValueType::Secret if value == REDACTED => continue,
                 OptionValueType::Secret => {
-                    OptionValue::Sealed(self.runtime.seal(&secret_place(session, &option.name), &value))
+                    OptionValue::Sealed(self.context.seal(&secret_place(session, &option.name), &value))
                 }
             };
             settings.options.insert(option.name.clone(), value);
@@ -84,7 +84,7 @@ impl Conversations {
         let value = |name: &OptionName, default: &str| match settings.options.get(name) {
             Some(OptionValue::Plain(value)) => value.clone(),
             Some(OptionValue::Sealed(sealed)) => {
-                self.runtime.vault.open(&secret_place(session, name), sealed).unwrap_or_else(|| {
+                self.context.cipher.open(&secret_place(session, name), sealed).unwrap_or_else(|| {
                     tracing::error!(%session, option = %name, "a secret does not open: was the key file replaced?");
                     default.to_owned()
                 })

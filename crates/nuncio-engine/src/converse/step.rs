@@ -59,7 +59,7 @@ impl RunningTurn {
                 biased;
                 thought = think => Ok(thought),
                 () = self.turn.cancellation().cancelled() => Err(self.stopped()),
-                () = async { self.conversations.runtime.clock.sleep_until(self.deadline).await } => Err(self.out_of_time()),
+                () = async { self.conversations.context.clock.sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };
         let mut output = writer.into_output();
@@ -110,12 +110,12 @@ impl RunningTurn {
         let summed_up = tokio::select! {
             text = self.served.brain.summarize(asked) => text,
             () = self.turn.cancellation().cancelled() => None,
-            () = self.conversations.runtime.clock.sleep_until(self.deadline) => None,
+            () = self.conversations.context.clock.sleep_until(self.deadline) => None,
         };
         let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
         let summary = HistorySummary { until, text };
         let change = SessionChange::SetSummary { session: session.clone(), summary: summary.clone() };
-        self.conversations.runtime.commit_one(change).await?;
+        self.conversations.context.commit_one(change).await?;
         self.session.summary = Some(summary);
         Ok(compacted.with(self.session.summary.as_ref()))
     }
@@ -300,7 +300,7 @@ impl RunningTurn {
     /// The brain's call id, made unique; a random one if it gave none.
     fn fresh_id(&self, given: Option<CallId>, used: &mut HashSet<CallId>) -> CallId {
         let random =
-            || CallId::parse(&self.conversations.runtime.random_name("call_")).expect("a random name is a call id");
+            || CallId::parse(&self.conversations.context.random_name("call_")).expect("a random name is a call id");
         let mut id = given.unwrap_or_else(random);
         let base = id.clone();
         let mut copy = 1;
@@ -330,7 +330,7 @@ impl RunningTurn {
         let change = stored.clone().append_to(&self.turn.session);
         // The cached history is not valid until the commit succeeded.
         let history = self.history.take();
-        self.conversations.runtime.commit_one(change).await?;
+        self.conversations.context.commit_one(change).await?;
         self.history = history.map(|mut history| {
             history.push(stored);
             history

@@ -82,10 +82,10 @@ impl RunningTurn {
         answer: CommitSender,
         notify: NotifyWhen,
     ) {
-        let begun = self.conversations.runtime.commit(changes).await;
+        let begun = self.conversations.context.commit(changes).await;
         if begun.is_ok() {
             self.conversations.live.put(&self.turn);
-            self.conversations.runtime.meter.turn_began(&self.served.agent.name);
+            self.conversations.context.meter.turn_began(&self.served.agent.name);
         }
         drop(session_lock);
         // Send errors are ignored: the requester disconnected.
@@ -132,7 +132,7 @@ impl RunningTurn {
             let offered = self.session.settings.tool(call.call.name.as_str()).is_some();
             self.answer_permission(call, decision, offered).await?;
         }
-        for number in 0..self.conversations.runtime.limits.steps {
+        for number in 0..self.conversations.context.limits.steps {
             if let Some(ending) = self.interrupted() {
                 self.store_external_results(Vec::new()).await?;
                 return Ok(ending);
@@ -142,7 +142,7 @@ impl RunningTurn {
             }
         }
         let message =
-            format!("the turn took {} steps without coming to an end", self.conversations.runtime.limits.steps);
+            format!("the turn took {} steps without coming to an end", self.conversations.context.limits.steps);
         Ok(TurnEnding::error(Code::TooManySteps, message))
     }
 
@@ -166,19 +166,19 @@ impl RunningTurn {
         if self.turn.cancellation().is_cancelled() {
             return Some(self.stopped());
         }
-        (self.conversations.runtime.now() >= self.deadline).then(|| self.out_of_time())
+        (self.conversations.context.now() >= self.deadline).then(|| self.out_of_time())
     }
 
     /// Ending of a cancelled turn: by its client, or because the server stops.
     pub(super) fn stopped(&self) -> TurnEnding {
-        match self.conversations.runtime.closed.is_cancelled() {
+        match self.conversations.context.closed.is_cancelled() {
             true => TurnEnding::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
             false => TurnEnding::cancelled(),
         }
     }
 
     pub(super) fn out_of_time(&self) -> TurnEnding {
-        let message = format!("the turn took longer than {} seconds", self.conversations.runtime.limits.turn.as_secs());
+        let message = format!("the turn took longer than {} seconds", self.conversations.context.limits.turn.as_secs());
         TurnEnding::error(Code::TurnDeadline, message)
     }
 
@@ -195,8 +195,8 @@ impl RunningTurn {
             let request = self.caller.request.as_deref();
             tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
-        let changes = self.end_changes(ending.last.as_ref(), &ending.pending, &stop, self.conversations.runtime.now());
-        let on_disk = match self.conversations.runtime.commit(changes).await {
+        let changes = self.end_changes(ending.last.as_ref(), &ending.pending, &stop, self.conversations.context.now());
+        let on_disk = match self.conversations.context.commit(changes).await {
             Ok(()) => true,
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => false,
             Err(error) => {
@@ -215,7 +215,7 @@ impl RunningTurn {
                 conversations.recent.forget(&turn.session);
             }
         }
-        conversations.runtime.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
+        conversations.context.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.context.now()));
         turn.write(|log| log.stopped(&stop));
         None
     }
@@ -228,7 +228,7 @@ impl RunningTurn {
                        what was stored before is in the history";
         let stop = failed(&turn.session, turn.number, usage, Code::StoreUnavailable, message);
         tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
-        conversations.runtime.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.runtime.now()));
+        conversations.context.meter.turn_ended(&served.agent.name, &stop, began.until(conversations.context.now()));
         turn.write(|log| log.stopped(&stop));
         UnstoredTurnEnd { conversations, turn, stop }
     }

@@ -27,9 +27,9 @@ impl UnstoredTurnEnd {
         let Some(Self { conversations, turn, stop }) = unstored else { return };
         let mut failures = BACKOFF.start();
         loop {
-            let again = conversations.runtime.now().after(failures.next_delay());
-            let pause = conversations.runtime.clock.sleep_until(again);
-            if conversations.runtime.closing.run_until_cancelled(pause).await.is_none() {
+            let again = conversations.context.now().after(failures.next_delay());
+            let pause = conversations.context.clock.sleep_until(again);
+            if conversations.context.closing.run_until_cancelled(pause).await.is_none() {
                 return;
             }
             match conversations.close_unstored(&turn, &stop).await {

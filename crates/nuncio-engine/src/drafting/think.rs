@@ -84,7 +84,7 @@ impl Drafts {
         read: impl Fn(&str) -> Result<T, Vec<SchemaViolation>> + Send + 'static,
     ) -> Result<Result<T, String>, EngineError> {
         let (drafts, caller) = (Arc::clone(self), caller.clone());
-        let asking = self.runtime.tasks.spawn(async move {
+        let asking = self.context.tasks.spawn(async move {
             let session = asking.session.clone();
             let outcome = drafts.exchange(&caller, asking, read).await;
             if let Err(error) = drafts.conversations.delete_session(&caller, session.as_str()).await {

@@ -63,7 +63,7 @@ impl Executions {
             let failure = tokio::select! {
                 () = turn.finished() => return Ok(turn.answer().map(|said| json!({ TEXT_INPUT: said }))),
                 () = live.cancel.cancelled() => crate::call::cancelled(),
-                () = self.runtime.clock.sleep_until(execution.order.deadline()) => {
+                () = self.context.clock.sleep_until(execution.order.deadline()) => {
                     let message = "the agent did not answer in time".to_owned();
                     ExecutionFailure { code: Code::ToolTimeout, message }
                 }

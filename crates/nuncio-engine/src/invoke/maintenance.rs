@@ -43,14 +43,14 @@ impl Executions {
                 }
                 .into()
             };
-            self.runtime.commit(some.iter().map(claim).collect()).await?;
+            self.context.commit(some.iter().map(claim).collect()).await?;
             for (execution, _) in some {
                 self.resume_execution(execution.clone()).await?;
             }
         }
         self.inbox.withdraw_stale_tasks().await?;
         let executions = Arc::clone(self);
-        self.runtime.tasks.spawn(async move { executions.maintenance_loop().await });
+        self.context.tasks.spawn(async move { executions.maintenance_loop().await });
         Ok(resumed)
     }
 
@@ -66,20 +66,20 @@ impl Executions {
         let started = execution.attempt.saturating_sub(execution.unstarted);
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
             let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
-            let live = LiveExecution::new(execution, offered, &self.runtime.closed);
+            let live = LiveExecution::new(execution, offered, &self.context.closed);
             return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
         self.queue.reserve_accepted(&order.caller.principal, &order.skill);
-        let live = LiveExecution::new(execution, offered, &self.runtime.closed);
-        self.runtime.tasks.spawn(self.run_queued(self.queue.enter(&live)));
+        let live = LiveExecution::new(execution, offered, &self.context.closed);
+        self.context.tasks.spawn(self.run_queued(self.queue.enter(&live)));
         Ok(())
     }
 
     async fn maintenance_loop(&self) {
-        let mut renew = self.runtime.now().after(LEASE_DURATION / 3);
-        let mut forget = self.runtime.now();
+        let mut renew = self.context.now().after(LEASE_DURATION / 3);
+        let mut forget = self.context.now();
         loop {
-            let now = self.runtime.now();
+            let now = self.context.now();
             for live in self.queue.expired(now) {
                 let failure = late(&live.now());
                 if let Err(error) = self.end_unbegun(&live, failure).await {
@@ -89,7 +89,7 @@ impl Executions {
             if now >= renew {
                 renew = now.after(LEASE_DURATION / 3);
                 if self.queue.open() > 0
-                    && let Err(error) = self.runtime.commit_one(ExecutionChange::RenewLeases(self.lease())).await
+                    && let Err(error) = self.context.commit_one(ExecutionChange::RenewLeases(self.lease())).await
                 {
                     tracing::error!(%error, "execution maintenance failed");
                 }
@@ -102,9 +102,9 @@ impl Executions {
             }
             let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
             tokio::select! {
-                () = self.runtime.clock.sleep_until(next) => {}
+                () = self.context.clock.sleep_until(next) => {}
                 () = self.queue.entered.notified() => {}
-                () = self.runtime.closing.cancelled() => return,
+                () = self.context.closing.cancelled() => return,
             }
         }
     }
@@ -112,7 +112,7 @@ impl Executions {
     /// Deletes expired executions in batches, so that other commits wait only briefly.
     pub(super) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
         while self.store.is_any_execution_to_forget(now).await? {
-            self.runtime.commit_one(ExecutionChange::Forget { at: now, limit: AT_ONCE }).await?;
+            self.context.commit_one(ExecutionChange::Forget { at: now, limit: AT_ONCE }).await?;
         }
         Ok(())
     }

@@ -14,10 +14,10 @@ use tracing::Instrument as _;
 
 use super::queue::{LiveExecution, ends};
 use crate::call::{CallOutcome, ClientDecision, PendingExecutionInsert, ToolCallRequest};
+use crate::context::CommitResult as _;
 use crate::error::EngineError;
 use crate::invoke::Executions;
 use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget};
-use crate::runtime::CommitResult as _;
 use crate::skills::PublishedSkill;
 
 /// Maximum number of program starts when the server crashes repeatedly. Attempts interrupted before the program started
@@ -41,7 +41,7 @@ impl Executions {
             let mut ready = VecDeque::from(ready);
             while let Some(live) = ready.pop_front() {
                 for other in ready.drain(..) {
-                    executions.runtime.tasks.spawn(executions.run_queued(vec![other]));
+                    executions.context.tasks.spawn(executions.run_queued(vec![other]));
                 }
                 ready.extend(executions.run_one(&live, None).await);
             }
@@ -72,10 +72,10 @@ impl Executions {
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Applies to cancelled and late executions too, whose end must be stored as well.
-                        self.until_or_closing(self.runtime.now().after(failures.next_delay())).await;
+                        self.until_or_closing(self.context.now().after(failures.next_delay())).await;
                     }
                 }
-                if self.runtime.is_closing() {
+                if self.context.is_closing() {
                     break;
                 }
             }
@@ -93,14 +93,14 @@ impl Executions {
 
     /// Reports the end to the meter and to the callback sender.
     fn execution_over(&self, execution: &Execution) {
-        self.runtime.meter.execution_ended(execution);
+        self.context.meter.execution_ended(execution);
         if execution.order.callback.is_some() {
             self.callbacks.owed.notify_one();
         }
     }
 
     async fn pause(&self, live: &LiveExecution, span: Duration) {
-        let until = live.order().deadline().min(self.runtime.now().after(span));
+        let until = live.order().deadline().min(self.context.now().after(span));
         live.cancel.run_until_cancelled(self.until_or_closing(until)).await;
     }
 
@@ -111,16 +111,16 @@ impl Executions {
     ) -> Result<AttemptEnd, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
-            return match self.runtime.closed.is_cancelled() {
+            return match self.context.closed.is_cancelled() {
                 true => Ok(AttemptEnd::Left),
                 false => self.give_up(pending_insert, &execution, crate::call::cancelled()).await,
             };
         }
         let deadline = execution.order.deadline();
-        if self.runtime.now() >= deadline {
+        if self.context.now() >= deadline {
             return self.give_up(pending_insert, &execution, late(&execution)).await;
         }
-        if self.runtime.is_closing() {
+        if self.context.is_closing() {
             return Ok(AttemptEnd::Left);
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
@@ -183,7 +183,7 @@ impl Executions {
         };
         Ok(match ended.end {
             Some(state) => AttemptEnd::Over(state, ended.at),
-            None if self.runtime.closed.is_cancelled() => AttemptEnd::Left,
+            None if self.context.closed.is_cancelled() => AttemptEnd::Left,
             None => {
                 let first = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
                 AttemptEnd::Again(Backoff::doubling(first, Duration::MAX).after(attempt))
@@ -199,17 +199,17 @@ impl Executions {
     ) -> Result<AttemptEnd, EngineError> {
         let caller = &execution.order.caller;
         let attempt = execution.attempt + 1;
-        let at = self.runtime.now();
-        let (id, owner) = (execution.id.clone(), self.runtime.process.clone());
+        let at = self.context.now();
+        let (id, owner) = (execution.id.clone(), self.context.process.clone());
         let references = nuncio_core::audit::AuditReferences::default();
         let authorization = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = ExecutionChange::Start { id, owner, attempt, at, call: Some(authorization) };
-        if !self.runtime.commit_one(start).await.made_unless(Conflict::LeaseLost)? {
+        if !self.context.commit_one(start).await.made_unless(Conflict::LeaseLost)? {
             return Ok(AttemptEnd::Left);
         }
         mark_running(live, at);
         let answer = self.ask_agent(live, execution, offered, caller).await;
-        if self.runtime.is_closing() && !matches!(answer, Ok(Ok(_))) {
+        if self.context.is_closing() && !matches!(answer, Ok(Ok(_))) {
             return Ok(AttemptEnd::Left);
         }
         let state = match answer {
@@ -232,10 +232,10 @@ impl Executions {
     }
 
     async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<AttemptEnd, EngineError> {
-        let at = self.runtime.now();
+        let at = self.context.now();
         let attempt = last_attempt(execution, execution.attempt);
         let changes = self.calls.end_of_execution(&attempt, execution.attempt, state.clone(), at);
-        let made = self.runtime.commit(changes).await.made_unless(Conflict::LeaseLost)?;
+        let made = self.context.commit(changes).await.made_unless(Conflict::LeaseLost)?;
         Ok(if made { AttemptEnd::Over(state, at) } else { AttemptEnd::Left })
     }
 

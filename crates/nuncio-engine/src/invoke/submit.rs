@@ -81,14 +81,14 @@ impl Executions {
         submission: Submission,
         until: Option<Timestamp>,
     ) -> Result<SubmittedExecution, SubmitError> {
-        self.runtime.check_not_closing()?;
+        self.context.check_not_closing()?;
         if let Some(before) = self.submitted_before(caller, offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
         }
-        self.runtime.check_quota(caller).await?;
+        self.context.check_quota(caller).await?;
         let idempotency = submission.idempotency.clone();
         let order = self.order(caller, offered, submission)?;
-        let id = ExecutionId::parse(&self.runtime.timed_name("exe_")).map_err(EngineError::from)?;
+        let id = ExecutionId::parse(&self.context.timed_name("exe_")).map_err(EngineError::from)?;
         let execution = Execution::accepted(id, order);
         let (who, skill) = (&execution.order.caller.principal, &execution.order.skill);
 
@@ -114,13 +114,13 @@ impl Executions {
         until: Option<Timestamp>,
     ) -> Result<Execution, StoreError> {
         let notify = if until.is_some() { NotifyWhen::WhenOver } else { NotifyWhen::AtOnce };
-        let live = LiveExecution::new(execution.clone(), Some(offered), &self.runtime.closed);
+        let live = LiveExecution::new(execution.clone(), Some(offered), &self.context.closed);
         self.queue.announce(&live);
         let (pending_insert, accepted) =
             PendingExecutionInsert::new(execution.clone(), self.lease(), idempotency, notify);
         let pending_insert = Arc::new(pending_insert);
         let weak_insert = Arc::downgrade(&pending_insert);
-        self.runtime.tasks.spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
+        self.context.tasks.spawn(Arc::clone(self).insert_and_run(Arc::clone(&live), pending_insert));
         match until {
             None => accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution),
             Some(until) => self.wait_until_over(&live, &weak_insert, accepted, until).await.map(|()| live.now()),
@@ -182,7 +182,7 @@ impl Executions {
         let execution = match self.execution(caller, id.as_str()).await {
             // Its retention ended; its key is deleted with it.
             Err(error) if error.code == Code::ExecutionNotFound => {
-                self.forget_executions(self.runtime.now()).await?;
+                self.forget_executions(self.context.now()).await?;
                 return Ok(None);
             }
             found => found?,
@@ -225,14 +225,14 @@ impl Executions {
             priority: submission.priority,
             trace: submission.trace,
             callback: submission.callback,
-            created_at: self.runtime.now(),
+            created_at: self.context.now(),
             timeout_ms: millis(timeout),
             keep_ms: millis(skill.retention.unwrap_or(limits.keep)),
         })
     }
 
     pub(crate) fn lease(&self) -> ExecutionLease {
-        ExecutionLease { owner: self.runtime.process.clone(), until: self.runtime.now().after(LEASE_DURATION) }
+        ExecutionLease { owner: self.context.process.clone(), until: self.context.now().after(LEASE_DURATION) }
     }
 }
 

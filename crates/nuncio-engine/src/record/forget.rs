@@ -32,7 +32,7 @@ impl AuditRecords {
         key: &Ed25519KeyPair,
         by: Principal,
     ) -> Result<ForgetReport, EngineError> {
-        let pseudonym = PersonName::parse(&self.runtime.random_name("forgotten-"))?;
+        let pseudonym = PersonName::parse(&self.context.random_name("forgotten-"))?;
         let mut principals = vec![Principal::Person(name.clone())];
         let mut keys = self.store.keys().await?;
         keys.retain(|key| key.person.as_ref() == Some(name));
@@ -59,8 +59,8 @@ impl AuditRecords {
             // Sessions, executions and grants of the person's keys are deleted too.
             let redaction = PersonRedaction { principals: principals.clone(), ..replaced.clone() };
             let ledger = std::mem::take(&mut ledger);
-            let forgotten = PersonErasure { redaction, at: self.runtime.now(), links, ledger };
-            self.runtime.commit_one(AuditChange::ForgetPerson(Box::new(forgotten))).await?;
+            let forgotten = PersonErasure { redaction, at: self.context.now(), links, ledger };
+            self.context.commit_one(AuditChange::ForgetPerson(Box::new(forgotten))).await?;
             self.access.access_changed().await?;
             // A call that was running may have been recorded meanwhile.
             links = self.redacted_links(&replaced, key).await?;
@@ -71,9 +71,9 @@ impl AuditRecords {
         let record = AuditEventRecord {
             person: Some(pseudonym.clone()),
             count: Some(redacted),
-            ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.runtime.now())
+            ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.context.now())
         };
-        self.runtime.commit_one(AuditChange::AppendEvent(record)).await?;
+        self.context.commit_one(AuditChange::AppendEvent(record)).await?;
         self.store.compact().await?;
         Ok(ForgetReport { pseudonym, redacted, devices })
     }

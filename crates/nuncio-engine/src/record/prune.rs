@@ -36,11 +36,11 @@ impl AuditRecords {
         let record = AuditEventRecord {
             count: Some(count),
             before: Some(before),
-            ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.runtime.now())
+            ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.context.now())
         };
-        self.runtime.commit_one(AuditChange::AppendEvent(record)).await?;
+        self.context.commit_one(AuditChange::AppendEvent(record)).await?;
         while self.store.audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
-            self.runtime.commit_one(AuditChange::Prune { through, limit: ROWS_PER_COMMIT }).await?;
+            self.context.commit_one(AuditChange::Prune { through, limit: ROWS_PER_COMMIT }).await?;
         }
         Ok(count)
     }
@@ -57,9 +57,9 @@ impl AuditRecords {
             let record = AuditEventRecord {
                 count: Some(found),
                 before: Some(before),
-                ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.runtime.now())
+                ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.context.now())
             };
-            self.runtime
+            self.context
                 .commit(vec![SessionChange::Prune { ids, before }.into(), AuditChange::AppendEvent(record).into()])
                 .await?;
             count += found;

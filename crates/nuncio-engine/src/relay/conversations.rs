@@ -8,11 +8,11 @@ use nuncio_core::principal::Principal;
 
 use crate::access::Caller;
 use crate::consent::ConsentError;
+use crate::context::CommitResult as _;
 use crate::error::EngineError;
 use crate::ports::store::relay::MemberConversation;
 use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
 use crate::relay::RelayService;
-use crate::runtime::CommitResult as _;
 
 const MAX_PAGE_SIZE: usize = 100;
 
@@ -36,11 +36,11 @@ impl RelayService {
             .map_err(|why| ConsentError::new(Code::BadRequest, format!("these cannot talk like that: {why}")))?;
         self.may_talk(&me, &members).await?;
         let conversation = Conversation {
-            id: ConversationId::parse(&self.runtime.timed_name(CONVERSATION))?,
+            id: ConversationId::parse(&self.context.timed_name(CONVERSATION))?,
             kind: new.kind,
             members,
             created_by: me.clone(),
-            created_at: self.runtime.now(),
+            created_at: self.context.now(),
             revision: 0,
         };
         let pair = conversation.pair();
@@ -49,7 +49,7 @@ impl RelayService {
         {
             return Ok((self.conversation_for(by, &known.id).await?, false));
         }
-        let most = self.runtime.limits.relay.conversations_per_member;
+        let most = self.context.limits.relay.conversations_per_member;
         if self.store.conversations_of(&me, None, most).await?.len() >= most {
             return Err(ConsentError::limit("conversations of this member", most));
         }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use super::conversations::{agent, member, person};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::consent::{ConsentError, Ed25519, Mailbox, People};
+use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange};
 use crate::relay::RelayService;
-use crate::runtime::{CommitResult as _, EngineContext};
 
 const CONVERSATIONS_PER_READ: usize = 100;
 
@@ -38,7 +38,7 @@ pub struct KeyUploadResult {
 
 /// Public keys of devices and encrypted backups.
 pub struct DeviceKeyService {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn KeyBundleStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
@@ -188,7 +188,7 @@ impl DeviceKeyService {
             }
             let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
             // Another request may have taken it.
-            if self.runtime.commit_one(take).await.made_unless(Conflict::Missing)? {
+            if self.context.commit_one(take).await.made_unless(Conflict::Missing)? {
                 return Ok(key);
             }
         }
@@ -251,8 +251,8 @@ impl DeviceKeyService {
         if content.len() > MAX_BACKUP {
             return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));
         }
-        let at = self.runtime.now();
-        self.runtime.commit_one(RelayChange::PutBackup { person: person.clone(), content, at }).await?;
+        let at = self.context.now();
+        self.context.commit_one(RelayChange::PutBackup { person: person.clone(), content, at }).await?;
         Ok(at)
     }
 
@@ -262,7 +262,7 @@ impl DeviceKeyService {
     }
 
     pub async fn remove_backup(&self, person: &PersonName) -> Result<(), ConsentError> {
-        let removed = self.runtime.commit_one(RelayChange::RemoveBackup(person.clone())).await;
+        let removed = self.context.commit_one(RelayChange::RemoveBackup(person.clone())).await;
         if removed.made_unless(Conflict::Missing)? { Ok(()) } else { Err(no_backup()) }
     }
 }

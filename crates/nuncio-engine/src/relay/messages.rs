@@ -55,7 +55,7 @@ impl RelayService {
         let NewPost { client_id, content_type, subtype, envelope } = new;
         let post = NewMessage { client_id, sender, device, content_type, subtype, envelope };
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
-        self.runtime.check_quota(by).await?;
+        self.context.check_quota(by).await?;
         loop {
             let held = self.store.member_view(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
             let taken = self.take_call(&post);
@@ -105,7 +105,7 @@ impl RelayService {
         let change = RelayChange::PostMessage {
             conversation: conversation.id.clone(),
             revision: conversation.revision,
-            at: self.runtime.now(),
+            at: self.context.now(),
             post: post.clone(),
             to: conversation.members.iter().filter(is_notified).cloned().collect(),
         };
@@ -117,9 +117,9 @@ impl RelayService {
 
     fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
-        let per_minute = self.runtime.limits.relay.tool_calls_per_minute;
+        let per_minute = self.context.limits.relay.tool_calls_per_minute;
         let rate = Rate::per_minute(per_minute.max(1));
-        self.tool_calls.take(rate, agent, self.runtime.now()).map_err(|wait| {
+        self.tool_calls.take(rate, agent, self.context.now()).map_err(|wait| {
             ConsentError::rate_limited(wait, |seconds| {
                 format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s")
             })
@@ -128,7 +128,7 @@ impl RelayService {
 
     fn return_call(&self, post: &NewMessage) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
-            let rate = Rate::per_minute(self.runtime.limits.relay.tool_calls_per_minute.max(1));
+            let rate = Rate::per_minute(self.context.limits.relay.tool_calls_per_minute.max(1));
             self.tool_calls.give_back(rate, agent);
         }
     }
@@ -173,7 +173,7 @@ impl RelayService {
         if let Some(claim) = self.store.claim(&place).await? {
             return claimed(claim);
         }
-        let claim = ToolCallClaim { device: device.clone(), at: self.runtime.now() };
+        let claim = ToolCallClaim { device: device.clone(), at: self.context.now() };
         let notification =
             Notification::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
         let changes = vec![
@@ -194,13 +194,13 @@ impl RelayService {
 
     /// Deletes old messages and delivery log entries.
     pub async fn forget_old_messages(&self) -> Result<(), EngineError> {
-        let before = self.runtime.now().before(self.runtime.limits.relay.messages_kept);
+        let before = self.context.now().before(self.context.limits.relay.messages_kept);
         while self.store.is_any_relayed_before(before).await? {
-            self.runtime.commit_one(RelayChange::ForgetMessages { before, limit: DELETIONS_PER_COMMIT }).await?;
+            self.context.commit_one(RelayChange::ForgetMessages { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
-        let before = self.runtime.now().before(self.runtime.limits.relay.delivery_log_kept);
+        let before = self.context.now().before(self.context.limits.relay.delivery_log_kept);
         while self.webhook_store.is_any_delivery_logged_before(before).await? {
-            self.runtime.commit_one(RelayChange::ForgetDeliveryLog { before, limit: DELETIONS_PER_COMMIT }).await?;
+            self.context.commit_one(RelayChange::ForgetDeliveryLog { before, limit: DELETIONS_PER_COMMIT }).await?;
         }
         Ok(())
     }

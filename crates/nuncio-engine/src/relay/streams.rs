@@ -167,7 +167,7 @@ impl StreamSender {
             return Err(ConsentError::new(Code::BadRequest, message));
         };
         self.still_deals(&person).await?;
-        let now = self.relay.runtime.now();
+        let now = self.relay.context.now();
         let mut open = OpenStreamState {
             conversation: conversation.id.clone(),
             subscribers: self.relay.streams.subscribers(&RelayParty::Person(person.clone())),
@@ -232,7 +232,7 @@ impl StreamSender {
 
     /// Aborts the streams that timed out and returns them.
     pub fn expire(&mut self) -> Vec<(StreamId, StreamAbortReason)> {
-        let now = self.relay.runtime.now();
+        let now = self.relay.context.now();
         let over = self.open.iter().filter(|(_, open)| open.due() <= now);
         let over: Vec<_> = over.map(|(stream, open)| (stream.clone(), open.over_by())).collect();
         over.iter().for_each(|(stream, why)| self.end(stream, *why));
@@ -242,7 +242,7 @@ impl StreamSender {
     /// Validates a piece; a refused piece ends its stream.
     async fn check(&mut self, stream: &StreamId, piece: &StreamPiece) -> Result<(), ConsentError> {
         self.expire();
-        let now = self.relay.runtime.now();
+        let now = self.relay.context.now();
         let open = self.open.get_mut(stream).ok_or_else(|| unknown(stream))?;
         let looked_up_at = open.looked_up.after(LOOKED_UP);
         let (person, mut fits) = (open.person.clone(), open.take(piece, now));

@@ -15,10 +15,10 @@ use nuncio_core::time::Timestamp;
 use url::Url;
 
 use crate::consent::{AgentLocks, Mailbox};
+use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::store::relay::{Delivery, DeliveryLogEntry, Webhook};
 use crate::ports::store::{AccountStore, Change, RelayChange, RelayStore, WebhookStore};
-use crate::runtime::EngineContext;
 
 mod index;
 mod owner;
@@ -112,7 +112,7 @@ pub enum WebhookProbe {
 
 /// Webhooks of agents and the deliveries that wait for them.
 pub struct Webhooks {
-    pub(crate) runtime: Arc<EngineContext>,
+    pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn WebhookStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) relay_store: Arc<dyn RelayStore>,
@@ -147,7 +147,7 @@ impl Webhooks {
         except: &[AgentId],
         limit: usize,
     ) -> Result<Vec<Delivery>, EngineError> {
-        self.deliveries_until(self.runtime.now(), known, except, limit).await
+        self.deliveries_until(self.context.now(), known, except, limit).await
     }
 
     /// Due time of the next delivery that is not in `known`.
@@ -197,7 +197,7 @@ impl Webhooks {
         let account = self.account_store.account(agent).await?;
         let Some(url) = account.as_ref().and_then(webhook_url).cloned() else {
             // The account has no webhook URL any more.
-            self.runtime.commit_one(RelayChange::RemoveWebhook(agent.clone())).await?;
+            self.context.commit_one(RelayChange::RemoveWebhook(agent.clone())).await?;
             self.index.remove(agent);
             return Ok(None);
         };
@@ -230,7 +230,7 @@ impl Webhooks {
         let noted = match answered {
             // A failure of the previous URL says nothing about the current one.
             WebhookResponse::Gone | WebhookResponse::Refused(_) | WebhookResponse::Nothing(_) if elsewhere => {
-                WebhookUpdate::unchanged(call, &webhook, DeliveryNextStep::Again(self.runtime.now()))
+                WebhookUpdate::unchanged(call, &webhook, DeliveryNextStep::Again(self.context.now()))
             }
             _ => self.note(call, &webhook, answered),
         };
@@ -245,7 +245,7 @@ impl Webhooks {
 
     /// New state of webhook and delivery after an attempt.
     fn note(&self, call: &WebhookCall, webhook: &Webhook, answered: &WebhookResponse) -> WebhookUpdate {
-        let now = self.runtime.now();
+        let now = self.context.now();
         let tried = call.delivery.attempts + 1;
         let answered_with_status = match answered {
             WebhookResponse::Forgotten => return WebhookUpdate::unchanged(call, webhook, DeliveryNextStep::Over),
@@ -297,13 +297,13 @@ impl Webhooks {
         let (agent, seq) = (call.delivery.agent.clone(), call.delivery.mailed.seq);
         let due = match noted.outcome {
             DeliveryNextStep::Again(due) => due,
-            DeliveryNextStep::Disabled => self.runtime.now(),
+            DeliveryNextStep::Disabled => self.context.now(),
             DeliveryNextStep::Over | DeliveryNextStep::GivenUp => {
                 let logged = DeliveryLogEntry {
                     seq,
                     delivery_id: call.delivery_id.clone(),
                     kind: kind.to_owned(),
-                    at: self.runtime.now(),
+                    at: self.context.now(),
                     attempts: noted.attempts,
                     delivered: matches!(answered, WebhookResponse::Arrived(_)),
                     outcome: answered.outcome(),
@@ -316,7 +316,7 @@ impl Webhooks {
 
     fn jittered(&self, pause: Duration) -> Duration {
         let mut random = [0];
-        self.runtime.entropy.fill(&mut random);
+        self.context.entropy.fill(&mut random);
         backoff::vary(pause, PAUSE_VARIATION_PERCENT, random[0])
     }
 
@@ -324,7 +324,7 @@ impl Webhooks {
     pub async fn probe(&self, agent: &AgentId) -> Result<Option<WebhookProbe>, EngineError> {
         let webhook = self.store.webhook(agent).await?;
         let is_due = |webhook: &Webhook| {
-            webhook.state == WebhookState::Unreachable && webhook.probe_at.is_none_or(|at| at <= self.runtime.now())
+            webhook.state == WebhookState::Unreachable && webhook.probe_at.is_none_or(|at| at <= self.context.now())
         };
         if !webhook.as_ref().is_some_and(is_due) {
             // The in-memory index was outdated.
@@ -363,7 +363,7 @@ impl Webhooks {
         }
         let after = match healthy {
             true => reachable(&webhook),
-            false => Webhook { probe_at: Some(self.runtime.now().after(PROBE_INTERVAL)), ..webhook.clone() },
+            false => Webhook { probe_at: Some(self.context.now().after(PROBE_INTERVAL)), ..webhook.clone() },
         };
         self.mailbox.commit_and_notify(self.move_webhook(&account, &webhook, &after)).await?;
         self.index.put(&after);

@@ -27,7 +27,7 @@ use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, 
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy};
-use nuncio_engine::vault::SecretCipher;
+use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{AuthenticationMethod, Caller, Engine, Limits, Ports};
 use nuncio_store::SqliteStore;
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -184,7 +184,7 @@ async fn engine_with(
         runner,
         clock: Arc::new(clock.clone()),
         entropy: Arc::new(RandomEntropy),
-        vault: SecretCipher::new(&[7; 32]),
+        cipher: SecretCipher::new(&[7; 32]),
         meter: Arc::new(NoopMeter),
     };
     let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());

@@ -8,7 +8,7 @@ use super::answer::own_path;
 /// Switches of one page; a template inserts them by `{{ switches|safe }}`.
 #[derive(Debug, Template)]
 #[template(path = "switches.html")]
-pub struct LanguageSwitch {
+pub struct LanguageThemeSwitches {
     language: Language,
     links: Vec<LanguageLink>,
 }
@@ -20,7 +20,7 @@ struct LanguageLink {
     href: String,
 }
 
-impl LanguageSwitch {
+impl LanguageThemeSwitches {
     /// Switches of the page at `path`, which may have a query; other query parameters are kept.
     #[must_use]
     pub fn new(path: &str, language: Language) -> Self {
@@ -64,13 +64,13 @@ mod tests {
             ("//elsewhere.example/a", "/?lang=zh-CN"),
             ("/\\elsewhere.example/a", "/?lang=zh-CN"),
         ] {
-            assert_eq!(LanguageSwitch::new(path, Language::English).links[1].href, expected);
+            assert_eq!(LanguageThemeSwitches::new(path, Language::English).links[1].href, expected);
         }
     }
 
     #[test]
     fn current_language_is_marked_and_urls_are_escaped() {
-        let html = LanguageSwitch::new("/a?q=\"><script>", Language::Chinese).render().unwrap();
+        let html = LanguageThemeSwitches::new("/a?q=\"><script>", Language::Chinese).render().unwrap();
         assert_eq!(html.matches("aria-current").count(), 1);
         assert!(html.contains("aria-current=\"true\">中文</a>"), "{html}");
         assert!(html.contains("aria-label=\"语言\"") && !html.contains("<script>"), "{html}");

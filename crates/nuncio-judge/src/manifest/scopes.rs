@@ -2,20 +2,20 @@
 
 use nuncio_core::json::pointer;
 
+use super::earlier_manifests::EarlierManifests;
 use super::read::{ParsedManifest, ScopeEntry};
-use super::tombstones::EarlierManifests;
 use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
 
 pub(super) fn compare(
     old: &ParsedManifest<'_>,
     new: &ParsedManifest<'_>,
-    tombstones: &mut EarlierManifests<'_>,
+    earlier_manifests: &mut EarlierManifests<'_>,
     report: &mut VerdictBuilder,
 ) {
     for scope in &new.scopes {
         match old.scope(scope.name) {
             Some(before) => both(before, scope, report),
-            None => added(scope, tombstones, report),
+            None => added(scope, earlier_manifests, report),
         }
     }
     for scope in old.scopes.iter().filter(|scope| new.scope(scope.name).is_none()) {
@@ -23,8 +23,8 @@ pub(super) fn compare(
     }
 }
 
-fn added(scope: &ScopeEntry<'_>, tombstones: &mut EarlierManifests<'_>, report: &mut VerdictBuilder) {
-    let known = tombstones.scope(scope.name).is_some();
+fn added(scope: &ScopeEntry<'_>, earlier_manifests: &mut EarlierManifests<'_>, report: &mut VerdictBuilder) {
+    let known = earlier_manifests.scope(scope.name).is_some();
     let rule = if known { ChangeRule::ScopeReadded } else { ChangeRule::ScopeAdded };
     let change = ManifestChange { new: Some(scope.name.into()), ..ManifestChange::at(&scope.pointer()) };
     report.finding(rule, change.scope(scope.name));

@@ -5,25 +5,25 @@ use nuncio_core::manifest::DEFAULT_TIMEOUT;
 use serde_json::Value;
 
 use super::arguments::{AcceptanceChanges, ComparisonCache, SchemaPair};
+use super::earlier_manifests::EarlierManifests;
 use super::locations::{self, ComparedSchema, Difference, Differences};
 use super::read::{ParsedManifest, ToolEntry};
 use super::reduce::{ReducedSchemas, differs_only_in_annotations};
 use super::scopes::is_display;
-use super::tombstones::EarlierManifests;
 use super::{ChangeRule, ManifestChange, NoticeRule, VerdictBuilder};
 use crate::schema::{Budget, NarrowingRule, RemainingBudget, SchemaNarrowing};
 
 pub(super) fn compare<'a>(
     old: &ParsedManifest<'a>,
     new: &ParsedManifest<'a>,
-    tombstones: &mut EarlierManifests<'a>,
+    earlier_manifests: &mut EarlierManifests<'a>,
     report: &mut VerdictBuilder,
 ) {
     let shares = BudgetShares::of(old, new, report);
     let mut compared = ComparisonCache::default();
     for tool in &new.tools {
         let before = old.tool(tool.name).copied();
-        let removed_before = if before.is_none() { tombstones.tool(tool.name) } else { None };
+        let removed_before = if before.is_none() { earlier_manifests.tool(tool.name) } else { None };
         undeclared(old, new, before.as_ref(), tool, report);
         match (before, removed_before) {
             (Some(before), _) => both(&before, tool, &shares, &mut compared, report),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nuncio_core::ids::AgentName;
 use nuncio_core::opaque_debug;
-use nuncio_engine::vault::KEY_BYTES;
+use nuncio_engine::secret_cipher::KEY_BYTES;
 use nuncio_identity::seal::{KeyStoreError, StorageKey};
 use nuncio_store::SqliteKeyStore;
 

@@ -21,8 +21,8 @@ use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
 use nuncio_engine::ports::store::{AuditStore as _, CallStore as _, ExecutionStore as _};
+use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::tasks::TaskCommand;
-use nuncio_engine::vault::SecretCipher;
 use nuncio_engine::{Caller, Engine, Limits, Ports};
 use nuncio_server::SystemEntropy;
 use nuncio_store::SqliteStore;
@@ -245,7 +245,7 @@ async fn born(world: &Arc<ExecutionRecorder>, file: &Path, reaper: &Arc<WriterSt
         runner: Arc::new(CountingRunner(Arc::clone(world))),
         clock: Arc::new(world.clock.clone()),
         entropy: Arc::new(SystemEntropy),
-        vault: SecretCipher::new(&[7; 32]),
+        cipher: SecretCipher::new(&[7; 32]),
         meter: Arc::clone(reaper) as _,
     };
     let engine = Engine::new(ports, Limits::default(), Vec::new());

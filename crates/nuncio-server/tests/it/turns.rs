@@ -12,7 +12,7 @@ use nuncio_core::session::OptionValue;
 use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
 use nuncio_engine::converse::{PermissionResponder, SettingsPatch, TurnRequest};
-use nuncio_engine::vault::SecretCipher;
+use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method, eventually};
 use serde_json::{Value, json};
 
@@ -488,8 +488,8 @@ async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
         panic!("the secret is not sealed");
     };
     let key = std::fs::read(gateway.data().join("secret.key")).unwrap();
-    let vault = SecretCipher::new(&key.try_into().unwrap());
-    (sealed.clone(), vault.open(&format!("{session}/apiKey"), sealed).unwrap())
+    let cipher = SecretCipher::new(&key.try_into().unwrap());
+    (sealed.clone(), cipher.open(&format!("{session}/apiKey"), sealed).unwrap())
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use nuncio_identity::seal::{KeyStore as _, MemoryKeyStore};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 /// Twelve calls of two agents, one per hour, with alternating results.
 fn log() -> (Arc<MemoryKeyStore>, AuditLog) {

@@ -77,7 +77,7 @@ impl<'a> EntryNames<'a> {
 
     /// Label of a preset scope.
     fn preset(&self, scope: &ScopeId) -> Option<String> {
-        let preset = self.pages.device.runtime().presets().scope(scope.as_str());
+        let preset = self.pages.device.context().presets().scope(scope.as_str());
         preset.map(|preset| preset.label.in_language(self.visit.language.tag()).to_owned())
     }
 
@@ -90,7 +90,7 @@ impl<'a> EntryNames<'a> {
         if let Some(label) = self.preset(scope) {
             return (label, false);
         }
-        let presets = self.pages.device.runtime().presets();
+        let presets = self.pages.device.context().presets();
         let known = &self.known;
         let checked = self.checked.entry(agent.clone()).or_insert_with(|| known.get(agent)?.manifest(presets));
         let declared = checked.as_ref().and_then(|checked| checked.manifest.scope(scope.as_str()));

@@ -84,7 +84,7 @@ impl Webhooks {
                 let webhook = reachable(&stored);
                 let mut changes = self.move_webhook(account, &stored, &webhook);
                 if stored.state == WebhookState::Reachable {
-                    changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.runtime.now() }.into());
+                    changes.push(RelayChange::HastenDeliveries { agent: id.clone(), due: self.context.now() }.into());
                 }
                 ConnectionModeChange { changes, secret: None, now: WebhookIndexEffect::Called(webhook) }
             }
@@ -108,8 +108,8 @@ impl Webhooks {
     }
 
     fn fresh_webhook(&self, id: &AgentId) -> (Webhook, WebhookSecret) {
-        let secret = WebhookSecret::random(&*self.runtime.entropy);
-        let sealed = self.runtime.seal(&place(id), &secret.text());
+        let secret = WebhookSecret::random(&*self.context.entropy);
+        let sealed = self.context.seal(&place(id), &secret.text());
         let webhook = Webhook {
             agent: id.clone(),
             secret: sealed,
@@ -131,7 +131,7 @@ impl Webhooks {
             return changes;
         }
         if after.state == WebhookState::Reachable {
-            changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.runtime.now() }.into());
+            changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.context.now() }.into());
         }
         if let AccountOwner::Person(owner) = &account.owner {
             let notification = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
@@ -142,7 +142,7 @@ impl Webhooks {
 
     /// Decrypted signing secret; `None` if another server encrypted it.
     pub(super) fn open_secret(&self, webhook: &Webhook) -> Option<WebhookSecret> {
-        WebhookSecret::read(&self.runtime.vault.open(&place(&webhook.agent), &webhook.secret)?)
+        WebhookSecret::read(&self.context.cipher.open(&place(&webhook.agent), &webhook.secret)?)
     }
 }
 
@@ -168,8 +168,8 @@ impl AgentAccounts {
         let (fresh, secret) = self.webhooks.fresh_webhook(id);
         let stored = self.webhooks.store.webhook(id).await?;
         let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
-        let record = self.runtime.agent_event(AuditEvent::WebhookSecretRotated, by, id);
-        self.runtime.commit(vec![RelayChange::PutWebhook(webhook.clone()).into(), record]).await?;
+        let record = self.context.agent_event(AuditEvent::WebhookSecretRotated, by, id);
+        self.context.commit(vec![RelayChange::PutWebhook(webhook.clone()).into(), record]).await?;
         self.webhooks.index.put(&webhook);
         Ok(secret)
     }

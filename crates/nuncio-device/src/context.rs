@@ -14,7 +14,7 @@ use tokio::sync::broadcast;
 use crate::audit::AuditLog;
 use crate::device::{DeviceConfig, DeviceIdentity};
 use crate::device_events::DeviceEvent;
-use crate::records::RecordStore;
+use crate::record_store::RecordStore;
 
 pub(crate) struct DeviceContext {
     pub(crate) config: DeviceConfig,

@@ -68,13 +68,13 @@ mod tests {
 
     #[test]
     fn sealed_secret_opens_only_with_its_key_and_record_name() {
-        let vault = SecretCipher::new(&[1; KEY_BYTES]);
-        let sealed = vault.seal(&FixedEntropy, "ses_1/apiKey", "sk-123");
+        let cipher = SecretCipher::new(&[1; KEY_BYTES]);
+        let sealed = cipher.seal(&FixedEntropy, "ses_1/apiKey", "sk-123");
         assert!(!sealed.contains("sk-123"));
-        assert_eq!(vault.open("ses_1/apiKey", &sealed).as_deref(), Some("sk-123"));
-        assert_eq!(vault.open("ses_2/apiKey", &sealed), None);
+        assert_eq!(cipher.open("ses_1/apiKey", &sealed).as_deref(), Some("sk-123"));
+        assert_eq!(cipher.open("ses_2/apiKey", &sealed), None);
         assert_eq!(SecretCipher::new(&[2; KEY_BYTES]).open("ses_1/apiKey", &sealed), None);
-        assert_eq!(vault.open("ses_1/apiKey", &sealed.replace(&sealed[20..22], "zz")), None);
-        assert_eq!(vault.open("ses_1/apiKey", ""), None);
+        assert_eq!(cipher.open("ses_1/apiKey", &sealed.replace(&sealed[20..22], "zz")), None);
+        assert_eq!(cipher.open("ses_1/apiKey", ""), None);
     }
 }

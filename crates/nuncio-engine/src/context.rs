@@ -17,14 +17,14 @@ use crate::error::EngineError;
 use crate::ports::entropy::{random_name, timed_name};
 use crate::ports::store::{AuditChange, Change, Conflict, StoreError};
 use crate::ports::{Bus, Clock, Entropy, Meter, Store};
-use crate::vault::SecretCipher;
+use crate::secret_cipher::SecretCipher;
 
 pub(crate) struct EngineContext {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) vault: SecretCipher,
+    pub(crate) cipher: SecretCipher,
     pub(crate) meter: Arc<dyn Meter>,
     pub(crate) limits: Limits,
     pub(crate) compute: ComputePool,
@@ -48,7 +48,7 @@ impl EngineContext {
 
     /// Encrypts a secret, bound to `place`.
     pub(crate) fn seal(&self, place: &str, secret: &str) -> String {
-        self.vault.seal(&*self.entropy, place, secret)
+        self.cipher.seal(&*self.entropy, place, secret)
     }
 
     pub(crate) fn check_not_closing(&self) -> Result<(), EngineError> {

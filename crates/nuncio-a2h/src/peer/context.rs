@@ -15,7 +15,7 @@ use super::error::SendError;
 use super::lock;
 use crate::client::Relay;
 
-pub(super) struct PeerRuntime {
+pub(super) struct PeerContext {
     pub(super) relay: Arc<dyn Relay>,
     pub(super) key_store: Arc<dyn KeyStore>,
     pub(super) clock: Arc<dyn Clock>,
@@ -23,7 +23,7 @@ pub(super) struct PeerRuntime {
     pub(super) conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
 }
 
-impl PeerRuntime {
+impl PeerContext {
     pub(super) fn me(&self) -> &RelayParty {
         self.relay.me()
     }

@@ -4,7 +4,7 @@ use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Engine;
-pub use nuncio_engine::orders::CommandIssuer;
+pub use nuncio_engine::operator_commands::CommandIssuer;
 use serde_json::Value;
 
 use super::AdminCommand;
@@ -76,7 +76,7 @@ impl AdminCommand {
                 .or_else(|| command["subject"]["agent"].as_str().map(str::to_owned))
                 .and_then(|agent| AgentId::parse(&agent).ok()),
             scopes,
-            ..engine.records().order_record(action, by)
+            ..engine.records().command_record(action, by)
         })
     }
 }
