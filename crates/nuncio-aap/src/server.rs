@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::edition_cache::EditionCache;
 use nuncio_core::turn::StreamMode;
-use nuncio_engine::access::{Access, key_expired};
+use nuncio_engine::access::{AccessControl, key_expired};
 use nuncio_engine::converse::HistoryKind;
 use nuncio_engine::{Caller, CallerCheckResult, Engine, EngineError};
 use nuncio_http::BodyLimits;
@@ -289,7 +289,7 @@ impl AapServerState {
 
     /// Checks that AAP admits the caller for the session's agent. Callers that need no scope cause no store access.
     async fn admit_in(&self, caller: &Caller, session: &str) -> Result<(), EngineError> {
-        if !Access::needs_scope(caller) {
+        if !AccessControl::needs_scope(caller) {
             return Ok(());
         }
         let session = self.engine.conversations().session(caller, session).await?;

@@ -16,7 +16,7 @@ use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{AccessChange, AccessStore, ApiKey, Conflict, KeyKind, KeyRole, RelationStore};
-use crate::publish::Agents;
+use crate::publish::AgentService;
 use crate::secret_cipher::SecretCipher;
 
 mod admission;
@@ -183,17 +183,17 @@ impl AccessTable {
 }
 
 /// API keys, grants, linked DIDs, and what a caller may use.
-pub struct Access {
+pub struct AccessControl {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccessStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
-    pub(crate) agents: Arc<Agents>,
+    pub(crate) agents: Arc<AgentService>,
     pub(crate) table: AccessTable,
     pub(crate) links: PersonLinks,
     pub(crate) listening: Once,
 }
 
-impl Access {
+impl AccessControl {
     /// Loads keys, grants, DID links and consents, and follows their changes on other nodes from now on.
     pub async fn load(self: &Arc<Self>) -> Result<(), EngineError> {
         self.listening.call_once(|| self.listen());

@@ -29,12 +29,12 @@ pub(crate) struct ApprovalPermit {
 }
 
 /// Questions to approvers, and their answers.
-pub struct Approvals {
+pub struct ApprovalService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ApprovalStore>,
 }
 
-impl Approvals {
+impl ApprovalService {
     /// Creates an approval and waits until it is decided, expires, or the call is cancelled.
     pub(crate) async fn ask(
         &self,

@@ -10,13 +10,13 @@ use nuncio_core::time::Timestamp;
 use serde_json::Value;
 use tracing::Instrument as _;
 
-use crate::access::Access;
-use crate::approve::Approvals;
+use crate::access::AccessControl;
+use crate::approve::ApprovalService;
 use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::Runner;
 use crate::ports::runner::{SentCallMessages, StartSignal};
-use crate::record::AuditRecords;
+use crate::record::AuditRecordService;
 use crate::tasks::TaskInbox;
 
 mod admit;
@@ -37,16 +37,16 @@ pub use request::{CallOutcome, ClientDecision, FinishedCall, ToolCallRequest};
 pub(crate) use run::{cancelled, cancelled_unbegun};
 
 /// The call chain, the only way to run a tool.
-pub struct Calls {
+pub struct CallService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
-    pub(crate) access: Arc<Access>,
-    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) access: Arc<AccessControl>,
+    pub(crate) approvals: Arc<ApprovalService>,
     pub(crate) inbox: Arc<TaskInbox>,
-    pub(crate) records: Arc<AuditRecords>,
+    pub(crate) records: Arc<AuditRecordService>,
 }
 
-impl Calls {
+impl CallService {
     /// Takes a tool call through the call chain.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Calls {
 
 /// State of one call on its way through the chain.
 struct CallChain<'a> {
-    calls: &'a Calls,
+    calls: &'a CallService,
     call: ToolCallRequest<'a>,
     arguments: Value,
     digest: Digest,
@@ -82,7 +82,7 @@ struct CallChain<'a> {
 }
 
 impl<'a> CallChain<'a> {
-    fn new(calls: &'a Calls, mut call: ToolCallRequest<'a>) -> Self {
+    fn new(calls: &'a CallService, mut call: ToolCallRequest<'a>) -> Self {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
         let (program_start, references, sent) = Default::default();

@@ -21,13 +21,13 @@ const MAX_ATTEMPTS: u32 = 12;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::from_secs(3 * 3600));
 
 /// Callbacks that are sent when executions end.
-pub struct Callbacks {
+pub struct CallbackService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) owed: Notify,
 }
 
-impl Callbacks {
+impl CallbackService {
     /// Executions whose callback is due, without those in `known`, each with its attempt count.
     pub async fn callbacks_due(
         &self,

@@ -18,13 +18,13 @@ mod rules;
 mod signing;
 mod texts;
 
-pub use accounts::{AgentAccounts, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
-pub use enrolment::{NewDevice, NewInvite, People};
+pub use accounts::{AgentAccountService, AgentPatch, CreatedAgent, NewAgent, UpdatedAgent};
+pub use enrolment::{NewDevice, NewInvite, PersonService};
 pub use error::{ConsentError, ConsentErrorDetails};
 pub(crate) use locks::AgentLocks;
 pub use mail::Mailbox;
 pub(crate) use mail_waiters::MailWaiters;
-pub use manifests::{Manifests, Publication};
-pub use relations::{Consent, LedgerSlice, NewConsent, NewRelation};
+pub use manifests::{ManifestService, Publication};
+pub use relations::{ConsentService, LedgerSlice, NewConsent, NewRelation};
 pub use rules::ConsentRules;
 pub use signing::Ed25519;

@@ -1,11 +1,11 @@
 //! Conversations: sessions, turns and histories.
 
-use crate::approve::Approvals;
-use crate::call::Calls;
+use crate::approve::ApprovalService;
+use crate::call::CallService;
 use crate::context::EngineContext;
 use crate::ports::store::{CallStore, SessionStore};
-use crate::publish::Agents;
-use crate::record::AuditRecords;
+use crate::publish::AgentService;
+use crate::record::AuditRecordService;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -36,14 +36,14 @@ pub use sessions::{IdempotencyKey, ListPage, NewSession};
 pub use settings::{REDACTED, SettingsPatch};
 
 /// Sessions and turns.
-pub struct Conversations {
+pub struct ConversationService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn SessionStore>,
     pub(crate) call_store: Arc<dyn CallStore>,
-    pub(crate) agents: Arc<Agents>,
-    pub(crate) calls: Arc<Calls>,
-    pub(crate) approvals: Arc<Approvals>,
-    pub(crate) records: Arc<AuditRecords>,
+    pub(crate) agents: Arc<AgentService>,
+    pub(crate) calls: Arc<CallService>,
+    pub(crate) approvals: Arc<ApprovalService>,
+    pub(crate) records: Arc<AuditRecordService>,
     pub(crate) live: LiveTurns,
     pub(crate) recent: RecentConversations,
 }

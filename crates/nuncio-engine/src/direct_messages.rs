@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::access::Caller;
 use crate::context::{CommitResult as _, EngineContext};
-use crate::converse::{Conversations, IdempotencyKey};
+use crate::converse::{ConversationService, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::store::{
     Conflict, DirectMessageChange, DirectMessageReply, DirectMessageStore, PendingReply, SentDirectMessage, StoreError,
@@ -62,14 +62,14 @@ pub enum ReplyContent {
 }
 
 /// Direct messages between agents, and pending replies.
-pub struct DirectMessages {
+pub struct DirectMessageService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectMessageStore>,
-    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) conversations: Arc<ConversationService>,
     pub(crate) answers: Notify,
 }
 
-impl DirectMessages {
+impl DirectMessageService {
     /// Passes a message to an agent; its reply is delivered to `from`, also after a restart. Message and pending reply
     /// are stored when this returns.
     ///
@@ -119,7 +119,7 @@ impl DirectMessages {
     }
 
     /// Makes all pending replies due, because their turns ended with the previous process. Called once, after
-    /// [`DirectMessages::recover`].
+    /// [`DirectMessageService::recover`].
     pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
         let reply = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
         let (count, now) = (reply.len(), self.context.now());

@@ -135,12 +135,12 @@ impl DirectoryLimits {
 }
 
 /// Agents listed by this directory, and followed domains.
-pub struct Directory {
+pub struct DirectoryService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectoryStore>,
 }
 
-impl Directory {
+impl DirectoryService {
     /// Directory listings with their stored descriptions, by id.
     pub async fn listings(&self) -> Result<Vec<(DirectoryListing, String)>, EngineError> {
         Ok(self.store.directory().await?)

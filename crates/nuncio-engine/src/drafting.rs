@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::access::Caller;
 use crate::context::{CommitResult as _, EngineContext};
-use crate::converse::{Conversations, IdempotencyKey};
+use crate::converse::{ConversationService, IdempotencyKey};
 use crate::error::EngineError;
 use crate::ports::bus::BusNotice;
 use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict, DraftChange, DraftStore, StoreError};
@@ -62,14 +62,14 @@ pub enum DraftAnswer {
     Reject,
 }
 
-pub struct Drafts {
+pub struct DraftService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DraftStore>,
     pub(crate) approval_store: Arc<dyn ApprovalStore>,
-    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) conversations: Arc<ConversationService>,
 }
 
-impl Drafts {
+impl DraftService {
     /// Whether the operator enabled drafting of protocols.
     #[must_use]
     pub fn is_enabled(&self) -> bool {

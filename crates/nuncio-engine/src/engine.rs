@@ -9,32 +9,34 @@ use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Access, AccessTable, ConfiguredGrant, PersonLinks};
-use crate::approve::Approvals;
+use crate::access::{AccessControl, AccessTable, ConfiguredGrant, PersonLinks};
+use crate::approve::ApprovalService;
 use crate::background::BackgroundTasks;
-use crate::call::Calls;
-use crate::callbacks::Callbacks;
+use crate::call::CallService;
+use crate::callbacks::CallbackService;
 use crate::compute::ComputePool;
-use crate::consent::{AgentAccounts, AgentLocks, Consent, ConsentRules, MailWaiters, Mailbox, Manifests, People};
+use crate::consent::{
+    AgentAccountService, AgentLocks, ConsentRules, ConsentService, MailWaiters, Mailbox, ManifestService, PersonService,
+};
 use crate::context::EngineContext;
-use crate::converse::{Conversations, LiveTurns, RecentConversations, RecoveryReport};
-use crate::direct_messages::DirectMessages;
-use crate::directory::Directory;
-use crate::drafting::{DraftingPolicy, Drafts};
+use crate::converse::{ConversationService, LiveTurns, RecentConversations, RecoveryReport};
+use crate::direct_messages::DirectMessageService;
+use crate::directory::DirectoryService;
+use crate::drafting::{DraftService, DraftingPolicy};
 use crate::error::EngineError;
-use crate::invoke::{ExecutionLimits, ExecutionQueue, Executions};
+use crate::invoke::{ExecutionLimits, ExecutionQueue, ExecutionService};
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
 use crate::ports::store::StoreCheck;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
-use crate::publish::{Agents, PublishedAgents};
-use crate::record::AuditRecords;
+use crate::publish::{AgentService, PublishedAgents};
+use crate::record::AuditRecordService;
 use crate::relay::{
-    DeviceKeyService, RelayRules, RelayService, StreamSubscribers, ToolCallRates, WebhookIndex, Webhooks,
+    DeviceKeyService, RelayRules, RelayService, StreamSubscribers, ToolCallRates, WebhookIndex, WebhookService,
 };
 use crate::secret_cipher::SecretCipher;
-use crate::skills::Skills;
+use crate::skills::SkillService;
 use crate::tasks::TaskInbox;
 
 /// Implementations of the engine's ports.
@@ -116,27 +118,27 @@ macro_rules! services {
 }
 
 services! {
-    agents: Agents,
-    access: Access,
-    skills: Skills,
-    records: AuditRecords,
-    approvals: Approvals,
+    agents: AgentService,
+    access: AccessControl,
+    skills: SkillService,
+    records: AuditRecordService,
+    approvals: ApprovalService,
     inbox: TaskInbox,
-    calls: Calls,
-    conversations: Conversations,
-    drafts: Drafts,
-    callbacks: Callbacks,
-    executions: Executions,
-    direct_messages: DirectMessages,
-    directory: Directory,
+    calls: CallService,
+    conversations: ConversationService,
+    drafts: DraftService,
+    callbacks: CallbackService,
+    executions: ExecutionService,
+    direct_messages: DirectMessageService,
+    directory: DirectoryService,
     mailbox: Mailbox,
-    webhooks: Webhooks,
-    accounts: AgentAccounts,
+    webhooks: WebhookService,
+    accounts: AgentAccountService,
     relay: RelayService,
-    people: People,
+    people: PersonService,
     device_keys: DeviceKeyService,
-    manifests: Manifests,
-    consent: Consent,
+    manifests: ManifestService,
+    consent: ConsentService,
 }
 
 impl Drop for Services {
@@ -174,40 +176,40 @@ impl Engine {
             };
         }
         let (index, locks) = (Arc::new(WebhookIndex::default()), Arc::new(AgentLocks::default()));
-        let agents = service!(Agents { context, runner, brains; published: PublishedAgents::default() });
-        let access = service!(Access {
+        let agents = service!(AgentService { context, runner, brains; published: PublishedAgents::default() });
+        let access = service!(AccessControl {
             context, store, agents;
             relation_store: store.clone(),
             table: AccessTable::new(standing_grants),
             links: PersonLinks::default(),
             listening: Once::new()
         });
-        let skills = service!(Skills { context, agents, access });
-        let records = service!(AuditRecords { context, store, access });
-        let approvals = service!(Approvals { context, store });
+        let skills = service!(SkillService { context, agents, access });
+        let records = service!(AuditRecordService { context, store, access });
+        let approvals = service!(ApprovalService { context, store });
         let inbox = service!(TaskInbox { context, store });
-        let calls = service!(Calls { context, runner, access, approvals, inbox, records });
-        let conversations = service!(Conversations {
+        let calls = service!(CallService { context, runner, access, approvals, inbox, records });
+        let conversations = service!(ConversationService {
             context, store, agents, calls, approvals, records;
             call_store: store.clone(),
             live: LiveTurns::default(),
             recent: RecentConversations::default()
         });
-        let drafts = service!(Drafts { context, store, conversations; approval_store: store.clone() });
-        let callbacks = service!(Callbacks { context, store; owed: Notify::new() });
-        let executions = service!(Executions {
+        let drafts = service!(DraftService { context, store, conversations; approval_store: store.clone() });
+        let callbacks = service!(CallbackService { context, store; owed: Notify::new() });
+        let executions = service!(ExecutionService {
             context, store, runner, agents, skills, calls, conversations, inbox, callbacks;
             queue: ExecutionQueue::new(context.limits.executions.clone())
         });
-        let direct_messages = service!(DirectMessages { context, store, conversations; answers: Notify::new() });
-        let directory = service!(Directory { context, store });
+        let direct_messages = service!(DirectMessageService { context, store, conversations; answers: Notify::new() });
+        let directory = service!(DirectoryService { context, store });
         let mailbox = service!(Mailbox { context, store, index; waiters: MailWaiters::default() });
-        let webhooks = service!(Webhooks {
+        let webhooks = service!(WebhookService {
             context, store, mailbox, index, locks;
             account_store: store.clone(),
             relay_store: store.clone()
         });
-        let accounts = service!(AgentAccounts { context, store, mailbox, webhooks, locks });
+        let accounts = service!(AgentAccountService { context, store, mailbox, webhooks, locks });
         let relay = service!(RelayService {
             context, store, accounts, mailbox;
             person_store: store.clone(),
@@ -216,18 +218,18 @@ impl Engine {
             tool_calls: ToolCallRates::default(),
             streams: StreamSubscribers::default()
         });
-        let people = service!(People { context, store, mailbox, relay });
+        let people = service!(PersonService { context, store, mailbox, relay });
         let device_keys = service!(DeviceKeyService {
             context, store, mailbox, people, relay;
             account_store: store.clone(),
             person_store: store.clone(),
             relation_store: store.clone()
         });
-        let manifests = service!(Manifests {
+        let manifests = service!(ManifestService {
             context, store, access, accounts, mailbox, locks;
             relation_store: store.clone()
         });
-        let consent = service!(Consent {
+        let consent = service!(ConsentService {
             context, store, access, accounts, manifests, people, mailbox, locks;
             account_store: store.clone(),
             person_store: store.clone()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::context::CommitResult as _;
-use crate::directory::Directory;
+use crate::directory::DirectoryService;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, DirectoryChange};
 
@@ -108,7 +108,7 @@ impl FollowedDomain {
     }
 }
 
-impl Directory {
+impl DirectoryService {
     /// Lists followed domains by name.
     pub async fn followed(&self) -> Result<Vec<FollowedDomain>, EngineError> {
         Ok(self.store.followed().await?)

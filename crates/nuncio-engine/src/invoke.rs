@@ -3,14 +3,14 @@
 //! `submit` accepts a request, `queue` selects the next execution, `run` takes it through the call chain, `maintenance`
 //! renews leases, times out and deletes old executions and resumes those that a stopped process left.
 
-use crate::call::Calls;
-use crate::callbacks::Callbacks;
+use crate::call::CallService;
+use crate::callbacks::CallbackService;
 use crate::context::EngineContext;
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::ports::Runner;
 use crate::ports::store::ExecutionStore;
-use crate::publish::Agents;
-use crate::skills::Skills;
+use crate::publish::AgentService;
+use crate::skills::SkillService;
 use crate::tasks::TaskInbox;
 use nuncio_core::Code;
 use nuncio_core::execution::Execution;
@@ -33,20 +33,20 @@ use queue::LiveExecution;
 pub use queue::{ExecutionLimits, QueueLimitReached};
 pub use submit::{Submission, SubmitError, SubmittedExecution};
 
-pub struct Executions {
+pub struct ExecutionService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,
     pub(crate) runner: Arc<dyn Runner>,
-    pub(crate) agents: Arc<Agents>,
-    pub(crate) skills: Arc<Skills>,
-    pub(crate) calls: Arc<Calls>,
-    pub(crate) conversations: Arc<Conversations>,
+    pub(crate) agents: Arc<AgentService>,
+    pub(crate) skills: Arc<SkillService>,
+    pub(crate) calls: Arc<CallService>,
+    pub(crate) conversations: Arc<ConversationService>,
     pub(crate) inbox: Arc<TaskInbox>,
-    pub(crate) callbacks: Arc<Callbacks>,
+    pub(crate) callbacks: Arc<CallbackService>,
     pub(crate) queue: ExecutionQueue,
 }
 
-impl Executions {
+impl ExecutionService {
     /// An execution that the caller may read: its own, or, for anonymous callers, any whose id they know.
     pub async fn execution(&self, caller: &Caller, id: &str) -> Result<Execution, EngineError> {
         let found = match ExecutionId::parse(id) {
@@ -59,7 +59,7 @@ impl Executions {
         self.readable(caller, id, found)
     }
 
-    /// Like [`Executions::execution`], but waits until it is over or `until`.
+    /// Like [`ExecutionService::execution`], but waits until it is over or `until`.
     pub async fn execution_until(&self, caller: &Caller, id: &str, until: Timestamp) -> Result<Execution, EngineError> {
         let live = ExecutionId::parse(id).ok().and_then(|id| self.queue.find(&id));
         let Some(live) = live.filter(|live| may_read(caller, live.caller())) else {

@@ -144,14 +144,14 @@ impl PublishedAgents {
 }
 
 /// The agents that are served now.
-pub struct Agents {
+pub struct AgentService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
     pub(crate) brains: Arc<dyn BrainFactory>,
     pub(crate) published: PublishedAgents,
 }
 
-impl Agents {
+impl AgentService {
     /// Publishes an agent, replacing one of the same name. On failure nothing changes.
     pub async fn publish(&self, agent: Agent) -> Result<Arc<Agent>, EngineError> {
         let name = agent.name.clone();

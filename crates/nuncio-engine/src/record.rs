@@ -10,7 +10,7 @@ use ring::signature::Ed25519KeyPair;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::access::Access;
+use crate::access::AccessControl;
 use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::Store;
@@ -89,13 +89,13 @@ pub struct AuditProof {
 }
 
 /// The audit chain: reading, verifying, explaining, pruning and redacting it.
-pub struct AuditRecords {
+pub struct AuditRecordService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) access: Arc<Access>,
+    pub(crate) access: Arc<AccessControl>,
 }
 
-impl AuditRecords {
+impl AuditRecordService {
     /// Number and hash of the last audit record.
     pub async fn audit_head(&self) -> Result<ChainHead, EngineError> {
         Ok(self.store.audit_head().await?)

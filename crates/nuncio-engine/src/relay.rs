@@ -1,7 +1,7 @@
 //! Relay of end-to-end encrypted messages between people and agents: ordered, exactly once, and unreadable for the
 //! server.
 
-use crate::consent::{AgentAccounts, Mailbox};
+use crate::consent::{AgentAccountService, Mailbox};
 use crate::context::EngineContext;
 use crate::ports::store::{PersonStore, RelationStore, RelayStore, WebhookStore};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub use streams::{
 pub(crate) use webhooks::{ConnectionModeChange, WebhookIndex};
 pub use webhooks::{
     DeliveryKey, DeliveryNextStep, WaitingDelivery, WebhookCall, WebhookProbe, WebhookResponse, WebhookSecret,
-    WebhookStatusView, Webhooks,
+    WebhookService, WebhookStatusView,
 };
 
 /// Conversations of people and agents, their sealed messages and streams.
@@ -38,7 +38,7 @@ pub struct RelayService {
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) webhook_store: Arc<dyn WebhookStore>,
-    pub(crate) accounts: Arc<AgentAccounts>,
+    pub(crate) accounts: Arc<AgentAccountService>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) tool_calls: ToolCallRates,
     pub(crate) streams: StreamSubscribers,

@@ -9,9 +9,9 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
-use crate::access::{Access, AuthenticationMethod, Caller};
+use crate::access::{AccessControl, AuthenticationMethod, Caller};
 use crate::context::EngineContext;
-use crate::publish::{Agents, PublishedAgent};
+use crate::publish::{AgentService, PublishedAgent};
 
 /// A skill of a published agent.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl PublishedSkill {
     }
 }
 
-/// A caller and a skill that it may use; only [`Skills::permit`] creates it.
+/// A caller and a skill that it may use; only [`SkillService::permit`] creates it.
 #[derive(Debug)]
 pub struct SkillPermit {
     pub(crate) caller: Caller,
@@ -85,13 +85,13 @@ pub enum AccessDenied {
 }
 
 /// Published skills, and which callers may see and use them.
-pub struct Skills {
+pub struct SkillService {
     pub(crate) context: Arc<EngineContext>,
-    pub(crate) agents: Arc<Agents>,
-    pub(crate) access: Arc<Access>,
+    pub(crate) agents: Arc<AgentService>,
+    pub(crate) access: Arc<AccessControl>,
 }
 
-impl Skills {
+impl SkillService {
     /// Skills visible to the caller, by id; `None` is an anonymous caller.
     #[must_use]
     pub fn visible_to(&self, caller: Option<&Caller>) -> Vec<Arc<PublishedSkill>> {

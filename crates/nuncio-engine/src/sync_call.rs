@@ -13,7 +13,7 @@ use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
 
 use crate::access::Caller;
-use crate::call::{CallOutcome, Calls, ClientDecision, FinishedCall, ToolCallRequest};
+use crate::call::{CallOutcome, CallService, ClientDecision, FinishedCall, ToolCallRequest};
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
@@ -38,7 +38,7 @@ pub struct ToolStatus {
     pub latency: Option<Duration>,
 }
 
-impl Calls {
+impl CallService {
     /// Calls a tool and waits for it. Hidden tools do not exist here.
     ///
     /// # Errors

@@ -5,10 +5,10 @@ use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::principal::Principal;
 
-use super::{Access, Caller};
+use super::{AccessControl, Caller};
 use crate::error::EngineError;
 
-impl Access {
+impl AccessControl {
     /// Checks that an app protocol serves this caller for this agent. `local`, keys and people are always served, and
     /// `anonymous` where the server allows it; other OAuth subjects need a scope of the agent from their token or a
     /// grant; DIDs and agents need a grant.
@@ -23,7 +23,7 @@ impl Access {
         }
     }
 
-    /// Like [`Access::admit_app`] where the request names no agent: one agent that serves the caller is enough.
+    /// Like [`AccessControl::admit_app`] where the request names no agent: one agent that serves the caller is enough.
     pub fn admit_app_for_any_agent(&self, caller: &Caller) -> Result<(), EngineError> {
         if Self::admits_by_kind(caller)? || self.agents.list().iter().any(|agent| self.holds_any_scope(caller, agent)) {
             return Ok(());

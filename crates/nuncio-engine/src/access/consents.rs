@@ -11,7 +11,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{Access, AccessTable, Caller, ScopePermission};
+use super::{AccessControl, AccessTable, Caller, ScopePermission};
 use crate::error::EngineError;
 
 /// Active relations with agents served here.
@@ -100,7 +100,7 @@ impl AccessTable {
     }
 }
 
-impl Access {
+impl AccessControl {
     /// The permission to use a tool that runs on the person's device. The person's consent decides; a key or OAuth caller
     /// also needs the scope itself. For agents whose people use another relay, the device decides.
     pub(crate) fn device_permission(

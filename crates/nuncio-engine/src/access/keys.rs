@@ -10,7 +10,7 @@ use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
 
 use super::signing::caller_of;
-use super::{Access, AuthenticationMethod, Caller, CallerCheckResult, SigningKey};
+use super::{AccessControl, AuthenticationMethod, Caller, CallerCheckResult, SigningKey};
 use crate::context::CommitResult as _;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApiKey, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret};
@@ -36,7 +36,7 @@ pub fn key_expired(at: Timestamp) -> EngineError {
     EngineError::new(Code::KeyExpired, message)
 }
 
-impl Access {
+impl AccessControl {
     /// Authenticates a bearer key: its caller, an expired key, or an invalid credential.
     #[must_use]
     pub fn identity_by_key(&self, key: &str) -> CallerCheckResult {

@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 
-use super::{Access, AuthenticationMethod, Caller};
+use super::{AccessControl, AuthenticationMethod, Caller};
 use crate::context::CommitResult as _;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Conflict, PersonLink};
@@ -27,7 +27,7 @@ impl PersonLinks {
     }
 }
 
-impl Access {
+impl AccessControl {
     /// Caller that authenticated with a DID, with the linked person.
     #[must_use]
     pub fn caller_by_did(&self, did: &str) -> Caller {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 
-use crate::access::Access;
+use crate::access::AccessControl;
 use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
@@ -15,7 +15,7 @@ use crate::ports::store::{Conflict, ConsentChange, StoreError};
 /// replay.
 const NONCE_MARGIN: Duration = Duration::from_secs(600);
 
-impl Access {
+impl AccessControl {
     /// Marks a nonce signed by `owner` as used; returns false if it was used before. `counts_until` is the end of the
     /// signature's validity.
     ///
@@ -26,7 +26,7 @@ impl Access {
     }
 }
 
-/// See [`Access::use_nonce`].
+/// See [`AccessControl::use_nonce`].
 pub(crate) async fn use_nonce(
     context: &EngineContext,
     owner: &str,

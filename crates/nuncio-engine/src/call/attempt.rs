@@ -7,7 +7,7 @@ use nuncio_core::execution::{ExecutionFailure, ExecutionState};
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::time::Timestamp;
 
-use super::Calls;
+use super::CallService;
 use crate::ports::runner::ToolOutput;
 use crate::ports::store::{Change, ExecutionAttempt, ExecutionCallback, ExecutionChange};
 
@@ -31,7 +31,7 @@ pub(super) fn ending(
     }
 }
 
-impl Calls {
+impl CallService {
     /// Stores that the program of an attempt started. A failure is only logged: the attempt then does not count towards
     /// the limit.
     pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {

@@ -7,7 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, ExecutionLease};
 use tokio::sync::oneshot;
 
-use super::Calls;
+use super::CallService;
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, ApprovalChange, Change, Conflict, ExecutionChange, StoreError};
@@ -133,7 +133,7 @@ impl PendingExecutionInsert {
     }
 }
 
-impl Calls {
+impl CallService {
     /// Stores the execution if it is not stored yet.
     ///
     /// # Errors

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use url::Url;
 
 use super::error::ConsentError;
-use super::manifests::{Manifests, Publication, manifest_value};
+use super::manifests::{ManifestService, Publication, manifest_value};
 use super::{AgentLocks, Mailbox, texts};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::Entropy;
 use crate::ports::store::{AccountStore, Change, Conflict, ConsentChange};
-use crate::relay::{ConnectionModeChange, WebhookSecret, Webhooks};
+use crate::relay::{ConnectionModeChange, WebhookSecret, WebhookService};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
@@ -75,15 +75,15 @@ pub struct AgentPatch {
 }
 
 /// Accounts of agents at this relay: owners, tokens and webhooks.
-pub struct AgentAccounts {
+pub struct AgentAccountService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) webhooks: Arc<WebhookService>,
     pub(crate) locks: Arc<AgentLocks>,
 }
 
-impl AgentAccounts {
+impl AgentAccountService {
     pub async fn update_agent(
         &self,
         by: &Caller,
@@ -216,7 +216,7 @@ impl AgentAccounts {
     }
 }
 
-impl Manifests {
+impl ManifestService {
     /// Creates an agent owned by the caller and publishes its manifest. An invalid manifest creates nothing.
     pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<CreatedAgent, ConsentError> {
         let owner = AccountOwner::Person(person(by)?.clone());

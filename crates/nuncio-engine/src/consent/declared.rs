@@ -8,12 +8,12 @@ use nuncio_core::principal::Principal;
 use serde_json::Value;
 
 use super::error::ConsentError;
-use super::manifests::{Manifests, Publication};
+use super::manifests::{ManifestService, Publication};
 use crate::access::Caller;
 use crate::context::CommitResult as _;
 use crate::ports::store::Conflict;
 
-impl Manifests {
+impl ManifestService {
     /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
     /// agent that never had such a manifest gets no account.
     pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {

@@ -45,20 +45,20 @@ pub struct NewDevice {
 }
 
 /// People with an account here, and their devices.
-pub struct People {
+pub struct PersonService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn PersonStore>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) relay: Arc<RelayService>,
 }
 
-impl People {
+impl PersonService {
     /// Invites a person, or a further device of a known person.
     pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
         self.invite_person_for(name, self.context.limits.consent.invite_lasts, by).await
     }
 
-    /// Like [`People::invite_person`], with a validity of `lasts`.
+    /// Like [`PersonService::invite_person`], with a validity of `lasts`.
     pub async fn invite_person_for(
         &self,
         name: PersonName,

@@ -16,19 +16,19 @@ use serde_json::Value;
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::impact::PublicationImpact;
-use super::{AgentAccounts, AgentLocks, Mailbox, texts};
-use crate::access::{Access, Caller};
+use super::{AgentAccountService, AgentLocks, Mailbox, texts};
+use crate::access::{AccessControl, Caller};
 use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
 
 /// Manifests of agents and their versions.
-pub struct Manifests {
+pub struct ManifestService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
-    pub(crate) access: Arc<Access>,
-    pub(crate) accounts: Arc<AgentAccounts>,
+    pub(crate) access: Arc<AccessControl>,
+    pub(crate) accounts: Arc<AgentAccountService>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) locks: Arc<AgentLocks>,
 }
@@ -58,7 +58,7 @@ pub(super) struct PlannedPublication {
     relations: Vec<Relation>,
 }
 
-impl Manifests {
+impl ManifestService {
     /// Publishes a manifest; `None` clears it. Publishing the same manifest again changes nothing. Each person who
     /// consented is judged against the version they accepted. `if_match` must name the current hash.
     pub async fn publish_manifest(
@@ -111,7 +111,7 @@ impl Manifests {
         }
     }
 
-    /// Judges a manifest as [`Manifests::publish_manifest`] would, without storing anything.
+    /// Judges a manifest as [`ManifestService::publish_manifest`] would, without storing anything.
     pub async fn judge_manifest(
         &self,
         by: &Caller,

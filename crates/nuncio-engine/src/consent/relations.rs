@@ -19,8 +19,8 @@ use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
 use super::signing::Ed25519;
-use super::{AgentAccounts, AgentLocks, Mailbox, Manifests, People};
-use crate::access::{Access, Caller};
+use super::{AgentAccountService, AgentLocks, Mailbox, ManifestService, PersonService};
+use crate::access::{AccessControl, Caller};
 use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{
@@ -54,20 +54,20 @@ pub struct LedgerSlice {
 }
 
 /// What people allow agents: relations and their ledgers.
-pub struct Consent {
+pub struct ConsentService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelationStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
     pub(crate) person_store: Arc<dyn PersonStore>,
-    pub(crate) access: Arc<Access>,
-    pub(crate) accounts: Arc<AgentAccounts>,
-    pub(crate) manifests: Arc<Manifests>,
-    pub(crate) people: Arc<People>,
+    pub(crate) access: Arc<AccessControl>,
+    pub(crate) accounts: Arc<AgentAccountService>,
+    pub(crate) manifests: Arc<ManifestService>,
+    pub(crate) people: Arc<PersonService>,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) locks: Arc<AgentLocks>,
 }
 
-impl Consent {
+impl ConsentService {
     /// Creates a relation between a person and an agent.
     ///
     /// # Errors

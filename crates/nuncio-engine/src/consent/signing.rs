@@ -11,7 +11,7 @@ use ring::signature::{ED25519, UnparsedPublicKey};
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::People;
+use crate::consent::PersonService;
 
 /// Verifies Ed25519 signatures.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,7 +23,7 @@ impl CheckSignature for Ed25519 {
     }
 }
 
-impl People {
+impl PersonService {
     /// The calling person and the valid device they use.
     pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
         let (Principal::Person(person), AuthenticationMethod::Device(id)) = (&by.principal, &by.authentication) else {

@@ -21,7 +21,7 @@ use super::settings::SettingsPatch;
 use super::turn::{PermissionAnswer, RunningTurn};
 use crate::access::Caller;
 use crate::call::{CommitSender, NotifyWhen};
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, SessionChange, StoreError, StoredMessage};
 
@@ -46,7 +46,7 @@ pub enum PermissionResponder {
 /// History entry of a tool call that the client never answered.
 const ABANDONED_RESULT: &str = "Tool call not run: the conversation went on without it";
 
-impl Conversations {
+impl ConversationService {
     /// Begins a turn, or returns the one that the same request began before. The turn runs whether or not anyone reads
     /// it.
     ///
@@ -62,7 +62,7 @@ impl Conversations {
         self.start_turn(caller, session, request, idempotency, NotifyWhen::AtOnce).await
     }
 
-    /// Like [`Conversations::begin_turn`], but returns when the turn is over.
+    /// Like [`ConversationService::begin_turn`], but returns when the turn is over.
     ///
     /// # Errors
     /// The request does not fit the session. The store is unchanged.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::turn::failed;
 use crate::call::history_text::{INTERRUPTED_RESULT, NOT_RUN};
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{
     AuditChange, CallChange, Change, ExecutionChange, ResultTarget, SessionChange, StartedCall, StoredMessage,
@@ -29,7 +29,7 @@ pub struct RecoveryReport {
     pub approvals: usize,
 }
 
-impl Conversations {
+impl ConversationService {
     /// Closes turns, calls and approvals that the previous process left open, except the `lasting` approvals.
     pub(crate) async fn recover(&self, lasting: &HashSet<ApprovalId>) -> Result<RecoveryReport, EngineError> {
         let turns = self.store.running_turns().await?;

@@ -14,7 +14,7 @@ use super::images;
 use super::recent::CachedConversation;
 use super::settings::SettingsPatch;
 use crate::access::Caller;
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{
     Change, Conflict, IdempotencyRecord, SessionChange, SessionCursor, StoreError, StoredMessage,
@@ -46,7 +46,7 @@ pub struct ListPage<T> {
 const MAX_PAGE_SIZE: usize = 50;
 const CREATE_REQUEST: &str = "sessions";
 
-impl Conversations {
+impl ConversationService {
     /// Creates a session. The brain does not run yet.
     pub async fn create_session(
         &self,

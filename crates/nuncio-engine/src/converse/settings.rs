@@ -7,7 +7,7 @@ use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
 use nuncio_core::{Code, schema};
 
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 
 /// Placeholder for a secret in responses. In a request it means "unchanged".
@@ -34,7 +34,7 @@ impl SettingsPatch {
     }
 }
 
-impl Conversations {
+impl ConversationService {
     /// Applies a patch to the settings; the error describes an invalid patch.
     pub(crate) fn patched(
         &self,

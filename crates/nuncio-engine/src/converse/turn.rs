@@ -18,13 +18,13 @@ use super::step::StepCallOutcome;
 use super::unstored::UnstoredTurnEnd;
 use crate::access::Caller;
 use crate::call::{ClientDecision, CommitSender, NotifyWhen};
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, SessionChange, StoreError, StoredMessage};
 use crate::publish::PublishedAgent;
 
 pub(super) struct RunningTurn {
-    pub(super) conversations: Arc<Conversations>,
+    pub(super) conversations: Arc<ConversationService>,
     pub(super) turn: Arc<LiveTurn>,
     pub(super) caller: Caller,
     pub(super) protocol: Protocol,

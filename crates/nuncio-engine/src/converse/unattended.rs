@@ -14,11 +14,11 @@ use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 
 use super::{IdempotencyKey, LiveTurn, NewSession, PermissionResponder, SettingsPatch, TurnRequest};
 use crate::access::Caller;
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
-impl Conversations {
+impl ConversationService {
     /// Opens a session with all exposed tools except human work enabled, or returns the one opened with the same key.
     pub async fn open_unattended_session(
         &self,

@@ -8,14 +8,14 @@ use nuncio_core::event::EventLog;
 use nuncio_core::turn::{TurnOutcome, TurnState};
 
 use super::live::LiveTurn;
-use crate::converse::Conversations;
+use crate::converse::ConversationService;
 use crate::error::EngineError;
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 /// A turn that ended for its readers but still runs in the store.
 pub(super) struct UnstoredTurnEnd {
-    pub(super) conversations: Arc<Conversations>,
+    pub(super) conversations: Arc<ConversationService>,
     pub(super) turn: Arc<LiveTurn>,
     pub(super) stop: TurnOutcome,
 }
@@ -41,7 +41,7 @@ impl UnstoredTurnEnd {
     }
 }
 
-impl Conversations {
+impl ConversationService {
     /// Ends a turn in the store as its readers saw it, and closes its open calls.
     async fn close_unstored(&self, live: &LiveTurn, stop: &TurnOutcome) -> Result<(), EngineError> {
         let Some(turn) = self.store.turn(&live.session, live.number).await? else { return Ok(()) };

@@ -12,7 +12,7 @@ use super::blueprint::{fault, list_faults};
 use super::not_accepted;
 use super::think::{BrainQuestion, extract_json};
 use crate::access::Caller;
-use crate::drafting::Drafts;
+use crate::drafting::DraftService;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
@@ -28,7 +28,7 @@ pub struct DraftedCall {
     pub by: Protocol,
 }
 
-impl Drafts {
+impl DraftService {
     /// Calls a method of a drafted protocol and waits for the answer.
     pub async fn call_drafted(
         self: &Arc<Self>,

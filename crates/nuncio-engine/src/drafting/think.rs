@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::blueprint::{Blueprint, MAX_BYTES, fault, list_faults};
 use crate::access::Caller;
 use crate::converse::{NewSession, SettingsPatch};
-use crate::drafting::Drafts;
+use crate::drafting::DraftService;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
@@ -47,7 +47,7 @@ pub(super) struct BrainQuestion {
     pub(super) by: Protocol,
 }
 
-impl Drafts {
+impl DraftService {
     /// Has a brain write a protocol. All tools are disabled, so that the brain can cause no effect.
     pub(super) async fn write_blueprint(
         self: &Arc<Self>,

@@ -10,7 +10,7 @@ use super::queue::LiveExecution;
 use crate::access::Caller;
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
-use crate::invoke::Executions;
+use crate::invoke::ExecutionService;
 use crate::skills::PublishedSkill;
 
 pub(super) const TEXT_INPUT: &str = "text";
@@ -33,7 +33,7 @@ pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Val
     if faults.is_empty() { Ok(inputs) } else { Err(faults) }
 }
 
-impl Executions {
+impl ExecutionService {
     /// Deletes the temporary session that a stopped process left.
     pub(super) async fn delete_left_conversation(&self, execution: &Execution) -> Result<(), EngineError> {
         let owner = &execution.order.caller.principal;

@@ -12,7 +12,7 @@ use super::queue::LiveExecution;
 use super::run::{MAX_ATTEMPTS, late};
 use super::submit::LEASE_DURATION;
 use crate::error::EngineError;
-use crate::invoke::Executions;
+use crate::invoke::ExecutionService;
 use crate::ports::store::ExecutionChange;
 
 /// Interval between deletions of old executions.
@@ -21,7 +21,7 @@ const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// Executions resumed or deleted per commit.
 const AT_ONCE: usize = 500;
 
-impl Executions {
+impl ExecutionService {
     /// Resumes the unfinished executions of the previous process and starts the maintenance loop. Called once, when
     /// agents are served. Returns the number resumed.
     pub async fn resume_executions(self: &Arc<Self>) -> Result<usize, EngineError> {

@@ -16,7 +16,7 @@ use super::queue::{LiveExecution, ends};
 use crate::call::{CallOutcome, ClientDecision, PendingExecutionInsert, ToolCallRequest};
 use crate::context::CommitResult as _;
 use crate::error::EngineError;
-use crate::invoke::Executions;
+use crate::invoke::ExecutionService;
 use crate::ports::store::{Conflict, ExecutionAttempt, ExecutionChange, ResultTarget};
 use crate::skills::PublishedSkill;
 
@@ -33,7 +33,7 @@ enum AttemptEnd {
     Left,
 }
 
-impl Executions {
+impl ExecutionService {
     /// Runs these executions, the first in the current task, and then those that can run because of it.
     pub(super) fn run_queued(self: &Arc<Self>, ready: Vec<Arc<LiveExecution>>) -> BoxFuture<'static, ()> {
         let executions = Arc::clone(self);

@@ -18,7 +18,7 @@ use crate::access::Caller;
 use crate::call::{CommitReceiver, NotifyWhen, PendingExecutionInsert};
 use crate::converse::IdempotencyKey;
 use crate::error::EngineError;
-use crate::invoke::Executions;
+use crate::invoke::ExecutionService;
 use crate::ports::store::{Conflict, StoreError};
 use crate::skills::{PublishedSkill, SkillPermit};
 
@@ -59,7 +59,7 @@ impl<E: Into<EngineError>> From<E> for SubmitError {
     }
 }
 
-impl Executions {
+impl ExecutionService {
     /// Accepts an execution. It is stored when this returns and will reach an end state. With `until` this waits until
     /// the execution is over or that time.
     pub async fn submit(

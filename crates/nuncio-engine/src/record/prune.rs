@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::RECORDS_PER_READ;
 use crate::error::EngineError;
 use crate::ports::store::{AuditChange, SessionChange};
-use crate::record::AuditRecords;
+use crate::record::AuditRecordService;
 
 /// Rows deleted per commit, so that other commits wait only briefly.
 const ROWS_PER_COMMIT: usize = 5000;
 
-impl AuditRecords {
+impl AuditRecordService {
     /// Last of the leading audit records that ended before a time.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::conversations::{agent, member, person};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::{ConsentError, Ed25519, Mailbox, People};
+use crate::consent::{ConsentError, Ed25519, Mailbox, PersonService};
 use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange};
@@ -44,7 +44,7 @@ pub struct DeviceKeyService {
     pub(crate) person_store: Arc<dyn PersonStore>,
     pub(crate) relation_store: Arc<dyn RelationStore>,
     pub(crate) mailbox: Arc<Mailbox>,
-    pub(crate) people: Arc<People>,
+    pub(crate) people: Arc<PersonService>,
     pub(crate) relay: Arc<RelayService>,
 }
 

@@ -111,7 +111,7 @@ pub enum WebhookProbe {
 }
 
 /// Webhooks of agents and the deliveries that wait for them.
-pub struct Webhooks {
+pub struct WebhookService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn WebhookStore>,
     pub(crate) account_store: Arc<dyn AccountStore>,
@@ -121,7 +121,7 @@ pub struct Webhooks {
     pub(crate) locks: Arc<AgentLocks>,
 }
 
-impl Webhooks {
+impl WebhookService {
     /// Loads the webhooks. Called once; before it nothing is delivered.
     pub async fn resume_webhooks(&self) -> Result<usize, EngineError> {
         let webhooks = self.store.webhooks().await?;

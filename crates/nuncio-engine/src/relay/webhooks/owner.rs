@@ -9,10 +9,10 @@ use nuncio_core::time::Timestamp;
 
 use super::WebhookSecret;
 use crate::access::Caller;
-use crate::consent::{AgentAccounts, ConsentError};
+use crate::consent::{AgentAccountService, ConsentError};
 use crate::ports::store::relay::{DeliveryLogEntry, Webhook};
 use crate::ports::store::{Change, RelayChange, StoreError};
-use crate::relay::Webhooks;
+use crate::relay::WebhookService;
 
 const MAX_PAGE_SIZE: usize = 100;
 
@@ -55,7 +55,7 @@ enum WebhookIndexEffect {
     NotCalled(AgentId),
 }
 
-impl Webhooks {
+impl WebhookService {
     /// Changes for the connection of a new agent.
     pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> ConnectionModeChange {
         match wanted {
@@ -155,7 +155,7 @@ fn place(agent: &AgentId) -> String {
     format!("webhook/{agent}")
 }
 
-impl AgentAccounts {
+impl AgentAccountService {
     /// Replaces the signing secret of a webhook; the previous one stops working at once. Returned only here.
     pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
         let _turn = self.locks.enter(id).await;
