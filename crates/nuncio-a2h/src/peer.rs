@@ -49,14 +49,14 @@ mod send_slots;
 mod webhook_receiver;
 mod writing;
 
-pub use calls::{CallOptions, ToolCalls};
+pub use calls::{CallOptions, DeviceToolCaller};
 pub use client_ids::SentConfirmation;
 use context::PeerContext;
 pub use error::{SendError, ToolError};
 use listening::IncomingTextStream;
 pub use listening::{StreamEvent, StreamEventKind};
 pub use outbox::Outbox;
-pub use seal_keys::SealKeys;
+pub use seal_keys::SealKeyService;
 pub use webhook_receiver::{WebhookError, WebhookReceiver};
 pub use writing::{OutgoingStreams, StreamWriter};
 
@@ -127,9 +127,9 @@ pub struct Peer {
 
 struct PeerState {
     context: Arc<PeerContext>,
-    keys: Arc<SealKeys>,
+    keys: Arc<SealKeyService>,
     outbox: Arc<Outbox>,
-    calls: ToolCalls,
+    calls: DeviceToolCaller,
     streams: Arc<OutgoingStreams>,
     handler: Arc<dyn PeerHandler>,
     /// Last handler task of each conversation.
@@ -145,7 +145,7 @@ impl Peer {
     pub fn new(config: PeerConfig) -> Self {
         let PeerConfig { relay, key_store, seal_identity, clock, entropy, handler } = config;
         let context = Arc::new(PeerContext { relay, key_store, clock, entropy, conversations: Mutex::default() });
-        let keys = Arc::new(SealKeys {
+        let keys = Arc::new(SealKeyService {
             context: Arc::clone(&context),
             seal_identity: Arc::new(Mutex::new(seal_identity)),
             trusted_keys: Mutex::default(),
@@ -165,7 +165,7 @@ impl Peer {
         };
         let waiting = Mutex::default();
         let state = PeerState {
-            calls: ToolCalls { context: Arc::clone(&context), outbox: Arc::clone(&outbox), waiting },
+            calls: DeviceToolCaller { context: Arc::clone(&context), outbox: Arc::clone(&outbox), waiting },
             streams: Arc::new(streams),
             context,
             keys,
@@ -184,7 +184,7 @@ impl Peer {
     }
 
     #[must_use]
-    pub fn keys(&self) -> &SealKeys {
+    pub fn keys(&self) -> &SealKeyService {
         &self.state.keys
     }
 
@@ -194,7 +194,7 @@ impl Peer {
     }
 
     #[must_use]
-    pub fn calls(&self) -> &ToolCalls {
+    pub fn calls(&self) -> &DeviceToolCaller {
         &self.state.calls
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nuncio_core::agent::{Agent, DeviceRun, Scope, Tool};
 use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestFaults, Presets, SCHEMA_VERSION};
-use nuncio_core::text::LocalText;
+use nuncio_core::text::TextByLanguage;
 use serde_json::{Value, json};
 
 /// Manifest of a declared agent; `None` without device tools.
@@ -61,8 +61,9 @@ fn stem(name: &str) -> String {
 }
 
 /// The tool's English description with its translations.
-fn with_english(english: &str, others: Option<&LocalText>) -> BTreeMap<String, String> {
-    let others = others.into_iter().flat_map(LocalText::languages).map(|(tag, text)| (tag.to_owned(), text.to_owned()));
+fn with_english(english: &str, others: Option<&TextByLanguage>) -> BTreeMap<String, String> {
+    let others =
+        others.into_iter().flat_map(TextByLanguage::languages).map(|(tag, text)| (tag.to_owned(), text.to_owned()));
     std::iter::once(("en".to_owned(), english.to_owned())).chain(others).collect()
 }
 

@@ -39,7 +39,7 @@ mod users;
 mod webhooks;
 
 pub use front::A2hFront;
-pub use nuncio_http::device_tokens::{AccessToken, DeviceTokens, TokenHolder, TokenIdentity, identify};
+pub use nuncio_http::device_tokens::{AccessToken, DeviceTokenIssuer, TokenHolder, TokenIdentity, identify};
 pub use socket::SocketMetrics;
 pub use webhooks::call_body;
 
@@ -60,7 +60,7 @@ type A2hResult = Result<Response, A2hError>;
 pub struct A2hServerState {
     engine: Engine,
     bodies: BodyLimits,
-    tokens: Arc<dyn DeviceTokens>,
+    tokens: Arc<dyn DeviceTokenIssuer>,
     presets: Arc<Presets>,
     sockets: Arc<SocketLimits>,
 }
@@ -71,7 +71,7 @@ impl A2hServerState {
     pub fn new(
         engine: Engine,
         bodies: BodyLimits,
-        tokens: Arc<dyn DeviceTokens>,
+        tokens: Arc<dyn DeviceTokenIssuer>,
         presets: Arc<Presets>,
         watch: Arc<dyn SocketMetrics>,
         sockets: usize,

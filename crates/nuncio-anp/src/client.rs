@@ -49,14 +49,14 @@ pub(crate) use target::{authority, did_authority};
 
 use exchange::HttpExchange;
 use invoke::MAX_CACHED_DESCRIPTIONS;
-use negotiate::Agreements;
+use negotiate::AgreementCache;
 
 /// Client for remote agents. Clones are cheap and share tokens and agreements.
 #[derive(Debug, Clone)]
 pub struct AnpClient {
     http: HttpExchange,
     entropy: Arc<dyn Entropy>,
-    agreements: Arc<Agreements>,
+    agreements: Arc<AgreementCache>,
     descriptions: Arc<BoundedCache<String, Arc<VerifiedDescription>>>,
     options: AnpClientOptions,
 }

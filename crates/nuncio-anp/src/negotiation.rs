@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
 
-pub use constraint::{Constraint, Constraints as Violations};
+pub use constraint::{Constraint, ConstraintSet};
 pub use offer::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 pub use request::{InterfaceRequest, NegotiationMode};
 pub use score::{IntentMatchKind, Score};
@@ -51,7 +51,7 @@ pub struct InterfaceOffers {
 
 struct EvaluatedOffer<'a> {
     entry: &'a PreparedOffer,
-    violations: Violations,
+    violations: ConstraintSet,
     score: Score,
     ability: Option<&'a OfferedCapability>,
     security: Option<SecurityProfile>,
@@ -150,7 +150,7 @@ impl InterfaceOffers {
         for (cause, of) in verdict::CAUSES_OF_ONE_REQUIREMENT {
             let blocked = |it: &EvaluatedOffer<'_>| !it.violations.of(of).is_empty();
             if !evaluated.is_empty() && evaluated.iter().all(blocked) {
-                let all = evaluated.iter().fold(Violations::all(), |all, it| all.and(it.violations));
+                let all = evaluated.iter().fold(ConstraintSet::all(), |all, it| all.and(it.violations));
                 let mut unsupported = all.of(of);
                 if unsupported.is_empty() {
                     unsupported = wanted.requested().of(of);
@@ -159,7 +159,8 @@ impl InterfaceOffers {
             }
         }
         let nearest = evaluated.iter().find(|it| it.entry.offer.granted);
-        let mut unsupported = nearest.map_or_else(|| Violations::all().of(&[Constraint::Intent]), |it| it.violations);
+        let mut unsupported =
+            nearest.map_or_else(|| ConstraintSet::all().of(&[Constraint::Intent]), |it| it.violations);
         if unsupported.is_empty() {
             // It fits, but not for drafting.
             unsupported.add(Constraint::SupportedExecutionModes);

@@ -19,7 +19,7 @@ use nuncio_http::{BodyLimits, CredentialLocation, report_caller};
 use serde_json::{Value, json};
 
 use crate::directory::{self as registry, DirectoryIndex};
-use crate::project::Host;
+use crate::project::HostDocuments;
 use crate::wire::AnpRequest;
 use crate::wire::RpcError;
 
@@ -92,7 +92,7 @@ type AnpResult = Result<Response, Response>;
 #[derive(Debug, Clone)]
 pub struct AnpServerState {
     engine: Engine,
-    host: Arc<Host>,
+    host: Arc<HostDocuments>,
     bodies: BodyLimits,
     identities: Arc<dyn AnpIdentityService>,
     documents: Arc<DocumentCache>,
@@ -103,7 +103,7 @@ impl AnpServerState {
     #[must_use]
     pub fn new(
         engine: Engine,
-        host: Host,
+        host: HostDocuments,
         bodies: BodyLimits,
         identities: Arc<dyn AnpIdentityService>,
         directory: DirectoryIndex,

@@ -27,7 +27,7 @@ pub use negotiation::{
 pub use openrpc::{ContentDescriptor, Info, Method, OpenRpc, ParamStructure, Server};
 pub use product::Product;
 pub use registration::Registration;
-pub use rpc::{AnpRequest, Auth, MAX_REQUEST_BYTES, Refused, RequestMeta, Response, Target, TargetKind};
+pub use rpc::{AnpRequest, AnpResponse, Auth, MAX_REQUEST_BYTES, RefusedRequest, RequestMeta, Target, TargetKind};
 pub use security::{Security, SecurityDefinition, SecurityLocation};
 
 use base64::Engine as _;

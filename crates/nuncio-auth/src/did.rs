@@ -49,7 +49,7 @@ pub enum DidOwnership {
 
 /// Finds out which DID a request comes from.
 #[derive(Debug)]
-pub struct DidAuth {
+pub struct DidAuthenticator {
     dids: Arc<dyn HostDids>,
     resolver: DidResolver,
     engine: Engine,
@@ -64,11 +64,11 @@ pub enum DidCheckResult {
     Absent,
     /// The caller, with an access token if the request was signed.
     Known(Caller, Option<AccessGrant>),
-    /// The credentials are invalid; [`DidAuth::challenge`] is the response.
+    /// The credentials are invalid; [`DidAuthenticator::challenge`] is the response.
     Refused(AuthError),
 }
 
-impl DidAuth {
+impl DidAuthenticator {
     /// Checks requests to URLs that begin with `base`.
     #[must_use]
     pub fn new(dids: Arc<dyn HostDids>, resolver: DidResolver, engine: Engine, base: &str) -> Self {

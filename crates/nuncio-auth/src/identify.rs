@@ -15,8 +15,8 @@ use nuncio_http::front::{PathRules, ProtocolFront, SignatureRule, TokenKind};
 use nuncio_http::{BodyLimits, CredentialLocation, RequestId, device_tokens, known_caller};
 
 use crate::{
-    DidAuth, DidCheckResult, Issuers, NetworkExposure, PersonTokens, RequestHead, SignatureCheckResult,
-    SignatureVerifier, TokenCheckResult,
+    DidAuthenticator, DidCheckResult, NetworkExposure, PersonTokenIssuer, RequestHead, SignatureCheckResult,
+    SignatureVerifier, TokenCheckResult, TrustedIssuers,
 };
 
 /// Prefixes of API keys and signing keys of this server. They are never sent to an issuer.
@@ -33,11 +33,11 @@ pub struct Authenticator {
     pub exposure: NetworkExposure,
     /// Limits of bodies that are read to check a signature.
     pub bodies: BodyLimits,
-    pub issuers: Arc<Issuers>,
+    pub issuers: Arc<TrustedIssuers>,
     pub signatures: Arc<SignatureVerifier>,
-    pub dids: Arc<DidAuth>,
+    pub dids: Arc<DidAuthenticator>,
     /// Tokens of people's devices and of agents' accounts.
-    pub people: Arc<PersonTokens>,
+    pub people: Arc<PersonTokenIssuer>,
 }
 
 /// The rules of a path, and the front that words the errors there.

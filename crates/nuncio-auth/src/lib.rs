@@ -15,11 +15,11 @@ pub mod person_tokens;
 pub mod request_signatures;
 pub mod settings;
 
-pub use did::{DidAuth, DidCheckResult};
+pub use did::{DidAuthenticator, DidCheckResult};
 pub use exposure::NetworkExposure;
 pub use identify::{Authenticator, PathOwner, is_forwarded, shows_signature};
-pub use oauth::{Issuers, OAuthEndpoints, TokenCheckResult};
-pub use person_tokens::PersonTokens;
+pub use oauth::{OAuthEndpoints, TokenCheckResult, TrustedIssuers};
+pub use person_tokens::PersonTokenIssuer;
 pub use request_signatures::{SignatureCheckResult, SignatureVerifier};
 
 use std::time::Duration;

@@ -7,4 +7,4 @@ mod jwks;
 mod metadata;
 mod token;
 
-pub use issuers::{Issuers, OAuthEndpoints, TokenCheckResult};
+pub use issuers::{OAuthEndpoints, TokenCheckResult, TrustedIssuers};

@@ -10,11 +10,11 @@ use nuncio_core::bounded_cache::BoundedCache;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Device;
-use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
+use nuncio_core::signature::{PublicKey, Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::consent::Ed25519;
+use nuncio_engine::consent::Ed25519Verifier;
 use nuncio_engine::ports::Clock;
-use nuncio_http::device_tokens::{AccessToken, DeviceTokens, TokenHolder};
+use nuncio_http::device_tokens::{AccessToken, DeviceTokenIssuer, TokenHolder};
 use nuncio_http::front::TokenKind;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ const CACHED_TOKENS: usize = 16_384;
 const AGENT_TOKEN_PREFIX: &str = "hsk_";
 
 /// Issues and verifies the access tokens of people's devices.
-pub struct PersonTokens {
+pub struct PersonTokenIssuer {
     key: Ed25519KeyPair,
     public: PublicKey,
     /// The fixed JWT header of these tokens with the dot after it; any other header is refused.
@@ -62,7 +62,7 @@ impl DeviceClaims {
     }
 }
 
-impl PersonTokens {
+impl PersonTokenIssuer {
     /// Signs with `key`, for the server at `base`.
     #[must_use]
     pub fn new(key: Ed25519KeyPair, base: &str, clock: Arc<dyn Clock>) -> Self {
@@ -90,7 +90,7 @@ impl PersonTokens {
             return Some(claims);
         }
         let signature = Signature::parse(signature)?;
-        if !Ed25519.holds(&self.public, signed.as_bytes(), &signature) {
+        if !Ed25519Verifier.holds(&self.public, signed.as_bytes(), &signature) {
             return None;
         }
         let claims: Arc<DeviceClaims> = Arc::new(decode_jwt_part(body)?);
@@ -111,7 +111,7 @@ fn key_id(key: &PublicKey) -> String {
     format!("people-{}", &key.fingerprint().to_string()[..16])
 }
 
-impl DeviceTokens for PersonTokens {
+impl DeviceTokenIssuer for PersonTokenIssuer {
     fn issue(&self, device: &Device) -> AccessToken {
         let iat = unix_seconds(self.clock.now());
         let claims = DeviceClaims {
@@ -160,9 +160,9 @@ impl DeviceTokens for PersonTokens {
     }
 }
 
-impl fmt::Debug for PersonTokens {
+impl fmt::Debug for PersonTokenIssuer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PersonTokens").field("audience", &self.audience).finish_non_exhaustive()
+        f.debug_struct("PersonTokenIssuer").field("audience", &self.audience).finish_non_exhaustive()
     }
 }
 
@@ -188,9 +188,9 @@ mod tests {
         }
     }
 
-    fn people(base: &str, clock: &FixedClock) -> PersonTokens {
+    fn people(base: &str, clock: &FixedClock) -> PersonTokenIssuer {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        PersonTokens::new(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), base, Arc::new(clock.clone()))
+        PersonTokenIssuer::new(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), base, Arc::new(clock.clone()))
     }
 
     fn device() -> Device {
@@ -235,9 +235,9 @@ mod tests {
         let forged = format!("{}.{}", token.rsplit_once('.').unwrap().0, "A".repeat(86));
         assert_eq!(here.read(&forged), None);
         assert!(here.verified.get(&Digest::of_bytes(forged.as_bytes()), clock.now()).is_none());
-        let there = PersonTokens { audience: "https://b.example".to_owned(), ..here };
+        let there = PersonTokenIssuer { audience: "https://b.example".to_owned(), ..here };
         assert_eq!(there.read(&token), None, "for another server");
-        let back = PersonTokens { audience: "https://a.example".to_owned(), ..there };
+        let back = PersonTokenIssuer { audience: "https://a.example".to_owned(), ..there };
         assert!(back.read(&token).is_some());
         *clock.0.lock().unwrap() += 300_000;
         assert_eq!(back.read(&token), None, "expired");
@@ -269,7 +269,7 @@ mod tests {
         ] {
             assert_eq!(here.read(&bad), None, "{bad}");
         }
-        let elsewhere = PersonTokens { audience: "https://b.example".to_owned(), ..here };
+        let elsewhere = PersonTokenIssuer { audience: "https://b.example".to_owned(), ..here };
         assert_eq!(elsewhere.read(&token), None, "for another server");
     }
 }

@@ -8,7 +8,7 @@ use nuncio_core::ids::OptionName;
 use nuncio_engine::ports::brain::{Brain, BrainFactory, BrainPrompt};
 use serde_json::{Map, Value};
 
-use crate::runners::{Runners, SharedServices};
+use crate::runners::{SharedServices, ToolRunner};
 
 mod aap;
 mod chunks;
@@ -25,19 +25,19 @@ pub use script::ScriptBrain;
 
 /// Creates the brain that an agent file declares.
 #[derive(Debug, Clone)]
-pub struct LocalBrains {
+pub struct LocalBrainFactory {
     services: Arc<SharedServices>,
 }
 
-impl LocalBrains {
+impl LocalBrainFactory {
     /// Creates brains that share the clock, HTTP client and folders of the runners.
     #[must_use]
-    pub fn new(runners: &Runners) -> Self {
+    pub fn new(runners: &ToolRunner) -> Self {
         Self { services: Arc::clone(&runners.services) }
     }
 }
 
-impl BrainFactory for LocalBrains {
+impl BrainFactory for LocalBrainFactory {
     fn brain(&self, agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
         let clock = || Arc::clone(&self.services.clock);
         Ok(match &agent.brain {

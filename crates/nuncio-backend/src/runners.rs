@@ -28,11 +28,11 @@ mod skill;
 pub use device::PeerLookup;
 pub use profile::resolve_allowed;
 
-use anp::RemoteAgents;
-use device::DeviceTools;
-use process::Programs;
+use anp::RemoteAgentRunner;
+use device::DeviceToolRunner;
+use process::ProgramStarter;
 use secrets::SecretValues;
-use skill::RemoteSkills;
+use skill::RemoteSkillRunner;
 
 /// Extra time after the deadline of a call. The call chain ends a call at its deadline; this limit is for callers
 /// without a chain.
@@ -40,7 +40,7 @@ const DEADLINE_MARGIN: Duration = Duration::from_secs(1);
 
 /// Dependencies of the runners.
 #[derive(Debug)]
-pub struct RunnersConfig {
+pub struct ToolRunnerConfig {
     /// HTTP client for tools that are web requests.
     pub fetch: Arc<dyn Fetch>,
     /// HTTP client for MCP, whose library sends its own requests: see
@@ -75,27 +75,27 @@ pub(crate) struct SharedServices {
     /// HTTP client for addresses that an agent file names.
     pub(crate) http: reqwest::Client,
     /// Starts programs and resolves relative paths of an agent.
-    pub(crate) programs: Programs,
+    pub(crate) programs: ProgramStarter,
 }
 
 /// [`Runner`] for every kind of tool.
-pub struct Runners {
+pub struct ToolRunner {
     fetch: Arc<dyn Fetch>,
     pub(crate) services: Arc<SharedServices>,
     servers: mcp::McpConnections,
-    skills: RemoteSkills,
-    peers: RemoteAgents,
-    devices: DeviceTools,
+    skills: RemoteSkillRunner,
+    peers: RemoteAgentRunner,
+    devices: DeviceToolRunner,
 }
 
-impl Runners {
+impl ToolRunner {
     #[must_use]
-    pub fn new(config: RunnersConfig) -> Self {
-        let RunnersConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined } = config;
-        let skills = RemoteSkills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
-        let peers = RemoteAgents::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
-        let devices = DeviceTools::default();
-        let programs = Programs::new(executable, working_dir, confined);
+    pub fn new(config: ToolRunnerConfig) -> Self {
+        let ToolRunnerConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined } = config;
+        let skills = RemoteSkillRunner::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
+        let peers = RemoteAgentRunner::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
+        let devices = DeviceToolRunner::default();
+        let programs = ProgramStarter::new(executable, working_dir, confined);
         let services = Arc::new(SharedServices { clock, http, programs });
         Self { fetch, servers: mcp::McpConnections::new(Arc::clone(&services)), services, skills, peers, devices }
     }
@@ -130,7 +130,7 @@ impl Runners {
         Ok(offers)
     }
 
-    /// As [`Runners::offers`], but keeps the connections for later calls.
+    /// As [`ToolRunner::offers`], but keeps the connections for later calls.
     pub async fn listed(&self, agent: &Agent) -> Result<Vec<McpOffer>, String> {
         let mut offers = Vec::new();
         for server in &agent.mcp {
@@ -199,7 +199,7 @@ impl Runners {
 }
 
 #[async_trait]
-impl Runner for Runners {
+impl Runner for ToolRunner {
     async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
         match &call.tool.run {
             // Fixed answers are rendered at once, so they need no deadline.
@@ -232,8 +232,8 @@ impl Runner for Runners {
     }
 }
 
-impl fmt::Debug for Runners {
+impl fmt::Debug for ToolRunner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runners").field("programs", &self.services.programs).finish_non_exhaustive()
+        f.debug_struct("ToolRunner").field("programs", &self.services.programs).finish_non_exhaustive()
     }
 }

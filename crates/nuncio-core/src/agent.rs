@@ -10,7 +10,7 @@ use crate::device_time::CALL_CHAIN_WAITS;
 use crate::ids::{AgentName, BackendName, OptionName, ScopeId, SkillId, ToolName};
 use crate::schema::Schema;
 use crate::string_enum;
-use crate::text::LocalText;
+use crate::text::TextByLanguage;
 use crate::time::Timestamp;
 
 mod brain;
@@ -208,9 +208,9 @@ pub struct Scope {
     /// Id of the permission, for example `booking:write`.
     pub id: ScopeId,
     /// Short name of the permission for a button or a list.
-    pub label: LocalText,
+    pub label: TextByLanguage,
     /// One sentence about the permission for the person who grants it.
-    pub description: Option<LocalText>,
+    pub description: Option<TextByLanguage>,
     pub sensitivity: Sensitivity,
     /// Translation key of the label on people's devices; derived from the id when absent.
     pub label_key: Option<String>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::DeviceId;
 use crate::notification::RelayParty;
-use crate::signature::{CheckSignature, PublicKey, Signature, base64_form, decode, labelled};
+use crate::signature::{PublicKey, Signature, SignatureChecker, base64_form, decode, labelled};
 use crate::time::Timestamp;
 
 /// Upper limit of stored one-time keys per device.
@@ -155,7 +155,7 @@ impl BundleKeys {
 
 impl KeyBundle {
     /// Verifies the signature and that the keys fit the mode.
-    pub fn check(&self, signatures: &impl CheckSignature) -> Result<(), BundleError> {
+    pub fn check(&self, signatures: &impl SignatureChecker) -> Result<(), BundleError> {
         let fits = match self.keys.mode {
             SealMode::Stateful => {
                 self.keys.olm_key.is_some() && self.keys.algs == [WrapAlgorithm::Olm, WrapAlgorithm::Hpke]
@@ -194,7 +194,7 @@ impl OneTimeKey {
 
     /// Whether the device's signature is valid.
     #[must_use]
-    pub fn holds(&self, device: &DeviceId, signer: &PublicKey, signatures: &impl CheckSignature) -> bool {
+    pub fn holds(&self, device: &DeviceId, signer: &PublicKey, signatures: &impl SignatureChecker) -> bool {
         let message = Self::message(device, &self.key_id, self.key, self.fallback);
         self.key_id.len() <= 64 && signatures.holds(signer, &message, &self.signature)
     }

@@ -18,7 +18,7 @@ pub enum OutputKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum TurnLogEvent<'a> {
     Started,
     Delta(OutputKind, &'a str),
     /// A complete block of text or thinking.
@@ -127,12 +127,12 @@ impl EventLog {
     }
 
     #[must_use]
-    pub fn event(&self, index: usize) -> Option<Event<'_>> {
+    pub fn event(&self, index: usize) -> Option<TurnLogEvent<'_>> {
         self.entries.get(index).map(|entry| self.view(*entry))
     }
 
     /// The events from an index on, each with its index.
-    pub fn from(&self, index: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
+    pub fn from(&self, index: usize) -> impl Iterator<Item = (usize, TurnLogEvent<'_>)> {
         let entries = self.entries.get(index..).unwrap_or(&[]);
         entries.iter().enumerate().map(move |(offset, entry)| (index + offset, self.view(*entry)))
     }
@@ -202,15 +202,15 @@ impl EventLog {
         if self.text.len() + entries + bytes > MAX_BYTES - RESERVED_BYTES { Err(LogFull) } else { Ok(()) }
     }
 
-    fn view(&self, entry: LogEntry) -> Event<'_> {
+    fn view(&self, entry: LogEntry) -> TurnLogEvent<'_> {
         let text = &self.text[entry.start as usize..entry.end as usize];
         match entry.kind {
-            EntryKind::Started => Event::Started,
-            EntryKind::Delta(output) => Event::Delta(output, text),
-            EntryKind::Block(output) => Event::Block(output, text),
-            EntryKind::ToolCall => Event::ToolCall(text),
-            EntryKind::ToolResult => Event::ToolResult(text),
-            EntryKind::Stopped => Event::Stopped(text),
+            EntryKind::Started => TurnLogEvent::Started,
+            EntryKind::Delta(output) => TurnLogEvent::Delta(output, text),
+            EntryKind::Block(output) => TurnLogEvent::Block(output, text),
+            EntryKind::ToolCall => TurnLogEvent::ToolCall(text),
+            EntryKind::ToolResult => TurnLogEvent::ToolResult(text),
+            EntryKind::Stopped => TurnLogEvent::Stopped(text),
         }
     }
 }
@@ -416,15 +416,15 @@ mod tests {
         assert_eq!(
             events,
             [
-                Event::Started,
-                Event::Delta(OutputKind::Thinking, "hm "),
-                Event::Block(OutputKind::Thinking, "hm "),
-                Event::Delta(OutputKind::Text, "Grüß "),
-                Event::Delta(OutputKind::Text, "dich"),
-                Event::Block(OutputKind::Text, "Grüß dich"),
-                Event::ToolCall(r#"{"toolCallId":"c1","name":"add","input":{}}"#),
-                Event::ToolResult(r#"{"toolCallId":"c1","content":"3"}"#),
-                Event::Stopped(r#"{"stopReason":"end_turn","turnId":"s.1"}"#),
+                TurnLogEvent::Started,
+                TurnLogEvent::Delta(OutputKind::Thinking, "hm "),
+                TurnLogEvent::Block(OutputKind::Thinking, "hm "),
+                TurnLogEvent::Delta(OutputKind::Text, "Grüß "),
+                TurnLogEvent::Delta(OutputKind::Text, "dich"),
+                TurnLogEvent::Block(OutputKind::Text, "Grüß dich"),
+                TurnLogEvent::ToolCall(r#"{"toolCallId":"c1","name":"add","input":{}}"#),
+                TurnLogEvent::ToolResult(r#"{"toolCallId":"c1","content":"3"}"#),
+                TurnLogEvent::Stopped(r#"{"stopReason":"end_turn","turnId":"s.1"}"#),
             ]
         );
         assert!(log.is_finished());

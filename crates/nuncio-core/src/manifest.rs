@@ -13,7 +13,7 @@ use crate::digest::{self, Digest};
 use crate::ids::{ScopeId, ToolName};
 use crate::json::{self, JsonError};
 use crate::schema::Schema;
-use crate::text::LocalText;
+use crate::text::TextByLanguage;
 
 mod display_text;
 mod fault;
@@ -68,7 +68,7 @@ pub struct ManifestTool {
     /// Translation key of the tool's description on devices.
     pub description_i18n_key: String,
     /// The agent's own description of the tool, for devices without a translation.
-    pub description_fallback: Option<LocalText>,
+    pub description_fallback: Option<TextByLanguage>,
     /// Schema of the arguments; always an object.
     pub input: Schema,
     /// Scope that the tool needs, declared in the same manifest.
@@ -89,9 +89,9 @@ pub struct ManifestScope {
     /// Translation key of the description on devices.
     pub description_i18n_key: String,
     /// The agent's own label, for devices without a translation.
-    pub label_fallback: Option<LocalText>,
+    pub label_fallback: Option<TextByLanguage>,
     /// The agent's own description, for devices without a translation.
-    pub description_fallback: Option<LocalText>,
+    pub description_fallback: Option<TextByLanguage>,
     pub sensitivity: Sensitivity,
 }
 

@@ -50,19 +50,19 @@ pub struct Invite {
 
 impl Invite {
     /// Uses the invite for a device. Fails if it was used or has expired.
-    pub fn admit(&self, device: DeviceId, now: Timestamp) -> Result<Self, InviteClosed> {
+    pub fn admit(&self, device: DeviceId, now: Timestamp) -> Result<Self, InviteClosedReason> {
         if self.used_by.is_some() {
-            return Err(InviteClosed::Used);
+            return Err(InviteClosedReason::Used);
         }
         if now >= self.expires_at {
-            return Err(InviteClosed::Expired);
+            return Err(InviteClosedReason::Expired);
         }
         Ok(Self { used_by: Some(device), ..self.clone() })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InviteClosed {
+pub enum InviteClosedReason {
     #[error("the invite was used already")]
     Used,
     #[error("the invite has expired")]
@@ -123,9 +123,9 @@ mod tests {
             expires_at: at(10),
             used_by: None,
         };
-        assert_eq!(invite.admit(device.clone(), at(10)), Err(InviteClosed::Expired));
+        assert_eq!(invite.admit(device.clone(), at(10)), Err(InviteClosedReason::Expired));
         let used = invite.admit(device.clone(), at(9)).unwrap();
-        assert_eq!(used.admit(device, at(9)), Err(InviteClosed::Used));
+        assert_eq!(used.admit(device, at(9)), Err(InviteClosedReason::Used));
     }
 
     #[test]

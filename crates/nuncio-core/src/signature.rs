@@ -1,4 +1,4 @@
-//! Text forms of Ed25519 keys and signatures, and the signed bytes. Verification is behind [`CheckSignature`]: the
+//! Text forms of Ed25519 keys and signatures, and the signed bytes. Verification is behind [`SignatureChecker`]: the
 //! core has no cryptography of its own.
 
 use base64::Engine as _;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, canonical};
 
-pub trait CheckSignature {
+pub trait SignatureChecker {
     /// Whether `signature` of `message` is valid under `key`.
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool;
 }
 
-impl<F: Fn(&PublicKey, &[u8], &Signature) -> bool> CheckSignature for F {
+impl<F: Fn(&PublicKey, &[u8], &Signature) -> bool> SignatureChecker for F {
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
         self(key, message, signature)
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// A text by language tag (`en`, `zh-CN`). A text without a language is English.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LocalText(BTreeMap<String, String>);
+pub struct TextByLanguage(BTreeMap<String, String>);
 
-impl LocalText {
+impl TextByLanguage {
     #[must_use]
     pub fn english(text: impl Into<String>) -> Self {
         Self(BTreeMap::from([("en".to_owned(), text.into())]))

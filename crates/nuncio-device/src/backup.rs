@@ -9,16 +9,16 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
-use nuncio_core::signature::{CheckSignature as _, Signature, labelled};
+use nuncio_core::signature::{Signature, SignatureChecker as _, labelled};
 use nuncio_identity::ledger::DeviceSignatureVerifier;
 use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, RestoredKeys};
 use nuncio_identity::seal::{NewSealIdentity, SealIdentity};
 use serde::{Deserialize, Serialize};
 
-use crate::consent::AgentConsents;
+use crate::consent::AgentConsentService;
 use crate::context::DeviceContext;
 use crate::device::{Device, DeviceConfig, DeviceIdentity, SELF, folder_in_use};
-use crate::devices::OwnDevices;
+use crate::devices::OwnDeviceService;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
 use crate::record_store::RecordStore;
@@ -87,13 +87,13 @@ impl Device {
 }
 
 /// Backups of this device's keys at the relay.
-pub struct DeviceBackups {
+pub struct DeviceBackupService {
     pub(crate) context: Arc<DeviceContext>,
-    pub(crate) own_devices: Arc<OwnDevices>,
-    pub(crate) consents: Arc<AgentConsents>,
+    pub(crate) own_devices: Arc<OwnDeviceService>,
+    pub(crate) consents: Arc<AgentConsentService>,
 }
 
-impl DeviceBackups {
+impl DeviceBackupService {
     /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the same as a file.
     pub async fn create(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
         let (key_store, passphrase) = (Arc::clone(&self.context.config.key_store), passphrase.to_owned());

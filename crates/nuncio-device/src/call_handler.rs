@@ -15,7 +15,7 @@ use nuncio_identity::seal::RecordChange;
 
 use crate::audit::{AUDIT_RETENTION, AuditEntry};
 use crate::calls::{self, CallArrival, CallOrigin, CallState};
-use crate::consent::AgentConsents;
+use crate::consent::AgentConsentService;
 use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
@@ -74,7 +74,7 @@ enum ClaimResult {
 
 pub(crate) struct CallHandler {
     pub(crate) context: Arc<DeviceContext>,
-    pub(crate) consents: Arc<AgentConsents>,
+    pub(crate) consents: Arc<AgentConsentService>,
     pub(crate) claimed: OtherDeviceClaims,
 }
 

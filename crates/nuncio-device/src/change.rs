@@ -11,7 +11,7 @@ use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::consent::AgentConsents;
+use crate::consent::AgentConsentService;
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 
@@ -29,7 +29,7 @@ pub struct ChangesSinceConsent {
     pub keeps: Vec<ScopeId>,
 }
 
-impl AgentConsents {
+impl AgentConsentService {
     /// Difference since the person's last consent; `None` without a consent or without a difference.
     pub(crate) async fn changed(
         &self,

@@ -27,7 +27,7 @@ use crate::change::ChangesSinceConsent;
 use crate::consent_windows;
 use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
-use crate::devices::OwnDevices;
+use crate::devices::OwnDeviceService;
 use crate::did_verification::verify_agent;
 use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
@@ -80,12 +80,12 @@ pub struct AgentSearchHit {
 pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
 /// What agents request, and what the person grants to them.
-pub struct AgentConsents {
+pub struct AgentConsentService {
     pub(crate) context: Arc<DeviceContext>,
-    pub(crate) own_devices: Arc<OwnDevices>,
+    pub(crate) own_devices: Arc<OwnDeviceService>,
 }
 
-impl AgentConsents {
+impl AgentConsentService {
     /// Loads what an agent requests, from the relay; fails if the agent or a valid manifest is missing.
     pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;

@@ -26,13 +26,13 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::audit::AuditReader;
-use crate::backup::DeviceBackups;
+use crate::backup::DeviceBackupService;
 use crate::call_handler::{CallHandler, IncomingCall};
-use crate::consent::AgentConsents;
+use crate::consent::AgentConsentService;
 use crate::consent_windows;
 use crate::context::DeviceContext;
 use crate::device_events::DeviceEvent;
-use crate::devices::OwnDevices;
+use crate::devices::OwnDeviceService;
 use crate::error::DeviceError;
 use crate::guard::SensitivityFloors;
 use crate::introduction::{INTRODUCED, IntroductionSecret};
@@ -40,8 +40,8 @@ use crate::known_agents;
 use crate::other_device_claims::OtherDeviceClaims;
 use crate::prompt::Prompt;
 use crate::record_store::RecordStore;
-use crate::talk::{AgentMessages, ReplyStreams};
-use crate::tools::Tools;
+use crate::talk::{AgentMessageService, ReplyStreams};
+use crate::tools::LocalTools;
 
 pub(crate) const SELF: &str = "self";
 
@@ -61,7 +61,7 @@ pub struct DeviceConfig {
     pub presets: Arc<Presets>,
     /// Minimum sensitivities set by an administrator.
     pub floors: SensitivityFloors,
-    pub tools: Tools,
+    pub tools: LocalTools,
     pub prompt: Arc<dyn Prompt>,
 }
 
@@ -116,10 +116,10 @@ macro_rules! services {
 }
 
 services! {
-    own_devices: OwnDevices,
-    consents: AgentConsents,
-    messages: AgentMessages,
-    backups: DeviceBackups,
+    own_devices: OwnDeviceService,
+    consents: AgentConsentService,
+    messages: AgentMessageService,
+    backups: DeviceBackupService,
     audit: AuditReader,
 }
 
@@ -127,14 +127,14 @@ impl DeviceServices {
     fn new(context: DeviceContext) -> Self {
         let context = Arc::new(context);
         let shared = || Arc::clone(&context);
-        let own_devices = Arc::new(OwnDevices { context: shared() });
-        let consents = Arc::new(AgentConsents { context: shared(), own_devices: Arc::clone(&own_devices) });
+        let own_devices = Arc::new(OwnDeviceService { context: shared() });
+        let consents = Arc::new(AgentConsentService { context: shared(), own_devices: Arc::clone(&own_devices) });
         let (own, granted) = (Arc::clone(&own_devices), || Arc::clone(&consents));
         let (claimed, writing) = (OtherDeviceClaims::default(), ReplyStreams::new());
         Self {
             calls: Arc::new(CallHandler { context: shared(), consents: granted(), claimed }),
-            messages: Arc::new(AgentMessages { context: shared(), consents: granted(), writing }),
-            backups: Arc::new(DeviceBackups { context: shared(), own_devices: own, consents: granted() }),
+            messages: Arc::new(AgentMessageService { context: shared(), consents: granted(), writing }),
+            backups: Arc::new(DeviceBackupService { context: shared(), own_devices: own, consents: granted() }),
             audit: Arc::new(AuditReader { context: shared() }),
             own_devices,
             consents: granted(),

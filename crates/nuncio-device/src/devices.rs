@@ -63,11 +63,11 @@ pub struct Invite {
 }
 
 /// The person's devices, this one included.
-pub struct OwnDevices {
+pub struct OwnDeviceService {
     pub(crate) context: Arc<DeviceContext>,
 }
 
-impl OwnDevices {
+impl OwnDeviceService {
     /// The person's devices, oldest first, including removed ones.
     pub async fn list(&self) -> Result<Vec<OwnDevice>, DeviceError> {
         let pinned = self.trusted().await?;

@@ -33,13 +33,13 @@ mod record_store;
 pub mod talk;
 pub mod tools;
 
-pub use backup::{BackupFile, DeviceBackups};
+pub use backup::{BackupFile, DeviceBackupService};
 pub use change::ChangesSinceConsent;
-pub use consent::{AccessRequest, AgentConsents, AgentSearchHit, GrantedScopes, RequestedScope};
+pub use consent::{AccessRequest, AgentConsentService, AgentSearchHit, GrantedScopes, RequestedScope};
 pub use dbus::{Keyring, KeyringError};
 pub use device::{Device, DeviceConfig, DeviceIdentity};
 pub use device_events::DeviceEvent;
-pub use devices::{Invite, OwnDevice, OwnDeviceTrust, OwnDevices};
+pub use devices::{Invite, OwnDevice, OwnDeviceService, OwnDeviceTrust};
 pub use error::DeviceError;
 pub use former_devices::FormerDevice;
 pub use known_agents::KnownAgent;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::manifest::{ManifestScope, Presets};
-use nuncio_core::text::{LocalText, plain};
+use nuncio_core::text::{TextByLanguage, plain};
 use serde::Serialize;
 
 pub const LANGUAGES: [&str; 2] = ["en", "zh-CN"];
@@ -16,7 +16,7 @@ pub struct LocalizedText(BTreeMap<&'static str, String>);
 impl LocalizedText {
     /// Sanitised text in every supported language.
     #[must_use]
-    pub fn of(text: Option<&LocalText>) -> Self {
+    pub fn of(text: Option<&TextByLanguage>) -> Self {
         let Some(text) = text else { return Self::default() };
         Self(LANGUAGES.into_iter().map(|language| (language, plain(text.in_language(language)))).collect())
     }

@@ -18,7 +18,7 @@ use nuncio_core::text::is_unprintable;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::consent::AgentConsents;
+use crate::consent::AgentConsentService;
 use crate::context::DeviceContext;
 
 mod chat_store;
@@ -154,9 +154,9 @@ pub struct ChatPage {
     pub more: bool,
 }
 
-pub struct AgentMessages {
+pub struct AgentMessageService {
     pub(crate) context: Arc<DeviceContext>,
-    pub(crate) consents: Arc<AgentConsents>,
+    pub(crate) consents: Arc<AgentConsentService>,
     pub(crate) writing: ReplyStreams,
 }
 

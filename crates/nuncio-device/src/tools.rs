@@ -61,13 +61,13 @@ pub trait ToolSource: fmt::Debug + Send + Sync + 'static {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Tools {
+pub struct LocalTools {
     by_scope: BTreeMap<ScopeId, Arc<dyn LocalTool>>,
     by_name: BTreeMap<ToolName, (ScopeId, Arc<dyn LocalTool>)>,
     families: Vec<(ScopeId, Arc<dyn ToolSource>)>,
 }
 
-impl Tools {
+impl LocalTools {
     /// Adds a tool for every call under a scope.
     #[must_use]
     pub fn under(mut self, scope: ScopeId, tool: Arc<dyn LocalTool>) -> Self {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    async fn run(tools: &Tools, name: &str, scope: &str) -> Option<Result<Value, ToolFailure>> {
+    async fn run(tools: &LocalTools, name: &str, scope: &str) -> Option<Result<Value, ToolFailure>> {
         let tool = tools.find(&ToolName::parse(name).unwrap(), &ScopeId::parse(scope).unwrap())?;
         Some(tool.run(&json!({}), Duration::from_secs(1)).await)
     }
@@ -174,7 +174,7 @@ mod tests {
     #[tokio::test]
     async fn named_tool_precedes_tool_sources_which_precede_the_tool_of_the_scope() {
         let scope = |text: &str| ScopeId::parse(text).unwrap();
-        let tools = Tools::default()
+        let tools = LocalTools::default()
             .under(scope("a:read"), Arc::new(FixedResultTool("any")))
             .named(ToolName::parse("own").unwrap(), scope("a:read"), Arc::new(FixedResultTool("own")))
             .family(scope("a:read"), Arc::new(FixedToolSource(Ok("theirs"))))

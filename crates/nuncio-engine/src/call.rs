@@ -28,7 +28,7 @@ mod pending_insert;
 mod request;
 mod run;
 
-use admit::Admission;
+use admit::AdmissionResult;
 pub(crate) use admit::CallRefusal;
 pub use history_text::denial;
 pub use pending_insert::PendingExecutionInsert;
@@ -57,9 +57,9 @@ impl CallService {
         let chain = CallChain::new(self, call);
         async move {
             match chain.admit().await? {
-                Admission::AskClient => Ok(CallOutcome::AskClient),
-                Admission::Refused(refusal) => chain.refuse(refusal).await.map(CallOutcome::Ended),
-                Admission::Admitted(admitted) => chain.run(admitted).await.map(CallOutcome::Ended),
+                AdmissionResult::AskClient => Ok(CallOutcome::AskClient),
+                AdmissionResult::Refused(refusal) => chain.refuse(refusal).await.map(CallOutcome::Ended),
+                AdmissionResult::Admitted(admitted) => chain.run(admitted).await.map(CallOutcome::Ended),
             }
         }
         .instrument(span)

@@ -119,7 +119,7 @@ impl DirectMessageService {
     }
 
     /// Makes all pending replies due, because their turns ended with the previous process. Called once, after
-    /// [`DirectMessageService::recover`].
+    /// [`Engine::recover`](crate::Engine::recover).
     pub async fn resume_pending_replies(&self) -> Result<usize, EngineError> {
         let reply = self.store.pending_replies(Timestamp::LAST, usize::MAX).await?;
         let (count, now) = (reply.len(), self.context.now());

@@ -27,8 +27,8 @@ use crate::error::EngineError;
 use crate::invoke::{ExecutionLimits, ExecutionQueue, ExecutionService};
 use crate::ports::brain::BrainFactory;
 use crate::ports::entropy::random_name;
-use crate::ports::meter::OpenStream;
-use crate::ports::store::StoreCheck;
+use crate::ports::meter::OpenStreamGuard;
+use crate::ports::store::StoreCheckResult;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::{AgentService, PublishedAgents};
 use crate::record::AuditRecordService;
@@ -310,13 +310,13 @@ impl Engine {
     }
 
     /// Checks the whole store for damage.
-    pub async fn check_store(&self) -> Result<StoreCheck, EngineError> {
+    pub async fn check_store(&self) -> Result<StoreCheckResult, EngineError> {
         Ok(self.context().store.check().await?)
     }
 
     #[must_use]
-    pub fn open_stream(&self) -> OpenStream {
-        OpenStream::new(&self.context().meter)
+    pub fn open_stream(&self) -> OpenStreamGuard {
+        OpenStreamGuard::new(&self.context().meter)
     }
 
     /// Spawns a task that the server waits for before it stops.

@@ -11,7 +11,7 @@ use nuncio_engine::{AuthenticationMethod, Caller, Engine, EngineError};
 use serde_json::Value;
 
 /// Issues and verifies the access tokens of people's devices.
-pub trait DeviceTokens: fmt::Debug + Send + Sync {
+pub trait DeviceTokenIssuer: fmt::Debug + Send + Sync {
     /// Token for a device that proved its key.
     fn issue(&self, device: &Device) -> AccessToken;
     /// Holder of a token; `None` unless this server issued it and it is valid now.
@@ -47,7 +47,7 @@ pub struct TokenIdentity {
 /// Authenticates a token: that of an agent, or of a person's device that is not revoked.
 pub async fn identify(
     engine: &Engine,
-    tokens: &dyn DeviceTokens,
+    tokens: &dyn DeviceTokenIssuer,
     token: &str,
 ) -> Result<Option<TokenIdentity>, EngineError> {
     if let Some(caller) = engine.accounts().authenticate_agent_token(token).await? {

@@ -1,12 +1,12 @@
 //! Verifies signatures made by people's devices: on ledgers, keys and envelopes.
 
-use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
+use nuncio_core::signature::{PublicKey, Signature, SignatureChecker};
 
 /// Strict Ed25519 verification: no signature is valid for a second key or message.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceSignatureVerifier;
 
-impl CheckSignature for DeviceSignatureVerifier {
+impl SignatureChecker for DeviceSignatureVerifier {
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
         let signature = ed25519_dalek::Signature::from_bytes(signature.as_bytes());
         ed25519_dalek::VerifyingKey::from_bytes(key.as_bytes())

@@ -22,7 +22,7 @@ use crate::webhooks::signing::{SharedSecret, WebhookMessage};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Delivers events to the webhooks of agents' accounts.
-pub(crate) struct AgentWebhooks {
+pub(crate) struct AgentWebhookSender {
     pub(crate) engine: Engine,
     /// The client for addresses that agents' owners set.
     pub(crate) fetch: Arc<LazyFetch>,
@@ -42,7 +42,7 @@ pub(crate) enum AgentWebhookJob {
 /// The number that a probe has in place of an event; event numbers start at one.
 const PROBE_NUMBER: u64 = 0;
 
-impl DeliverySource for AgentWebhooks {
+impl DeliverySource for AgentWebhookSender {
     type Key = DeliveryKey;
     type Receiver = AgentId;
     type Job = AgentWebhookJob;
@@ -104,7 +104,7 @@ fn call_job(delivery: Delivery) -> (DeliveryKey, AgentId, AgentWebhookJob) {
     ((agent.clone(), delivery.mailed.seq), agent, AgentWebhookJob::Call(Box::new(delivery)))
 }
 
-impl AgentWebhooks {
+impl AgentWebhookSender {
     async fn deliver(&self, call: &WebhookCall) {
         let (kind, result) = match nuncio_a2h::server::call_body(call) {
             Some((kind, body)) => (kind, self.send(call, body.into()).await),

@@ -33,7 +33,7 @@ mod preview;
 mod sealed_messages;
 mod seals;
 
-use sealed_messages::SealedMessages;
+use sealed_messages::SealedMessageHandler;
 pub(crate) use seals::SealFolder;
 
 /// Agents with device tools. Dropping it disconnects them.
@@ -92,7 +92,7 @@ impl AgentPeers {
         let key_store = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
         let seal_identity =
             self.seal_identity(Arc::clone(&key_store) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
-        let handler = Arc::new(SealedMessages { engine: self.engine.clone(), agent: name.clone() });
+        let handler = Arc::new(SealedMessageHandler { engine: self.engine.clone(), agent: name.clone() });
         let entropy = Arc::new(SystemEntropy);
         let clock = Arc::clone(self.engine.clock());
         let peer = Peer::new(PeerConfig { relay, key_store, seal_identity, clock, entropy, handler });

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_backend::runners::Runners;
+use nuncio_backend::runners::ToolRunner;
 use nuncio_core::Code;
 use nuncio_core::declaration::{self, DeclaredAgent};
 use nuncio_core::digest::Digest;
@@ -122,7 +122,7 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, Start
 /// Publishes the agents of a source, and its changes.
 pub(crate) struct AgentPublisher {
     pub(crate) engine: Engine,
-    pub(crate) runners: Arc<Runners>,
+    pub(crate) runners: Arc<ToolRunner>,
     pub(crate) peers: Arc<AgentPeers>,
     pub(crate) source: AgentSource,
     /// Checks that an agent can be described in every protocol.

@@ -10,9 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_anp::client::AgentSigners;
 use nuncio_anp::server::{AnpIdentityService, AuthenticationResult, DeliveryFailure, OutgoingDirectMessage};
-use nuncio_anp::wire::{AnpRequest, ErrorCode, Response, RpcError, method};
+use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, RpcError, method};
 use nuncio_auth::did::{DidOwnership, HostDids as _};
-use nuncio_auth::{DidAuth, DidCheckResult, RequestHead};
+use nuncio_auth::{DidAuthenticator, DidCheckResult, RequestHead};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_core::opaque_debug;
@@ -32,7 +32,7 @@ const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-
 
 /// Implements the port `AnpIdentityService` of the ANP front.
 pub(crate) struct AnpIdentities {
-    did_auth: Arc<DidAuth>,
+    did_auth: Arc<DidAuthenticator>,
     dids: Dids,
     engine: Engine,
     /// Host and port that agent descriptions are served from.
@@ -41,7 +41,7 @@ pub(crate) struct AnpIdentities {
 }
 
 impl AnpIdentities {
-    pub(crate) fn new(did_auth: &Arc<DidAuth>, engine: &Engine, hosting: &HostDescription) -> Self {
+    pub(crate) fn new(did_auth: &Arc<DidAuthenticator>, engine: &Engine, hosting: &HostDescription) -> Self {
         let base = &hosting.host.base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
         Self {
@@ -163,9 +163,9 @@ impl AnpIdentityService for AnpIdentities {
             FetchError::Refused { .. } => DeliveryFailure::permanent(error.to_string()),
             other => DeliveryFailure::retryable(other.to_string()),
         })?;
-        match Response::read(&response.body, 64 * 1024, &request["id"]).map_err(DeliveryFailure::retryable)? {
-            Response::Result { .. } => Ok(()),
-            Response::Error { error, .. } => {
+        match AnpResponse::read(&response.body, 64 * 1024, &request["id"]).map_err(DeliveryFailure::retryable)? {
+            AnpResponse::Result { .. } => Ok(()),
+            AnpResponse::Error { error, .. } => {
                 // A receiver that restarted refuses older proofs; the next attempt has a new proof.
                 let again = |code: ErrorCode| code.is_retryable() || code == ErrorCode::Unauthorized;
                 Err(DeliveryFailure { later: error.known_code().is_none_or(again), why: error.to_string() })

@@ -14,15 +14,15 @@ use nuncio_engine::ports::Fetch;
 use nuncio_http::BodyLimits;
 use nuncio_http::front::{ProtocolFront, StartedFront};
 use nuncio_skill::crawl::SkillCrawler;
-use nuncio_skill::server::{RequestAuth, RequestCheck, SkillFront, SkillServerState};
+use nuncio_skill::server::{RequestAuthenticator, RequestCheckResult, SkillFront, SkillServerState};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_hooks::{AgentWebhooks, LazyFetch};
+use crate::agent_hooks::{AgentWebhookSender, LazyFetch};
 use crate::hosting::HostDescription;
 use crate::messages;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::webhooks::{ExecutionCallbacks, WebhookSigner, jobs};
+use crate::webhooks::{ExecutionCallbackSender, WebhookSigner, jobs};
 
 type StartFront = fn(&ProtocolDependencies<'_>) -> StartedFront;
 
@@ -74,7 +74,7 @@ fn start_skill(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let host = hosting.host.clone();
     let skills = SkillServerState::new(engine.clone(), host, &parts.bodies, signed, hosting.issuers())
         .with_catalogue(Arc::clone(crawler.catalogue()));
-    let callbacks = ExecutionCallbacks {
+    let callbacks = ExecutionCallbackSender {
         engine: engine.clone(),
         fetch: Arc::clone(&parts.fetch),
         signer: Arc::clone(&parts.signer),
@@ -96,7 +96,7 @@ fn start_a2h(parts: &ProtocolDependencies<'_>) -> StartedFront {
     let (engine, people, metrics) = (parts.engine, Arc::clone(&parts.auth.people), Arc::clone(&parts.metrics));
     let (presets, connections) = (Arc::clone(&parts.hosting.presets), parts.settings.limits.connections);
     let a2h = A2hServerState::new(engine.clone(), parts.bodies.clone(), people, presets, metrics, connections);
-    let webhooks = AgentWebhooks { engine: engine.clone(), fetch: Arc::clone(&parts.fetch_for_agents) };
+    let webhooks = AgentWebhookSender { engine: engine.clone(), fetch: Arc::clone(&parts.fetch_for_agents) };
     StartedFront::new(nuncio_a2h::server::routes(a2h)).with_job(jobs::run(
         webhooks,
         parts.stop.clone(),
@@ -110,13 +110,13 @@ struct SkillRequestAuth {
 }
 
 #[async_trait]
-impl RequestAuth for SkillRequestAuth {
-    async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheck {
+impl RequestAuthenticator for SkillRequestAuth {
+    async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheckResult {
         let head = RequestHead { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
         match self.auth.signatures.check(head, body).await {
-            SignatureCheckResult::Absent => RequestCheck::Absent,
-            SignatureCheckResult::Invalid(why) => RequestCheck::Invalid(why),
-            SignatureCheckResult::Known(caller) => RequestCheck::Known(caller),
+            SignatureCheckResult::Absent => RequestCheckResult::Absent,
+            SignatureCheckResult::Invalid(why) => RequestCheckResult::Invalid(why),
+            SignatureCheckResult::Known(caller) => RequestCheckResult::Known(caller),
         }
     }
 }

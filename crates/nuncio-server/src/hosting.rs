@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use nuncio_auth::Issuers;
+use nuncio_auth::TrustedIssuers;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::manifest::Presets;
@@ -27,7 +27,7 @@ type EndpointsByIssuer = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
 #[derive(Debug, Clone)]
 pub(crate) struct HostDescription {
     pub(crate) host: HostInfo,
-    issuers: Arc<Issuers>,
+    issuers: Arc<TrustedIssuers>,
     /// OAuth endpoints of the issuers that skills name.
     endpoints: EndpointsByIssuer,
     timeout: Duration,
@@ -39,7 +39,12 @@ pub(crate) struct HostDescription {
 
 impl HostDescription {
     /// A host whose addresses begin with `base`.
-    pub(crate) fn new(base: &str, settings: &Settings, issuers: Arc<Issuers>, dids: Dids) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        base: &str,
+        settings: &Settings,
+        issuers: Arc<TrustedIssuers>,
+        dids: Dids,
+    ) -> Result<Self, StartError> {
         let host_name = || Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned));
         let name = settings.provider.name.clone().or_else(host_name).unwrap_or_else(|| "nuncio".to_owned());
         let host = HostInfo {

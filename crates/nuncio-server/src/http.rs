@@ -16,7 +16,7 @@ use nuncio_auth::Authenticator;
 use nuncio_console::Console;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
-use nuncio_http::device_tokens::DeviceTokens as _;
+use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{McpOffer, Runners, RunnersConfig};
+use nuncio_backend::runners::{McpOffer, ToolRunner, ToolRunnerConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_engine::ports::entropy::random_name;
@@ -16,9 +16,9 @@ use crate::error::StartError;
 use crate::system::{SystemClock, SystemEntropy};
 
 /// Settings of runners that run without a server. They confine programs and reach no other host than this machine.
-pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result<RunnersConfig, String> {
+pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result<ToolRunnerConfig, String> {
     let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None)?;
-    Ok(RunnersConfig {
+    Ok(ToolRunnerConfig {
         http: fetch.client_for_configured(),
         fetch: Arc::new(fetch),
         clock: Arc::new(SystemClock),
@@ -40,7 +40,7 @@ pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> 
         .mode(0o700)
         .create(&scratch)
         .map_err(|error| wrong(format!("{} cannot be made: {error}", scratch.display())))?;
-    let runners = Runners::new(local_runners_config(executable, scratch.clone()).map_err(wrong)?);
+    let runners = ToolRunner::new(local_runners_config(executable, scratch.clone()).map_err(wrong)?);
     runners.set_base_dir(agent.name.clone(), folder);
     let offers = runners.offers(agent).await;
     let _ = std::fs::remove_dir_all(&scratch);

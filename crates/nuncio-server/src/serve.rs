@@ -8,21 +8,23 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, LocalDidScheme};
 use nuncio_anp::directory::DirectoryPublisher;
-use nuncio_anp::project::Host;
+use nuncio_anp::project::HostDocuments;
 use nuncio_anp::server::AnpServerState;
 use nuncio_auth::did::{DidResolver, LocalhostDidPolicy};
 use nuncio_auth::person_tokens::public_key;
-use nuncio_auth::{Authenticator, DidAuth, Issuers, NetworkExposure, PersonTokens, SignatureVerifier};
-use nuncio_backend::brains::LocalBrains;
+use nuncio_auth::{
+    Authenticator, DidAuthenticator, NetworkExposure, PersonTokenIssuer, SignatureVerifier, TrustedIssuers,
+};
+use nuncio_backend::brains::LocalBrainFactory;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch, install_crypto};
-use nuncio_backend::runners::{Runners, RunnersConfig};
+use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::{Code, opaque_debug};
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::secret_cipher::SecretCipher;
 use nuncio_engine::{Engine, Limits, Ports};
-use nuncio_http::device_tokens::DeviceTokens as _;
+use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::{BodyBudget, BodyLimits};
 use nuncio_store::SqliteStore;
 use rustls_pki_types::pem::PemObject as _;
@@ -126,7 +128,7 @@ pub struct Server {
     closed: CancellationToken,
     /// Time that running turns have to finish.
     grace: Duration,
-    did_auth: Arc<DidAuth>,
+    did_auth: Arc<DidAuthenticator>,
     dids: Dids,
     peers: Arc<AgentPeers>,
     _data: DataDir,
@@ -168,7 +170,7 @@ struct AssemblyOptions {
 /// The engine with the implementations of its ports that others need too.
 struct AssembledEngine {
     engine: Engine,
-    runners: Arc<Runners>,
+    runners: Arc<ToolRunner>,
     peers: Arc<AgentPeers>,
     fetch: Arc<GuardedFetch>,
 }
@@ -180,7 +182,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let allow = AllowedAddresses::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
     let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
-    let runners = Arc::new(Runners::new(RunnersConfig {
+    let runners = Arc::new(ToolRunner::new(ToolRunnerConfig {
         http: fetch.client_for_configured(),
         fetch: Arc::clone(&fetch) as _,
         clock: Arc::clone(&with.clock),
@@ -197,7 +199,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     let ports = Ports {
         store: Arc::new(store),
         bus: Arc::new(LocalBus::default()),
-        brains: Arc::new(LocalBrains::new(&runners)),
+        brains: Arc::new(LocalBrainFactory::new(&runners)),
         runner: Arc::clone(&runners) as _,
         clock: Arc::clone(&with.clock),
         cipher: SecretCipher::new(&secret_key),
@@ -263,7 +265,7 @@ impl Server {
         let listeners = bind(&options.listen).await?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>();
         let addresses = addresses.map_err(|error| listen_failed(&error))?;
-        let issuers = Issuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
+        let issuers = TrustedIssuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
             .map_err(|why| StartError::new(Code::ConfigInvalid, why))?;
         for issuer in settings.issuer.iter().filter(|issuer| issuer.people.is_none()) {
             tracing::warn!(
@@ -289,8 +291,8 @@ impl Server {
         let host_dids = Arc::new(dids.clone());
         let resolver =
             DidResolver::new(Arc::clone(&host_dids) as _, Arc::clone(&fetch) as _, Arc::clone(&with.clock), localhost);
-        let did_auth = Arc::new(DidAuth::new(host_dids, resolver, engine.clone(), &base));
-        let people = Arc::new(PersonTokens::new(data.signing_key("people.key")?, &base, Arc::clone(&with.clock)));
+        let did_auth = Arc::new(DidAuthenticator::new(host_dids, resolver, engine.clone(), &base));
+        let people = Arc::new(PersonTokenIssuer::new(data.signing_key("people.key")?, &base, Arc::clone(&with.clock)));
         let bodies = BodyLimits {
             bytes: settings.limits.body_bytes,
             time: Duration::from_secs(settings.limits.body_seconds),
@@ -314,7 +316,7 @@ impl Server {
         let client =
             AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), anp_options);
         let register = settings.registry.register.clone();
-        let anp_host = Host::new(&base);
+        let anp_host = HostDocuments::new(&base);
         let directory_publisher =
             DirectoryPublisher::new(engine.clone(), client.clone(), Arc::new(dids.clone()), anp_host.clone(), register);
         let hosting = HostDescription::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())?;
@@ -351,7 +353,7 @@ impl Server {
         let tasks = TaskTracker::new();
         let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
         let identities = Arc::new(AnpIdentities::new(&did_auth, &engine, &hosting));
-        let anp_host = Host { drafts: engine.drafts().is_enabled(), ..anp_host };
+        let anp_host = HostDocuments { drafts: engine.drafts().is_enabled(), ..anp_host };
         let anp = AnpServerState::new(engine.clone(), anp_host, bodies.clone(), identities, directory.clone());
         let parts = ProtocolDependencies {
             engine: &engine,
@@ -436,7 +438,7 @@ impl Server {
 
     /// Authenticates callers by DID.
     #[must_use]
-    pub fn did_auth(&self) -> &Arc<DidAuth> {
+    pub fn did_auth(&self) -> &Arc<DidAuthenticator> {
         &self.did_auth
     }
 

@@ -29,7 +29,7 @@ pub enum LogFormat {
 #[derive(Debug)]
 pub struct Telemetry {
     #[cfg(feature = "otel")]
-    _traces: Option<traces::Traces>,
+    _traces: Option<traces::TraceExporter>,
 }
 
 /// Starts logging to standard error. Does nothing when it has been started before.
@@ -52,7 +52,7 @@ pub fn start(level: &str, format: LogFormat) -> Telemetry {
         Err(trouble) => (None, Some(trouble)),
     };
     #[cfg(feature = "otel")]
-    layers.extend(traces.as_ref().map(traces::Traces::layer));
+    layers.extend(traces.as_ref().map(traces::TraceExporter::layer));
     // A second start, as in tests, keeps the first logger.
     let _ = tracing_subscriber::registry().with(layers).try_init();
     #[cfg(feature = "otel")]

@@ -23,13 +23,13 @@ use jobs::{DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_unti
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Sends callbacks about finished executions.
-pub(crate) struct ExecutionCallbacks {
+pub(crate) struct ExecutionCallbackSender {
     pub(crate) engine: Engine,
     pub(crate) fetch: Arc<dyn Fetch>,
     pub(crate) signer: Arc<WebhookSigner>,
 }
 
-impl DeliverySource for ExecutionCallbacks {
+impl DeliverySource for ExecutionCallbackSender {
     type Key = ExecutionId;
     type Receiver = String;
     /// The execution, and how often its callback was tried.
@@ -73,7 +73,7 @@ impl DeliverySource for ExecutionCallbacks {
     }
 }
 
-impl ExecutionCallbacks {
+impl ExecutionCallbackSender {
     /// Delivers a callback, or finds that it can never be delivered. An error is the reason to retry it.
     async fn send(&self, execution: &Execution) -> Result<(), String> {
         let Some(url) = execution.order.callback.clone() else { return Ok(()) };

@@ -42,7 +42,7 @@ pub use submit::SkillCall;
 pub use target::SkillTarget;
 
 use crate::validate::VersionRule;
-use oauth::{MemoryTokens, TokenStore};
+use oauth::{MemoryTokenStore, TokenStore};
 
 /// Client for skills of other hosts. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -98,7 +98,7 @@ impl Consumer {
         entropy: Arc<dyn Entropy>,
         options: ConsumerOptions,
     ) -> Self {
-        let tokens = Arc::new(MemoryTokens::default());
+        let tokens = Arc::new(MemoryTokenStore::default());
         Self { fetch, clock, entropy, tokens, progress: ProgressCallback::default(), options }
     }
 

@@ -43,14 +43,14 @@ type SkillResult = Result<Response, SkillError>;
 
 /// Authenticates requests of skills with `custom` authentication, such as by the reference signature.
 #[async_trait]
-pub trait RequestAuth: fmt::Debug + Send + Sync {
+pub trait RequestAuthenticator: fmt::Debug + Send + Sync {
     /// Identifies the caller of a request.
-    async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheck;
+    async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheckResult;
 }
 
-/// Result of a request check.
+/// What a [`RequestAuthenticator`] found out about the caller.
 #[derive(Debug, Clone, PartialEq)]
-pub enum RequestCheck {
+pub enum RequestCheckResult {
     /// The request has no credential of this scheme.
     Absent,
     /// The credential is invalid; the text says why.
@@ -68,7 +68,7 @@ pub struct SkillServerState {
     engine: Engine,
     host: Arc<HostInfo>,
     bodies: BodyLimits,
-    custom: Arc<dyn RequestAuth>,
+    custom: Arc<dyn RequestAuthenticator>,
     issuers: Arc<FindIssuer>,
     documents: Arc<DocumentCache>,
     registry: Arc<Registry>,
@@ -80,7 +80,7 @@ impl SkillServerState {
         engine: Engine,
         host: HostInfo,
         bodies: &BodyLimits,
-        custom: Arc<dyn RequestAuth>,
+        custom: Arc<dyn RequestAuthenticator>,
         issuers: Arc<FindIssuer>,
     ) -> Self {
         let bodies = bodies.at_most(SkillDocumentType::InvocationRequest.max_bytes());

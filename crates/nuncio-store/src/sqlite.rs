@@ -39,7 +39,7 @@ use async_trait::async_trait;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::NoopMeter;
-use nuncio_engine::ports::store::{Change, Store, StoreCheck, StoreError};
+use nuncio_engine::ports::store::{Change, Store, StoreCheckResult, StoreError};
 
 use readers::ReaderPool;
 use writer::Writer;
@@ -94,7 +94,7 @@ impl Store for SqliteStore {
         self.writer.check().await
     }
 
-    async fn check(&self) -> Result<StoreCheck, StoreError> {
+    async fn check(&self) -> Result<StoreCheckResult, StoreError> {
         let path = self.path.clone();
         let checked = tokio::task::spawn_blocking(move || check::full(&path)).await;
         checked.map_err(|error| StoreError::Unavailable(format!("the check was given up: {error}")))?
@@ -110,12 +110,12 @@ impl Store for SqliteStore {
 }
 
 /// Checks an unopened store for damage: quickly, and only in part if it is large.
-pub fn quick_check(path: &Path) -> Result<StoreCheck, StoreError> {
+pub fn quick_check(path: &Path) -> Result<StoreCheckResult, StoreError> {
     check::quick(path, check::QUICK_CHECK_TIME)
 }
 
 /// Checks all data for damage, however long that takes.
-pub fn full_check(path: &Path) -> Result<StoreCheck, StoreError> {
+pub fn full_check(path: &Path) -> Result<StoreCheckResult, StoreError> {
     check::full(path)
 }
 

@@ -1,6 +1,6 @@
 //! JSON-RPC bodies (ANP core binding): what is accepted is read the same from what we write.
 
-use nuncio_anp::wire::{AnpRequest, Response};
+use nuncio_anp::wire::{AnpRequest, AnpResponse};
 use serde_json::{Value, json};
 
 use crate::seeds::objects_with;
@@ -15,15 +15,15 @@ pub fn run(data: &[u8]) {
         }
         Err(refused) => {
             let (id, error) = *refused;
-            let response = Response::error(id.clone(), error);
+            let response = AnpResponse::error(id.clone(), error);
             let written = response.to_json().to_string();
             let id = id.map_or(Value::Null, Value::String);
-            assert_eq!(Response::read(written.as_bytes(), MAX_RESPONSE_BYTES, &id), Ok(response));
+            assert_eq!(AnpResponse::read(written.as_bytes(), MAX_RESPONSE_BYTES, &id), Ok(response));
         }
     }
-    if let Ok(response) = Response::read(data, MAX_RESPONSE_BYTES, &json!("1")) {
+    if let Ok(response) = AnpResponse::read(data, MAX_RESPONSE_BYTES, &json!("1")) {
         let written = response.to_json().to_string();
-        let again = Response::read(written.as_bytes(), 2 * MAX_RESPONSE_BYTES, &json!("1")).unwrap();
+        let again = AnpResponse::read(written.as_bytes(), 2 * MAX_RESPONSE_BYTES, &json!("1")).unwrap();
         assert_eq!(again.to_json(), response.to_json());
     }
 }

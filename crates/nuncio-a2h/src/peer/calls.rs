@@ -46,13 +46,13 @@ pub(super) struct WaitingCall {
 }
 
 /// Calls of tools on people's devices, each until it is answered.
-pub struct ToolCalls {
+pub struct DeviceToolCaller {
     pub(super) context: Arc<PeerContext>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) waiting: Mutex<HashMap<CallId, WaitingCall>>,
 }
 
-impl ToolCalls {
+impl DeviceToolCaller {
     /// Calls a tool on the device of the person in a conversation, and waits for the result.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl ToolCalls {
 }
 
 struct RemoveWaiting<'a> {
-    calls: &'a ToolCalls,
+    calls: &'a DeviceToolCaller,
     id: &'a CallId,
 }
 

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, OnceCell};
 use super::InboundMessage;
 use super::context::PeerContext;
 use super::error::SendError;
-use super::seal_keys::SealKeys;
+use super::seal_keys::SealKeyService;
 use super::send_slots::SendSlot;
 use crate::client::RelayError;
 use crate::wire::message::SealedBytes;
@@ -77,7 +77,7 @@ impl OutgoingMessage {
 
 pub struct Outbox {
     pub(super) context: Arc<PeerContext>,
-    pub(super) keys: Arc<SealKeys>,
+    pub(super) keys: Arc<SealKeyService>,
     /// Locks that order sending: see [`super::send_slots`].
     pub(super) send_locks: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
     /// Set once the messages of the previous process are sent.

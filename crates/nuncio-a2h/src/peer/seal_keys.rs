@@ -20,14 +20,14 @@ use crate::client::RelayError;
 const SEAL_AGAIN: usize = 3;
 
 /// Keys of this peer, the pinned keys of others, and a person's decisions about them.
-pub struct SealKeys {
+pub struct SealKeyService {
     pub(super) context: Arc<PeerContext>,
     pub(super) seal_identity: Arc<Mutex<SealIdentity>>,
     /// Cache of trusted keys, until they change.
     pub(super) trusted_keys: Mutex<HashMap<RelayParty, Vec<KeyBundle>>>,
 }
 
-impl SealKeys {
+impl SealKeyService {
     pub async fn pinned(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, SendError> {
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.pinned(&owner)).await??)

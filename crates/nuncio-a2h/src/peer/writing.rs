@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::PeerContext;
 use super::error::SendError;
 use super::outbox::{MessageIds, Outbox};
-use super::seal_keys::SealKeys;
+use super::seal_keys::SealKeyService;
 use super::{InboundMessage, lock};
 use crate::client::Relay;
 use crate::wire::message::SealedBytes;
@@ -56,7 +56,7 @@ enum WriterCommand {
 /// Messages of this peer that are read while they are written.
 pub struct OutgoingStreams {
     pub(super) context: Arc<PeerContext>,
-    pub(super) keys: Arc<SealKeys>,
+    pub(super) keys: Arc<SealKeyService>,
     pub(super) outbox: Arc<Outbox>,
     /// Own streams, each until it ends.
     pub(super) writing: Mutex<HashMap<StreamId, CancellationToken>>,

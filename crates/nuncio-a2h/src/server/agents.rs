@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion};
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::{AgentPatch, Publication, UpdatedAgent};
+use nuncio_engine::consent::{AgentPatch, PublicationResult, UpdatedAgent};
 use nuncio_engine::{Caller, EngineError};
 use serde_json::{Value, json};
 
@@ -221,7 +221,7 @@ fn view(account: &Account, caller_if_known: Option<&Caller>) -> AgentView {
     }
 }
 
-fn change(publication: Publication) -> ChangeView {
+fn change(publication: PublicationResult) -> ChangeView {
     let verdict = publication.verdict;
     let warnings = publication.warnings.into_iter().map(|warning| WarningView {
         pointer: warning.pointer,

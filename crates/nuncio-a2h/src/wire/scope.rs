@@ -3,7 +3,7 @@
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::manifest::Presets;
-use nuncio_core::text::LocalText;
+use nuncio_core::text::TextByLanguage;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -13,9 +13,9 @@ pub struct ScopeView {
     pub sensitivity: Sensitivity,
     pub label_i18n_key: String,
     /// Label of the scope by language.
-    pub label: LocalText,
+    pub label: TextByLanguage,
     pub description_i18n_key: String,
-    pub description: LocalText,
+    pub description: TextByLanguage,
 }
 
 #[must_use]

@@ -12,7 +12,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::{HeaderValue, header};
-use nuncio_core::event::{Event, OutputKind};
+use nuncio_core::event::{OutputKind, TurnLogEvent};
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::Engine;
 use nuncio_engine::converse::LiveTurn;
@@ -97,26 +97,26 @@ impl EventReader {
 
 /// Writes one event, or nothing if the mode excludes it. This is the hot path of a stream: it copies constants,
 /// formats numbers without allocation and scans text once.
-fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: Event<'_>) {
+fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: TurnLogEvent<'_>) {
     let by_piece = mode != StreamMode::Message;
     let (head, data, tail): (&[u8], _, &[u8]) = match event {
-        Event::Started => (b"\nevent: turn_start\ndata: ", EventData::Json("{}"), EVENT_END),
-        Event::Delta(OutputKind::Text, text) if by_piece => {
+        TurnLogEvent::Started => (b"\nevent: turn_start\ndata: ", EventData::Json("{}"), EVENT_END),
+        TurnLogEvent::Delta(OutputKind::Text, text) if by_piece => {
             (b"\nevent: text_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
         }
-        Event::Delta(OutputKind::Thinking, text) if by_piece => {
+        TurnLogEvent::Delta(OutputKind::Thinking, text) if by_piece => {
             (b"\nevent: thinking_delta\ndata: {\"delta\":", EventData::Text(text), END_OF_OBJECT)
         }
-        Event::Block(OutputKind::Text, text) if !by_piece => {
+        TurnLogEvent::Block(OutputKind::Text, text) if !by_piece => {
             (b"\nevent: text\ndata: {\"text\":", EventData::Text(text), END_OF_OBJECT)
         }
-        Event::Block(OutputKind::Thinking, text) if !by_piece => {
+        TurnLogEvent::Block(OutputKind::Thinking, text) if !by_piece => {
             (b"\nevent: thinking\ndata: {\"thinking\":", EventData::Text(text), END_OF_OBJECT)
         }
-        Event::Delta(..) | Event::Block(..) => return,
-        Event::ToolCall(json) => (b"\nevent: tool_call\ndata: ", EventData::Json(json), EVENT_END),
-        Event::ToolResult(json) => (b"\nevent: tool_result\ndata: ", EventData::Json(json), EVENT_END),
-        Event::Stopped(json) => (b"\nevent: turn_stop\ndata: ", EventData::Json(json), EVENT_END),
+        TurnLogEvent::Delta(..) | TurnLogEvent::Block(..) => return,
+        TurnLogEvent::ToolCall(json) => (b"\nevent: tool_call\ndata: ", EventData::Json(json), EVENT_END),
+        TurnLogEvent::ToolResult(json) => (b"\nevent: tool_result\ndata: ", EventData::Json(json), EVENT_END),
+        TurnLogEvent::Stopped(json) => (b"\nevent: turn_stop\ndata: ", EventData::Json(json), EVENT_END),
     };
     out.put_slice(b"id: ");
     out.put_slice(itoa::Buffer::new().format(turn).as_bytes());

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
 
-pub(super) use cache::Agreements;
+pub(super) use cache::AgreementCache;
 pub use draft::DraftDecision;
 
 use super::AnpClient;

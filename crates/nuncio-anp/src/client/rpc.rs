@@ -13,7 +13,7 @@ use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::{AuthTiming, ClientRequest, HttpExchange, json_body};
 use super::remote_method::RemoteMethod;
 use super::target::UserNamedHost;
-use crate::wire::{MAX_REQUEST_BYTES, Response};
+use crate::wire::{AnpResponse, MAX_REQUEST_BYTES};
 
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
@@ -56,14 +56,14 @@ impl HttpExchange {
         let id = &request["id"];
         // Some software sends a JSON-RPC error with an HTTP error status.
         if answer.status >= 400
-            && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_RESPONSE_BYTES, id)
+            && let Ok(AnpResponse::Error { error, .. }) = AnpResponse::read(&answer.body, MAX_RESPONSE_BYTES, id)
         {
             return Err(ClientError::rpc_failure(url, error).answered(answer.status));
         }
         let body = json_body(url, &answer, self.signer.is_some())?;
-        match Response::read(body, MAX_RESPONSE_BYTES, id) {
-            Ok(Response::Result { result, .. }) => Ok(result),
-            Ok(Response::Error { error, .. }) => Err(ClientError::rpc_failure(url, error)),
+        match AnpResponse::read(body, MAX_RESPONSE_BYTES, id) {
+            Ok(AnpResponse::Result { result, .. }) => Ok(result),
+            Ok(AnpResponse::Error { error, .. }) => Err(ClientError::rpc_failure(url, error)),
             Err(why) => Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", shown(url), plain(&why)))),
         }
     }

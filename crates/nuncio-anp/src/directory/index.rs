@@ -23,7 +23,7 @@ use url::Url;
 use super::verification::{ListingRefusal, RefusalKind, VerifiedAgent, verify};
 use super::{AgentCatalogue, DirectoryRow, ListedAgent, OwnRows, SearchPage, SearchQuery, own_row};
 use crate::client::{AgentTarget, AnpClient, AnpClientOptions, LocalDidScheme, authority, did_authority};
-use crate::project::Host;
+use crate::project::HostDocuments;
 
 /// Time limit for one request of a verification.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -191,7 +191,7 @@ impl DirectoryIndex {
     #[must_use]
     pub fn find(
         &self,
-        host: &Host,
+        host: &HostDocuments,
         did_of: impl Fn(&nuncio_core::ids::AgentName) -> Option<String>,
         wanted: &SearchQuery,
     ) -> SearchPage {

@@ -38,9 +38,9 @@ pub(super) const SECURITY_CONSTRAINTS: [Constraint; 3] =
     [Constraint::RequiredSecurityProfile, Constraint::SupportedSecurityProfiles, Constraint::OwnSecurityProfile];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Constraints(u16);
+pub struct ConstraintSet(u16);
 
-impl Constraints {
+impl ConstraintSet {
     pub(super) const fn all() -> Self {
         Self(u16::MAX)
     }
@@ -90,10 +90,10 @@ pub(super) fn check(
     ability: Option<&OfferedCapability>,
     security: Option<SecurityProfile>,
     score: &Score,
-) -> Constraints {
+) -> ConstraintSet {
     let request = wanted.request;
     let wanted_constraints = &request.constraints;
-    let mut lacks = Constraints::default();
+    let mut lacks = ConstraintSet::default();
     let mut must = |constraint, holds: bool| {
         if !holds {
             lacks.add(constraint);
@@ -124,7 +124,7 @@ pub(super) fn check(
 }
 
 /// Decides which of the security constraints to report.
-fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut Constraints) {
+fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut ConstraintSet) {
     let requested = wanted.requested().of(&SECURITY_CONSTRAINTS);
     let before = *lacks;
     for constraint in requested.iter() {

@@ -4,7 +4,7 @@ use nuncio_core::json::essence;
 use nuncio_core::string_enum;
 use nuncio_core::time::Timestamp;
 
-use super::constraint::{Constraint, Constraints, SECURITY_CONSTRAINTS};
+use super::constraint::{Constraint, ConstraintSet, SECURITY_CONSTRAINTS};
 use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 use super::term_match::{IntentTag, WordSet};
 use crate::wire::{self, CallerCapabilities, Intent};
@@ -139,9 +139,9 @@ impl<'a> PreparedRequest<'a> {
     }
 
     /// The constraints that the request contains.
-    pub(super) fn requested(&self) -> Constraints {
+    pub(super) fn requested(&self) -> ConstraintSet {
         let InterfaceRequest { caller, constraints, .. } = self.request;
-        let mut requested = Constraints::default();
+        let mut requested = ConstraintSet::default();
         let present = [
             (Constraint::CandidateInterfaces, !self.request.candidate_interfaces.is_empty()),
             (Constraint::CandidateProtocols, !self.request.candidate_protocols.is_empty()),

@@ -2,7 +2,7 @@
 
 use nuncio_core::time::Timestamp;
 
-use super::constraint::{Constraint, Constraints, SECURITY_CONSTRAINTS};
+use super::constraint::{Constraint, ConstraintSet, SECURITY_CONSTRAINTS};
 use super::offer::{ExecutionMode, InterfaceOffer, OfferedCapability, SecurityProfile};
 use super::score::Score;
 use super::{EvaluatedOffer, MAX_AGE, NegotiationMode};
@@ -51,7 +51,7 @@ pub struct Alternative<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionReason {
-    Lacks(Constraints),
+    Lacks(ConstraintSet),
     /// The best security profile common with the caller is weaker than that of the chosen interface.
     WeakerSecurity(SecurityProfile),
     FewerPoints(u32),
@@ -104,7 +104,7 @@ pub struct NegotiationRefusal {
     pub cause: ErrorCode,
     pub message: String,
     /// Constraints that no interface satisfies.
-    pub unsupported: Constraints,
+    pub unsupported: ConstraintSet,
     /// Supported values that the caller could use instead.
     pub supported: Vec<String>,
     /// Request fields that should be filled in.
@@ -125,7 +125,7 @@ impl NegotiationRefusal {
         Self {
             cause,
             message: message.into(),
-            unsupported: Constraints::default(),
+            unsupported: ConstraintSet::default(),
             supported: Vec::new(),
             missing: Vec::new(),
             nearest: None,
@@ -161,7 +161,7 @@ impl NegotiationRefusal {
         Self::new(ErrorCode::AuthorizationRequired, "What would do is only for callers who are known and allowed")
     }
 
-    pub(super) fn unsupported(cause: ErrorCode, unsupported: Constraints, supported: Vec<String>) -> Self {
+    pub(super) fn unsupported(cause: ErrorCode, unsupported: ConstraintSet, supported: Vec<String>) -> Self {
         let what = match cause {
             ErrorCode::UnsupportedCandidateProfile => "profile",
             ErrorCode::UnsupportedCandidateSecurity => "security profile",
@@ -172,7 +172,7 @@ impl NegotiationRefusal {
         Self { unsupported, supported, ..Self::new(cause, message) }
     }
 
-    pub(super) fn no_match(unsupported: Constraints, nearest: Option<&str>) -> Self {
+    pub(super) fn no_match(unsupported: ConstraintSet, nearest: Option<&str>) -> Self {
         let message = match nearest {
             Some(id) => format!("No matching interface; the nearest, {id}, lacks {}", unsupported.names().join(", ")),
             None => "No matching interface".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
 
-use super::{Host, ToolDocumentKind, interface_id, name_of};
+use super::{HostDocuments, ToolDocumentKind, interface_id, name_of};
 use crate::negotiation::{ExecutionMode, InterfaceOffer, InterfaceType, OfferedCapability, SecurityProfile};
 use crate::wire::{profile, texts};
 
@@ -41,7 +41,7 @@ pub struct OfferContext<'a> {
     pub conversation: ConversationInterfaceState,
 }
 
-impl Host {
+impl HostDocuments {
     /// The offers of an agent. Tools the caller may not use are offered as not granted, so that the negotiation can ask
     /// for authentication; mark them unavailable where authentication would not help.
     #[must_use]

@@ -4,7 +4,7 @@ use nuncio_core::agent::{Agent, Tool};
 use serde_json::{Map, Value, json};
 
 use super::refs::SchemaComponents;
-use super::{Host, ToolDocumentKind, description_of, name_of, said};
+use super::{HostDocuments, ToolDocumentKind, description_of, name_of, said};
 use crate::wire::{
     ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
 };
@@ -21,7 +21,7 @@ pub fn chat_method(agent: &Agent) -> Option<&'static str> {
     agent.presence.conversation.then_some(if taken { OTHER_CHAT } else { CHAT })
 }
 
-impl Host {
+impl HostDocuments {
     #[must_use]
     pub fn openrpc(&self, agent: &Agent, set: ToolDocumentKind) -> OpenRpc {
         let mut components = SchemaComponents::default();

@@ -4,11 +4,11 @@ use nuncio_core::agent::{Agent, Information, InformationLocation};
 use nuncio_core::json;
 use serde_json::{Map, Value, json as value};
 
-use super::{Host, NOSEC};
+use super::{HostDocuments, NOSEC};
 use crate::validate::{self, AnpDocumentType, AnpReport, DocumentFault};
 use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
 
-impl Host {
+impl HostDocuments {
     pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::InformationItem {
         // Our own files are public; the protection of other URLs is unknown.
         let (url, security) = match &information.source {

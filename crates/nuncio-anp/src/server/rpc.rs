@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::{AnpResult, AnpServerState, refuse};
 use crate::project::chat_method;
-use crate::wire::{ErrorCode, Response as AnpResponse, RpcError};
+use crate::wire::{AnpResponse, ErrorCode, RpcError};
 
 const MAX_BATCH: usize = 32;
 

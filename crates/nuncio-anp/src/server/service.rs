@@ -8,8 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{AnpResult, AnpServerState};
 use crate::negotiation::SecurityProfile;
 use crate::wire::{
-    AnpRequest, ErrorCode, MAX_REQUEST_BYTES, Response as AnpResponse, RpcError, ServiceCapabilities, method, profile,
-    texts,
+    AnpRequest, AnpResponse, ErrorCode, MAX_REQUEST_BYTES, RpcError, ServiceCapabilities, method, profile, texts,
 };
 
 /// `POST /anp`

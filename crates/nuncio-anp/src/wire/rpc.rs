@@ -69,11 +69,11 @@ pub struct Auth {
 }
 
 /// The id of an invalid request, if it could be read, and the error.
-pub type Refused = (Option<String>, RpcError);
+pub type RefusedRequest = (Option<String>, RpcError);
 
 impl AnpRequest {
     /// Parses a request; the error is the response to send.
-    pub fn read(bytes: &[u8]) -> Result<Self, Box<Refused>> {
+    pub fn read(bytes: &[u8]) -> Result<Self, Box<RefusedRequest>> {
         let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
         let Value::Object(mut members) = value else {
             let code = if value.is_array() { ErrorCode::BatchNotSupported } else { ErrorCode::InvalidRequest };
@@ -261,7 +261,7 @@ fn cut(text: &str) -> String {
 
 /// A response: either a result or an error.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Response {
+pub enum AnpResponse {
     Result {
         id: Value,
         result: Value,
@@ -273,7 +273,7 @@ pub enum Response {
     },
 }
 
-impl Response {
+impl AnpResponse {
     #[must_use]
     pub fn result(id: impl Into<Value>, result: Value) -> Self {
         Self::Result { id: id.into(), result }

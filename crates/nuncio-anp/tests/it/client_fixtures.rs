@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_anp::client::{AnpClient, AnpClientOptions, KeySigner, RequestSigner};
 use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
-use nuncio_anp::project::{ConversationInterfaceState, Host as Published, OfferContext, ToolDocumentKind, ToolState};
+use nuncio_anp::project::{ConversationInterfaceState, HostDocuments, OfferContext, ToolDocumentKind, ToolState};
 use nuncio_anp::wire::{AnpRequest, RpcError};
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_core::agent::Agent;
@@ -310,7 +310,7 @@ pub(crate) fn usual_document() -> Value {
 
 /// The hotel's description, changed and then signed.
 pub(crate) fn description(change: impl Fn(&mut Value)) -> Value {
-    let mut value = json!(Published::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
+    let mut value = json!(HostDocuments::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
     change(&mut value);
     prove(value, Some("grand-hotel.example"))
 }
@@ -352,7 +352,7 @@ pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
         signs: true,
     };
     let moment = OfferContext { tool: &open, conversation };
-    let offers = InterfaceOffers::new(Published::new(HOTEL).offers(&hotel(), &moment));
+    let offers = InterfaceOffers::new(HostDocuments::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;
     match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
         Ok(InterfaceSelection::Accepted(accepted)) => {
@@ -377,7 +377,7 @@ pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -
 pub(crate) async fn grand_hotel(
     odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestServer {
-    let published = Published::new(HOTEL);
+    let published = HostDocuments::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());
     let page = json!(published.page([&agent].into_iter(), 1));
     let [tools, authorized] = ToolDocumentKind::ALL.map(|set| json!(published.openrpc(&agent, set)));

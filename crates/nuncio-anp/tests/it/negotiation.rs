@@ -3,7 +3,7 @@
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
 use nuncio_anp::negotiation::{InterfaceOffers, InterfaceSelection};
-use nuncio_anp::project::{ConversationInterfaceState, Host, OfferContext, ToolDocumentKind, ToolState};
+use nuncio_anp::project::{ConversationInterfaceState, HostDocuments, OfferContext, ToolDocumentKind, ToolState};
 use nuncio_anp::wire::{AnpRequest, NegotiationResult, ProtocolArtifact, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
@@ -32,7 +32,7 @@ fn offers(tool: impl Fn(&Tool) -> ToolState) -> InterfaceOffers {
         signs: true,
     };
     let moment = OfferContext { tool: &tool, conversation };
-    InterfaceOffers::new(Host::new("https://grand-hotel.example").offers(&hotel(), &moment))
+    InterfaceOffers::new(HostDocuments::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
 
 fn negotiate(offers: &InterfaceOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
@@ -180,7 +180,7 @@ fn draft_result_reports_the_draft_state() {
         signs: true,
     };
     let moment = OfferContext { tool: &|_| OPEN, conversation };
-    let host = Host { drafts: true, ..Host::new("https://grand-hotel.example") };
+    let host = HostDocuments { drafts: true, ..HostDocuments::new("https://grand-hotel.example") };
     let offers = InterfaceOffers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
@@ -209,18 +209,20 @@ fn draft_result_reports_the_draft_state() {
     );
 
     // The description announces drafting only where it is possible.
-    let says = |host: &Host, agent: &Agent| {
+    let says = |host: &HostDocuments, agent: &Agent| {
         let description = host.description(agent, None);
         description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned())
     };
     assert!(says(&host, &agent));
     assert!(!says(&host, &hotel()), "whose brain only knows what it was told");
-    assert!(!says(&Host::new("https://grand-hotel.example"), &agent), "where it is off");
-    let chat = |host: &Host| {
+    assert!(!says(&HostDocuments::new("https://grand-hotel.example"), &agent), "where it is off");
+    let chat = |host: &HostDocuments| {
         let document = json!(host.openrpc(&agent, ToolDocumentKind::Tools));
         document["methods"].as_array().unwrap().iter().find(|it| it["name"] == "chat").unwrap().to_string()
     };
-    assert!(chat(&host).contains("protocol_id") && !chat(&Host::new("https://x.example")).contains("protocol_id"));
+    assert!(
+        chat(&host).contains("protocol_id") && !chat(&HostDocuments::new("https://x.example")).contains("protocol_id")
+    );
 }
 
 #[test]

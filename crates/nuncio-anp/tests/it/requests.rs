@@ -1,7 +1,7 @@
 //! Requests of the core binding, and the error of each invalid one.
 
 use nuncio_anp::negotiation::SecurityProfile;
-use nuncio_anp::wire::{AnpRequest, ErrorCode, MAX_REQUEST_BYTES, Response, RpcError};
+use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, MAX_REQUEST_BYTES, RpcError};
 use serde_json::{Value, json};
 
 fn request() -> Value {
@@ -163,9 +163,9 @@ fn error_codes_match_the_specification() {
 #[test]
 fn response_must_match_the_request_and_have_result_or_error() {
     let id = json!("a");
-    let read = |value: Value| Response::read(value.to_string().as_bytes(), 1000, &id);
+    let read = |value: Value| AnpResponse::read(value.to_string().as_bytes(), 1000, &id);
     let good = json!({"jsonrpc": "2.0", "id": "a", "result": null});
-    assert_eq!(read(good.clone()).unwrap(), Response::result("a", Value::Null));
+    assert_eq!(read(good.clone()).unwrap(), AnpResponse::result("a", Value::Null));
     assert_eq!(read(good.clone()).unwrap().to_json(), good);
     let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": 1004, "message": "m"}});
     assert_eq!(read(error.clone()).unwrap().to_json(), error);

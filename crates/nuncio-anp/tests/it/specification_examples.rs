@@ -2,8 +2,8 @@
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{
-    AgentDescription, AnpRequest, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc, Product,
-    ProtocolArtifact, Response, Security, SecurityDefinition, SecurityLocation, ServiceCapabilities, Status,
+    AgentDescription, AnpRequest, AnpResponse, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc,
+    Product, ProtocolArtifact, Security, SecurityDefinition, SecurityLocation, ServiceCapabilities, Status,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -126,9 +126,9 @@ fn request_and_response_examples_round_trip() {
     let response = example("capabilities_response");
     round_trip::<ServiceCapabilities>(&response["result"]);
     let error = example("error_response");
-    let read = Response::read(error.to_string().as_bytes(), 10_000, &json!("req-neg-001")).unwrap();
+    let read = AnpResponse::read(error.to_string().as_bytes(), 10_000, &json!("req-neg-001")).unwrap();
     assert_eq!(read.to_json(), error);
-    let Response::Error { error, .. } = read else { panic!("{read:?}") };
+    let AnpResponse::Error { error, .. } = read else { panic!("{read:?}") };
     assert_eq!(error.known_code(), Some(ErrorCode::NoMatchingInterface));
     assert_eq!(error.anp_code(), Some("meta.no_matching_interface"));
 }

@@ -6,11 +6,11 @@ use nuncio_identity::AuthError;
 use nuncio_identity::challenge::{ACCEPT_SIGNATURE, Challenge, superseded_body};
 use serde_json::Value;
 
-use super::DidAuth;
+use super::DidAuthenticator;
 
 const ACCEPT_SIGNATURE_HEADER: HeaderName = HeaderName::from_static("accept-signature");
 
-impl DidAuth {
+impl DidAuthenticator {
     /// The response to a refused request: 401 with a challenge, 403, 409 with the DID to use, or 503.
     #[must_use]
     pub fn challenge(&self, fault: &AuthError) -> Response {

@@ -34,7 +34,7 @@ const MAX_INTROSPECTIONS: usize = 32;
 /// Concurrent token checks on the whole server.
 const MAX_CHECKS: usize = 1024;
 
-pub struct Issuers {
+pub struct TrustedIssuers {
     list: Vec<Issuer>,
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
@@ -69,7 +69,7 @@ pub struct OAuthEndpoints {
     pub token_url: Url,
 }
 
-impl Issuers {
+impl TrustedIssuers {
     /// Trusts these issuers. Their metadata and keys are fetched with the first token. Fails if a client secret cannot be
     /// read.
     pub fn open(settings: &[IssuerSetting], fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Result<Self, String> {
@@ -267,7 +267,7 @@ enum TokenRefusal {
     Unverifiable(String),
 }
 
-impl fmt::Debug for Issuers {
+impl fmt::Debug for TrustedIssuers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()
     }

@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::ChildStdout;
 
 use crate::runners::SharedServices;
-use crate::runners::process::{Program, StderrTail, feed};
+use crate::runners::process::{StartedProgram, StderrTail, feed};
 use crate::runners::secrets::SecretValues;
 use output_line::{OutputCall, OutputLine};
 
@@ -44,7 +44,13 @@ impl ProcessBrain {
     }
 
     /// Error with the end of the program's standard error, without secrets.
-    fn failed(&self, started: &Program, why: &str, stderr_tail: &StderrTail, secrets: &SecretValues) -> BrainError {
+    fn failed(
+        &self,
+        started: &StartedProgram,
+        why: &str,
+        stderr_tail: &StderrTail,
+        secrets: &SecretValues,
+    ) -> BrainError {
         let program = self.program.argv.first().map_or("", String::as_str);
         let stderr_text = stderr_tail.text();
         let stderr_text = if stderr_text.is_empty() { String::new() } else { format!("; it said: {stderr_text}") };

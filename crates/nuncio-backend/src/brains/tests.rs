@@ -4,7 +4,7 @@ use nuncio_core::time::Timestamp;
 
 use super::*;
 use crate::fetch::{AllowedAddresses, GuardedFetch};
-use crate::runners::RunnersConfig;
+use crate::runners::ToolRunnerConfig;
 use nuncio_engine::ports::Clock;
 
 const HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
@@ -38,9 +38,9 @@ fn declared(text: &str) -> Arc<Agent> {
     Arc::new(declared.agent)
 }
 
-fn brains() -> LocalBrains {
+fn brains() -> LocalBrainFactory {
     let fetch = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
-    LocalBrains::new(&Runners::new(RunnersConfig {
+    LocalBrainFactory::new(&ToolRunner::new(ToolRunnerConfig {
         http: fetch.client_for_configured(),
         fetch: Arc::new(fetch),
         clock: Arc::new(StoppedClock),

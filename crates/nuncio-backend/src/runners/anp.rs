@@ -12,14 +12,14 @@ use nuncio_engine::ports::{Clock, Entropy, Fetch};
 
 /// ANP client for agents of other hosts. Descriptions and tokens are cached.
 #[derive(Debug)]
-pub(super) struct RemoteAgents {
+pub(super) struct RemoteAgentRunner {
     client: AnpClient,
     /// Signers of the served agents; set once the server knows its address and DIDs.
     signers: OnceLock<Arc<dyn AgentSigners>>,
     clock: Arc<dyn Clock>,
 }
 
-impl RemoteAgents {
+impl RemoteAgentRunner {
     pub(super) fn new(
         fetch: Arc<dyn Fetch>,
         clock: Arc<dyn Clock>,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStdout;
 
-use super::process::{Programs, StderrTail, feed};
+use super::process::{ProgramStarter, StderrTail, feed};
 use super::secrets::{SecretValues, render_lines};
 
 /// Size limit of the output, in bytes.
@@ -21,7 +21,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a program with the arguments as JSON on its standard input and the result on its standard output. All its
 /// processes end with the program or when this future is dropped.
-pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+pub(super) async fn run(programs: &ProgramStarter, run: &CommandRun, call: &RunCall) -> Result<ToolOutput, RunError> {
     let RunCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
     let templates = run.env.iter().map(|(_, template)| template);

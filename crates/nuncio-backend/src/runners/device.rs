@@ -17,9 +17,9 @@ pub trait PeerLookup: fmt::Debug + Send + Sync + 'static {
 
 /// Weak, because these agents use the engine, which owns the runners.
 #[derive(Debug, Default)]
-pub(super) struct DeviceTools(OnceLock<Weak<dyn PeerLookup>>);
+pub(super) struct DeviceToolRunner(OnceLock<Weak<dyn PeerLookup>>);
 
-impl DeviceTools {
+impl DeviceToolRunner {
     pub(super) fn set_peers(&self, peers: Weak<dyn PeerLookup>) {
         let _ = self.0.set(peers);
     }

@@ -24,7 +24,7 @@ const TAIL_BYTES: usize = 4 * 1024;
 
 /// Starts the programs of agents as child processes.
 #[derive(Debug)]
-pub(crate) struct Programs {
+pub(crate) struct ProgramStarter {
     executable: PathBuf,
     working_dir: PathBuf,
     /// Folders of confined programs; `None` without confinement.
@@ -32,7 +32,7 @@ pub(crate) struct Programs {
     base_dirs: RwLock<HashMap<AgentName, PathBuf>>,
 }
 
-impl Programs {
+impl ProgramStarter {
     pub(crate) fn new(executable: PathBuf, working_dir: PathBuf, confined: bool) -> Self {
         let folders = confined.then(|| StateFolders::new(working_dir.clone()));
         Self { executable, working_dir, folders, base_dirs: RwLock::default() }
@@ -73,7 +73,7 @@ impl Programs {
         base_dir: &Path,
         argv: &[String],
         env: Vec<(String, String)>,
-    ) -> Result<Program, String> {
+    ) -> Result<StartedProgram, String> {
         let Some((program, arguments)) = argv.split_first() else {
             return Err("the agent file names no program".into());
         };
@@ -106,7 +106,7 @@ impl Programs {
             }
         };
         let running = started.map_err(|error| explain(profile.as_ref(), failed(error)))?;
-        Ok(Program { running, profile: profile.map(Arc::new) })
+        Ok(StartedProgram { running, profile: profile.map(Arc::new) })
     }
 
     fn locate(&self, base_dir: &Path, program: &str) -> PathBuf {
@@ -122,13 +122,13 @@ impl Programs {
 
 /// Started program with its permissions. The field order matters: the temporary folder is removed last.
 #[derive(Debug)]
-pub(crate) struct Program {
+pub(crate) struct StartedProgram {
     pub(crate) running: RunningProgram,
     /// Permissions of the program; `None` without confinement.
     pub(crate) profile: Option<Arc<ProgramProfile>>,
 }
 
-impl Program {
+impl StartedProgram {
     /// The failure text, with the missing permission that it indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
         explain(self.profile.as_deref(), failure)

@@ -21,12 +21,12 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Client for skills of other hosts. OAuth tokens are kept in memory.
 #[derive(Debug)]
-pub(super) struct RemoteSkills {
+pub(super) struct RemoteSkillRunner {
     consumer: Consumer,
     clock: Arc<dyn Clock>,
 }
 
-impl RemoteSkills {
+impl RemoteSkillRunner {
     pub(super) fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let consumer = Consumer::new(fetch, Arc::clone(&clock), entropy, ConsumerOptions::default());
         Self { consumer, clock }

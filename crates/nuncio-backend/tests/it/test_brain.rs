@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_backend::brains::LocalBrains;
+use nuncio_backend::brains::LocalBrainFactory;
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::message::Message;
@@ -63,7 +63,7 @@ impl TestBrain {
     pub(crate) fn of(workshop: RunnersFixture, text: &str) -> Self {
         let declared = nuncio_core::declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
         let agent = Arc::new(declared.agent);
-        let brain = LocalBrains::new(&workshop.runners).brain(&agent).unwrap();
+        let brain = LocalBrainFactory::new(&workshop.runners).brain(&agent).unwrap();
         let options = agent.options.iter().map(|option| (option.name.clone(), option.default.clone())).collect();
         Self { workshop, agent, brain, history: vec![Message::user("Hello")], options }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use nuncio_anp::client::LocalDidScheme;
 use nuncio_backend::fetch::{AllowedAddresses, GuardedFetch};
-use nuncio_backend::runners::{Runners, RunnersConfig};
+use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::Agent;
 use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
@@ -58,7 +58,7 @@ impl Entropy for ZeroEntropy {
 /// Runners, their clock, and a folder for the agent's files.
 pub(crate) struct RunnersFixture {
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) runners: Runners,
+    pub(crate) runners: ToolRunner,
     pub(crate) folder: TempDir,
     pub(crate) data: TempDir,
 }
@@ -68,7 +68,7 @@ impl RunnersFixture {
         let clock = Arc::new(ManualClock(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))));
         let fetch = GuardedFetch::new(AllowedAddresses::none(), false, None).unwrap();
         let [folder, data] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
-        let runners = Runners::new(RunnersConfig {
+        let runners = ToolRunner::new(ToolRunnerConfig {
             http: fetch.client_for_configured(),
             fetch: Arc::new(fetch),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,

@@ -7,7 +7,7 @@ use url::Url;
 use crate::ids::{BackendName, ScopeId, ToolName};
 use crate::string_enum;
 use crate::template::Template;
-use crate::text::LocalText;
+use crate::text::TextByLanguage;
 
 /// The backend that runs a tool.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +39,7 @@ pub struct DeviceRun {
     /// Translation key of the description on devices; derived from the tool's name when absent.
     pub description_key: Option<String>,
     /// The description in further languages, for devices without a translation.
-    pub description: Option<LocalText>,
+    pub description: Option<TextByLanguage>,
 }
 
 /// An HTTP request whose parts are templates over the arguments.

@@ -8,7 +8,7 @@ use super::reader::{TomlItem, TomlTable};
 use super::similar;
 use crate::agent::{Scope, Sensitivity};
 use crate::ids::ScopeId;
-use crate::text::{LocalText, is_i18n_key, is_language};
+use crate::text::{TextByLanguage, is_i18n_key, is_language};
 
 pub(super) fn read(root: &TomlTable<'_>) -> Vec<Scope> {
     root.tables("scope", "id").iter().filter_map(scope).collect()
@@ -38,9 +38,9 @@ pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
 }
 
 /// Reads a text, or a table of texts by language.
-pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
+pub(super) fn local_text(item: &TomlItem<'_>) -> Option<TextByLanguage> {
     if let DeValue::String(_) = item.value {
-        return item.text().map(LocalText::english);
+        return item.text().map(TextByLanguage::english);
     }
     if !item.value.is_table() {
         return item.wrong_kind(r#"a text, or a table such as { en = "Read", zh-CN = "读取" }"#);
@@ -57,7 +57,7 @@ pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
     if texts.is_empty() {
         item.position.fault("found no text", "allowed: at least one language");
     }
-    LocalText::in_languages(texts)
+    TextByLanguage::in_languages(texts)
 }
 
 /// Warns about languages in which the scope has a label but no description.

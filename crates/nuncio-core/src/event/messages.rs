@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Event, EventLog, OutputKind};
+use super::{EventLog, OutputKind, TurnLogEvent};
 use crate::ids::CallId;
 use crate::message::{Block, Content, Message, ToolCall};
 use crate::turn::{StopReason, TurnOutcome};
@@ -19,7 +19,7 @@ impl EventLog {
     #[must_use]
     pub fn stop(&self) -> Option<TurnOutcome> {
         match self.event(self.len().checked_sub(1)?)? {
-            Event::Stopped(json) => serde_json::from_str(json).ok(),
+            TurnLogEvent::Stopped(json) => serde_json::from_str(json).ok(),
             _ => None,
         }
     }
@@ -33,20 +33,20 @@ impl EventLog {
         let mut calls = false;
         for (_, event) in self.from(0) {
             match event {
-                Event::Started | Event::Delta(..) => {}
-                Event::Block(OutputKind::Text, text) => blocks.push(Block::text(text)),
-                Event::Block(OutputKind::Thinking, text) => blocks.push(Block::thinking(text)),
-                Event::ToolCall(json) => {
+                TurnLogEvent::Started | TurnLogEvent::Delta(..) => {}
+                TurnLogEvent::Block(OutputKind::Text, text) => blocks.push(Block::text(text)),
+                TurnLogEvent::Block(OutputKind::Thinking, text) => blocks.push(Block::thinking(text)),
+                TurnLogEvent::ToolCall(json) => {
                     calls = true;
                     blocks.extend(serde_json::from_str::<ToolCall>(json).ok().map(Block::tool_use));
                 }
-                Event::ToolResult(json) => {
+                TurnLogEvent::ToolResult(json) => {
                     flush(&mut messages, &mut blocks);
                     calls = false;
                     let result = serde_json::from_str::<LoggedToolResult>(json).ok();
                     messages.extend(result.map(|result| Message::tool(result.tool_call_id, result.content)));
                 }
-                Event::Stopped(json) => {
+                TurnLogEvent::Stopped(json) => {
                     let failed = serde_json::from_str::<TurnOutcome>(json)
                         .is_ok_and(|stop| stop.stop_reason == StopReason::Error);
                     if !failed || calls {

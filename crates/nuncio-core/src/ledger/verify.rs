@@ -6,7 +6,7 @@ use crate::digest::Digest;
 use crate::grant::GrantTerm;
 use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::person::Device;
-use crate::signature::CheckSignature;
+use crate::signature::SignatureChecker;
 use crate::time::Timestamp;
 
 use super::{ChainHead, LedgerAction, LedgerActor, LedgerEntry};
@@ -16,7 +16,7 @@ use super::{ChainHead, LedgerAction, LedgerActor, LedgerEntry};
 pub fn verify(
     entries: &[LedgerEntry],
     devices: &[Device],
-    check: &dyn CheckSignature,
+    check: &dyn SignatureChecker,
 ) -> Result<LedgerState, LedgerFault> {
     let mut verifier = LedgerVerifier::new(devices, check);
     entries.iter().try_for_each(|entry| verifier.take(entry))?;
@@ -91,13 +91,13 @@ pub enum LedgerFault {
 /// Verifies a ledger entry by entry.
 pub struct LedgerVerifier<'a> {
     devices: &'a [Device],
-    check: &'a dyn CheckSignature,
+    check: &'a dyn SignatureChecker,
     state: Option<LedgerState>,
 }
 
 impl<'a> LedgerVerifier<'a> {
     #[must_use]
-    pub fn new(devices: &'a [Device], check: &'a dyn CheckSignature) -> Self {
+    pub fn new(devices: &'a [Device], check: &'a dyn SignatureChecker) -> Self {
         Self { devices, check, state: None }
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fault::{ManifestNotes, ManifestRule};
 use super::read::ManifestFields;
 use crate::json::pointer;
-use crate::text::{LocalText, is_language, is_unprintable};
+use crate::text::{TextByLanguage, is_language, is_unprintable};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DisplayTextKind {
@@ -32,13 +32,13 @@ pub(super) fn fallback(
     name: &str,
     length: DisplayTextKind,
     notes: &mut ManifestNotes,
-) -> Option<LocalText> {
+) -> Option<TextByLanguage> {
     let value = fields.map.get(name)?;
     let location = fields.at(name);
     match value {
         Value::String(text) => {
             check(text, &location, length, notes);
-            Some(LocalText::english(text))
+            Some(TextByLanguage::english(text))
         }
         Value::Object(texts) if !texts.is_empty() => {
             let mut read = BTreeMap::new();
@@ -56,7 +56,7 @@ pub(super) fn fallback(
                     None => notes.fault(ManifestRule::WrongType, &location, "must be a text".to_owned()),
                 }
             }
-            LocalText::in_languages(read)
+            TextByLanguage::in_languages(read)
         }
         other => {
             fields.wrong_type(name, "a text, or an object with a text for each language", other, notes);

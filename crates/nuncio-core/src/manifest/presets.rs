@@ -8,7 +8,7 @@ use super::display_text::{self, DisplayTextKind};
 use super::scopes::is_reserved;
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
-use crate::text::{LocalText, is_language};
+use crate::text::{TextByLanguage, is_language};
 
 /// The presets included in the program.
 const BUILT_IN: &str = include_str!("presets.toml");
@@ -28,8 +28,8 @@ pub struct PresetScope {
     pub label_i18n_key: String,
     /// Translation key, for example `agent.scope.filesystem_read.description`.
     pub description_i18n_key: String,
-    pub label: LocalText,
-    pub description: LocalText,
+    pub label: TextByLanguage,
+    pub description: TextByLanguage,
     /// The minimum sensitivity of the preset scope.
     pub sensitivity: Sensitivity,
 }
@@ -107,7 +107,7 @@ impl Presets {
         self.local_text(key).is_some()
     }
 
-    fn local_text(&self, key: &str) -> Option<&LocalText> {
+    fn local_text(&self, key: &str) -> Option<&TextByLanguage> {
         self.scopes.values().find_map(|scope| match key {
             key if key == scope.label_i18n_key => Some(&scope.label),
             key if key == scope.description_i18n_key => Some(&scope.description),
@@ -186,11 +186,11 @@ impl Presets {
 }
 
 /// Merges translations: new ones override existing ones; `None` if English is missing.
-fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<LocalText> {
-    let old = old.into_iter().flat_map(LocalText::languages);
+fn merged(old: Option<&TextByLanguage>, new: BTreeMap<String, String>) -> Option<TextByLanguage> {
+    let old = old.into_iter().flat_map(TextByLanguage::languages);
     let mut all: BTreeMap<String, String> = old.map(|(tag, text)| (tag.to_owned(), text.to_owned())).collect();
     all.extend(new);
-    LocalText::in_languages(all).filter(|text| text.languages().any(|(tag, _)| tag == "en"))
+    TextByLanguage::in_languages(all).filter(|text| text.languages().any(|(tag, _)| tag == "en"))
 }
 
 /// One scope, or every scope of a domain; in lower case, so that capitals do not bypass a floor.

@@ -14,14 +14,16 @@ use nuncio_identity::seal::OpenError;
 use tokio::sync::broadcast;
 
 use super::chat_store::{self, ChatIndex};
-use super::{AgentMessages, ChatContent, ChatRecord, OpenFailure, ReplyEvent, ReplyProgress, StreamedReply, sanitise};
+use super::{
+    AgentMessageService, ChatContent, ChatRecord, OpenFailure, ReplyEvent, ReplyProgress, StreamedReply, sanitise,
+};
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
 use crate::known_agents;
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
-impl AgentMessages {
+impl AgentMessageService {
     /// Stores a message that is no tool call. Returns once it is on disk or rejected.
     pub(crate) async fn receive(&self, message: InboundMessage) {
         if message.conversation_type != ConversationType::H2a {

@@ -15,7 +15,8 @@ use serde_json::json;
 
 use super::chat_store::{self, ChatIndex, UnsentMessage};
 use super::{
-    AgentMessages, ChatContent, ChatPage, ChatRecord, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition, sanitise,
+    AgentMessageService, ChatContent, ChatPage, ChatRecord, DeliveryState, MAX_TEXT, MAX_UNSENT, MessagePosition,
+    sanitise,
 };
 use crate::device_events::DeviceEvent;
 use crate::error::DeviceError;
@@ -26,7 +27,7 @@ const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
-impl AgentMessages {
+impl AgentMessageService {
     /// The last `limit` messages before a position, oldest first; without a position, followed by unsent ones.
     pub fn page(
         &self,

@@ -12,7 +12,7 @@ use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::{Prompt, PromptAnswer, PromptQuestion};
-use nuncio_device::tools::{LocalTool, ToolFailure, Tools};
+use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_identity::seal::{KeyStore, MemoryKeyStore};
@@ -168,7 +168,7 @@ fn config(
     floors: SensitivityFloors,
 ) -> DeviceConfig {
     let PeerPorts { fetch, dial, clock } = PeerPorts::direct().with_clock(clock);
-    let under = |tools: Tools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
+    let under = |tools: LocalTools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
     DeviceConfig {
         key_store: Arc::clone(key_store) as _,
         fetch,
@@ -177,7 +177,7 @@ fn config(
         entropy: Arc::new(SystemEntropy),
         presets: Arc::default(),
         floors,
-        tools: ["filesystem:read", "notification:send", "location:read"].into_iter().fold(Tools::default(), under),
+        tools: ["filesystem:read", "notification:send", "location:read"].into_iter().fold(LocalTools::default(), under),
         prompt: Arc::clone(prompt) as _,
     }
 }

@@ -18,7 +18,7 @@ use crate::approve::ApprovalPermit;
 use crate::error::EngineError;
 use crate::ports::store::{AccessChange, Change};
 
-pub(super) enum Admission {
+pub(super) enum AdmissionResult {
     AskClient,
     Refused(CallRefusal),
     Admitted(AdmittedCall),
@@ -46,14 +46,14 @@ impl CallRefusal {
         Self { by: by.into(), failure, approval: None }
     }
 
-    fn by_policy(code: Code, message: impl Into<String>) -> Admission {
-        Admission::Refused(Self::new("policy", ExecutionFailure { code, message: message.into() }))
+    fn by_policy(code: Code, message: impl Into<String>) -> AdmissionResult {
+        AdmissionResult::Refused(Self::new("policy", ExecutionFailure { code, message: message.into() }))
     }
 }
 
 impl CallChain<'_> {
     /// Runs every check before the tool itself, in the order of the chain.
-    pub(super) async fn admit(&self) -> Result<Admission, EngineError> {
+    pub(super) async fn admit(&self) -> Result<AdmissionResult, EngineError> {
         let call = &self.call;
         let agent = &call.published.agent;
         // Device tools exist only for callers with a person.
@@ -62,7 +62,7 @@ impl CallChain<'_> {
             return Ok(CallRefusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
         if let Decision::Deny(_) = decide(&self.facts(tool, self.permission(tool).is_some(), None)) {
-            return Ok(Admission::Refused(ungranted(tool)));
+            return Ok(AdmissionResult::Refused(ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -73,7 +73,7 @@ impl CallChain<'_> {
         }
         if let ClientDecision::No { reason } = &call.client {
             let failure = ExecutionFailure { code: Code::Denied, message: denial(reason.as_deref()) };
-            return Ok(Admission::Refused(CallRefusal::new("client", failure)));
+            return Ok(AdmissionResult::Refused(CallRefusal::new("client", failure)));
         }
 
         let mut permit: Option<Box<ApprovalPermit>> = None;
@@ -83,15 +83,15 @@ impl CallChain<'_> {
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, permission.is_some(), approved_by)) {
                 Decision::Allow => break permission,
-                Decision::Deny(_) => return Ok(Admission::Refused(ungranted(tool))),
-                Decision::Ask(Approver::Client) => return Ok(Admission::AskClient),
+                Decision::Deny(_) => return Ok(AdmissionResult::Refused(ungranted(tool))),
+                Decision::Ask(Approver::Client) => return Ok(AdmissionResult::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
                     return Ok(CallRefusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
                 }
                 // Boxed, so that the futures of other calls stay small.
                 Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
                     Ok(given) => permit = Some(given),
-                    Err(refusal) => return Ok(Admission::Refused(refusal)),
+                    Err(refusal) => return Ok(AdmissionResult::Refused(refusal)),
                 },
             }
         };
@@ -109,7 +109,7 @@ impl CallChain<'_> {
         let references = AuditReferences { approval, messages: Vec::new(), rule };
         let used_grant = once.flatten().map(|grant| AccessChange::UseGrant(grant).into());
         let spends = used_grant.into_iter().chain(permit.map(|permit| permit.redeemed)).collect();
-        Ok(Admission::Admitted(AdmittedCall { tool: Arc::clone(tool), allowed_by, spends, references }))
+        Ok(AdmissionResult::Admitted(AdmittedCall { tool: Arc::clone(tool), allowed_by, spends, references }))
     }
 
     fn facts<'b>(&'b self, tool: &Tool, granted: bool, approved_by: Option<&'b Principal>) -> PolicyFacts<'b> {

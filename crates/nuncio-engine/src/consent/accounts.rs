@@ -11,7 +11,7 @@ use std::sync::Arc;
 use url::Url;
 
 use super::error::ConsentError;
-use super::manifests::{ManifestService, Publication, manifest_value};
+use super::manifests::{ManifestService, PublicationResult, manifest_value};
 use super::{AgentLocks, Mailbox, texts};
 use crate::access::{AuthenticationMethod, Caller};
 use crate::context::{CommitResult as _, EngineContext};
@@ -51,7 +51,7 @@ pub struct CreatedAgent {
     pub token: String,
     /// Signing secret of the webhook, returned only here.
     pub webhook_secret: Option<WebhookSecret>,
-    pub publication: Option<Publication>,
+    pub publication: Option<PublicationResult>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

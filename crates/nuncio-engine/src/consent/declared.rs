@@ -8,7 +8,7 @@ use nuncio_core::principal::Principal;
 use serde_json::Value;
 
 use super::error::ConsentError;
-use super::manifests::{ManifestService, Publication};
+use super::manifests::{ManifestService, PublicationResult};
 use crate::access::Caller;
 use crate::context::CommitResult as _;
 use crate::ports::store::Conflict;
@@ -16,7 +16,11 @@ use crate::ports::store::Conflict;
 impl ManifestService {
     /// Publishes the manifest derived from an agent file; `None` if the agent has nothing for people's devices. An
     /// agent that never had such a manifest gets no account.
-    pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {
+    pub async fn announce(
+        &self,
+        agent: &Agent,
+        manifest: Option<Value>,
+    ) -> Result<Option<PublicationResult>, ConsentError> {
         let by = Caller::new(Principal::Operator);
         let id = AgentId::from(agent.name.clone());
         let checked = manifest.map(|value| Manifest::check(value, &self.context.limits.consent.presets)).transpose()?;

@@ -11,11 +11,11 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::person::{Device, DeviceAssertion, EnrolmentAssertion, Invite, MAX_DEVICE_NAME, Person};
 use nuncio_core::principal::Principal;
-use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
+use nuncio_core::signature::{PublicKey, Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
 
 use super::error::ConsentError;
-use super::signing::{Ed25519, refused};
+use super::signing::{Ed25519Verifier, refused};
 use super::{Mailbox, texts};
 use crate::access::{Caller, use_nonce};
 use crate::context::{CommitResult as _, EngineContext};
@@ -98,7 +98,7 @@ impl PersonService {
         let unknown = || invalid("it is not known here; copy it whole");
         let invite = self.store.invite(&code).await?.ok_or_else(unknown)?;
         let enrolment = EnrolmentAssertion { invite: code, key: new.key, name: new.name };
-        if !Ed25519.holds(&new.key, &enrolment.message(), &new.signature) {
+        if !Ed25519Verifier.holds(&new.key, &enrolment.message(), &new.signature) {
             let message = "the device did not show that it holds its key: the signature does not hold";
             return Err(ConsentError::new(Code::DeviceRefused, message));
         }
@@ -197,7 +197,7 @@ impl PersonService {
         if !NONCE_LENGTHS.contains(&assertion.nonce.len()) {
             return no("the nonce must have 16 to 128 bytes");
         }
-        if !Ed25519.holds(&device.key, &assertion.message(), signature) {
+        if !Ed25519Verifier.holds(&device.key, &assertion.message(), signature) {
             return no("the signature does not hold under its key");
         }
         let valid_until = assertion.at.after(rules.assertion_window);

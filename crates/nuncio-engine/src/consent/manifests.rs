@@ -36,7 +36,7 @@ pub struct ManifestService {
 const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Publication {
+pub struct PublicationResult {
     pub account: Account,
     pub version: u64,
     /// `None` when the manifest was cleared.
@@ -52,7 +52,7 @@ pub struct Publication {
 }
 
 pub(super) struct PlannedPublication {
-    pub(super) publication: Publication,
+    pub(super) publication: PublicationResult,
     pub(super) changes: Vec<Change>,
     /// Relations with people, as they are after the publication.
     relations: Vec<Relation>,
@@ -68,7 +68,7 @@ impl ManifestService {
         manifest: Option<&[u8]>,
         if_match: Option<Digest>,
         change_note: Option<&str>,
-    ) -> Result<Publication, ConsentError> {
+    ) -> Result<PublicationResult, ConsentError> {
         self.accounts.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
         let note = change_note.map(|note| texts::one_line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
@@ -82,7 +82,7 @@ impl ManifestService {
         checked: Option<CheckedManifest>,
         if_match: Option<Digest>,
         note: Option<&str>,
-    ) -> Result<Publication, ConsentError> {
+    ) -> Result<PublicationResult, ConsentError> {
         self.context.check_quota(by).await?;
         let _turn = self.locks.enter(agent).await;
         loop {
@@ -117,7 +117,7 @@ impl ManifestService {
         by: &Caller,
         agent: &AgentId,
         manifest: Option<&[u8]>,
-    ) -> Result<Publication, ConsentError> {
+    ) -> Result<PublicationResult, ConsentError> {
         let account = self.accounts.owned(by, agent).await?;
         let checked = self.read_manifest(manifest).await?;
         Ok(self.plan(by, &account, checked.as_ref(), None).await?.publication)
@@ -167,7 +167,7 @@ impl ManifestService {
         let hash = checked.map(|checked| checked.hash);
         let warnings = checked.map(|checked| checked.warnings.clone()).unwrap_or_default();
         if hash == account.manifest_hash {
-            let publication = Publication {
+            let publication = PublicationResult {
                 version: account.manifest_version,
                 hash,
                 verdict: ChangeVerdict::default(),
@@ -222,7 +222,7 @@ impl ManifestService {
         let touched =
             impact.touched(&next, &lineage, now, &self.context.event_record(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
-        let publication = Publication {
+        let publication = PublicationResult {
             version,
             hash,
             verdict: Arc::unwrap_or_clone(impact.verdict),

@@ -18,7 +18,7 @@ use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
 
 use super::error::{ConsentError, ConsentErrorDetails};
 use super::manifests::stale;
-use super::signing::Ed25519;
+use super::signing::Ed25519Verifier;
 use super::{AgentAccountService, AgentLocks, Mailbox, ManifestService, PersonService};
 use crate::access::{AccessControl, Caller};
 use crate::context::{CommitResult as _, EngineContext};
@@ -230,7 +230,7 @@ impl ConsentService {
     pub async fn verify_ledger(&self, id: &RelationId) -> Result<LedgerState, ConsentError> {
         let relation = self.store.relation(id).await?.ok_or_else(|| unknown(id))?;
         let devices = self.person_store.devices(&relation.person).await?;
-        let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519);
+        let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519Verifier);
         let broken =
             |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} does not hold: {why}"));
         let mut after = 0;

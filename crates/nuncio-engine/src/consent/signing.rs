@@ -5,7 +5,7 @@ use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
-use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
+use nuncio_core::signature::{PublicKey, Signature, SignatureChecker};
 use nuncio_core::time::Timestamp;
 use ring::signature::{ED25519, UnparsedPublicKey};
 
@@ -15,9 +15,9 @@ use crate::consent::PersonService;
 
 /// Verifies Ed25519 signatures.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ed25519;
+pub struct Ed25519Verifier;
 
-impl CheckSignature for Ed25519 {
+impl SignatureChecker for Ed25519Verifier {
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
         UnparsedPublicKey::new(&ED25519, key.as_bytes()).verify(message, signature.as_bytes()).is_ok()
     }
@@ -61,7 +61,7 @@ impl PersonService {
         if entry != *signed {
             return to_sign("what was signed is not what was asked for, or something has changed since");
         }
-        if !Ed25519.holds(&device.key, &entry.message(), &signature) {
+        if !Ed25519Verifier.holds(&device.key, &entry.message(), &signature) {
             let message = format!("the signature does not hold under the key of device {}", device.id);
             return Err(ConsentError::new(Code::ConsentForged, message));
         }

@@ -45,16 +45,16 @@ impl Meter for NoopMeter {
 
 /// Counts a stream as open until dropped.
 #[derive(Debug)]
-pub struct OpenStream(Arc<dyn Meter>);
+pub struct OpenStreamGuard(Arc<dyn Meter>);
 
-impl OpenStream {
+impl OpenStreamGuard {
     pub(crate) fn new(meter: &Arc<dyn Meter>) -> Self {
         meter.stream_opened();
         Self(Arc::clone(meter))
     }
 }
 
-impl Drop for OpenStream {
+impl Drop for OpenStreamGuard {
     fn drop(&mut self) {
         self.0.stream_closed();
     }

@@ -50,7 +50,7 @@ pub enum StoreError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct StoreCheck {
+pub struct StoreCheckResult {
     /// False if a quick check of a large store stopped early.
     pub complete: bool,
     /// Damages that were found; empty if there are none.
@@ -153,7 +153,7 @@ pub trait Store:
     async fn check_writable(&self) -> Result<(), StoreError>;
 
     /// Checks all data for damage.
-    async fn check(&self) -> Result<StoreCheck, StoreError>;
+    async fn check(&self) -> Result<StoreCheckResult, StoreError>;
 
     /// Rewrites the store, so that no deleted data is left in its files.
     async fn compact(&self) -> Result<(), StoreError>;

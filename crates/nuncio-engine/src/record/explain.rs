@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Checkpoint;
-use crate::consent::Ed25519;
+use crate::consent::Ed25519Verifier;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
 use crate::record::AuditRecordService;
@@ -197,7 +197,7 @@ impl AuditRecordService {
             Some(person) => self.store.devices(person).await?,
             None => Vec::new(),
         };
-        Ok(match ledger::verify(&entries, &devices, &Ed25519) {
+        Ok(match ledger::verify(&entries, &devices, &Ed25519Verifier) {
             Ok(_) => evidence(EvidenceState::Holds, *seq, says, hashes),
             Err(refused) => {
                 evidence(EvidenceState::Changed, *seq, format!("the ledger is not proved: {refused}"), hashes)

@@ -4,13 +4,13 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::notification::RelayParty;
-use nuncio_core::signature::{CheckSignature as _, Signature};
+use nuncio_core::signature::{Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
 use std::sync::Arc;
 
 use super::conversations::{agent, member, person};
 use crate::access::{AuthenticationMethod, Caller};
-use crate::consent::{ConsentError, Ed25519, Mailbox, PersonService};
+use crate::consent::{ConsentError, Ed25519Verifier, Mailbox, PersonService};
 use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, Change, Conflict, KeyBundleStore, PersonStore, RelationStore, RelayChange};
@@ -76,7 +76,7 @@ impl DeviceKeyService {
         if upload.one_time_keys.len() > MAX_ONE_TIME_KEYS {
             return Err(refused(&format!("at most {MAX_ONE_TIME_KEYS} one-time keys come at once")));
         }
-        if let Some(wrong) = upload.one_time_keys.iter().find(|key| !key.holds(&id.device, signer, &Ed25519)) {
+        if let Some(wrong) = upload.one_time_keys.iter().find(|key| !key.holds(&id.device, signer, &Ed25519Verifier)) {
             return Err(refused(&format!("one-time key {:?} is not signed by its device", wrong.key_id)));
         }
         let mut changes: Vec<Change> = Vec::new();
@@ -110,7 +110,7 @@ impl DeviceKeyService {
         } else if self.person_store.device(&bundle.keys.device_id).await?.is_some() {
             return Err(refused("its device_id is that of a person's device; choose another"));
         }
-        bundle.check(&Ed25519).map_err(|why| refused(&why.to_string()))
+        bundle.check(&Ed25519Verifier).map_err(|why| refused(&why.to_string()))
     }
 
     /// Cross-signs another device of the same person.
@@ -128,7 +128,7 @@ impl DeviceKeyService {
         let id = BundleId { owner: me.clone(), device: device.clone() };
         let bundle = self.store.bundle(&id).await?.ok_or_else(missing)?;
         let signer = self.person_store.device(own).await?.ok_or_else(missing)?;
-        if own == device || !Ed25519.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
+        if own == device || !Ed25519Verifier.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
             return Err(refused("the endorsement is not signed by another device of yours"));
         }
         let endorsement = Endorsement { by: own.clone(), signature };

@@ -12,7 +12,9 @@ use nuncio_core::notification::{Notification, RelayParty};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
-use nuncio_engine::consent::{ConsentError, ConsentErrorDetails, ConsentRules, Ed25519, NewConsent, NewRelation};
+use nuncio_engine::consent::{
+    ConsentError, ConsentErrorDetails, ConsentRules, Ed25519Verifier, NewConsent, NewRelation,
+};
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{ConsentChange, Store as _};
 use serde_json::json;
@@ -260,7 +262,7 @@ async fn relation_is_inaccessible_to_third_parties() {
     // The two in it can each verify it alone.
     for by in [bob.caller(), agent] {
         let ledger = world.engine.consent().ledger(&by, &relation.id, 0, 10).await.unwrap();
-        let standing = verify(&ledger.entries, &ledger.devices, &Ed25519).unwrap();
+        let standing = verify(&ledger.entries, &ledger.devices, &Ed25519Verifier).unwrap();
         assert_eq!((standing.head, standing.person), (relation.ledger, bob.person()));
     }
 }

@@ -21,7 +21,7 @@ use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
 use nuncio_engine::consent::{
-    ConsentError, ConsentErrorDetails, ConsentRules, NewAgent, NewConsent, NewDevice, NewRelation, Publication,
+    ConsentError, ConsentErrorDetails, ConsentRules, NewAgent, NewConsent, NewDevice, NewRelation, PublicationResult,
 };
 use nuncio_engine::ports::brain::{Brain, BrainError, BrainFactory, BrainPrompt, BrainStepStop, BrainWriter};
 use nuncio_engine::ports::meter::NoopMeter;
@@ -116,7 +116,7 @@ impl EngineSetup {
         (made.account.id, made.token)
     }
 
-    pub(crate) async fn publish(&self, owner: &EnrolledPhone, agent: &AgentId, manifest: &Value) -> Publication {
+    pub(crate) async fn publish(&self, owner: &EnrolledPhone, agent: &AgentId, manifest: &Value) -> PublicationResult {
         let bytes = manifest.to_string().into_bytes();
         self.engine.manifests().publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::text::LocalText;
+use nuncio_core::text::TextByLanguage;
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentLink {
-    pub title: LocalText,
+    pub title: TextByLanguage,
     pub path: String,
     /// Whether a browser shows the document when a person follows a link to it.
     pub opens: bool,
@@ -22,13 +22,13 @@ pub struct DocumentLink {
 impl DocumentLink {
     /// A document that anyone may read.
     #[must_use]
-    pub fn document(title: LocalText, path: impl Into<String>) -> Self {
+    pub fn document(title: TextByLanguage, path: impl Into<String>) -> Self {
         Self { title, path: path.into(), opens: true, request: None, arguments: String::new(), needs_key: false }
     }
 
     /// A `POST` request with a JSON body.
     #[must_use]
-    pub fn post(title: LocalText, path: impl Into<String>, body: &Value) -> Self {
+    pub fn post(title: TextByLanguage, path: impl Into<String>, body: &Value) -> Self {
         let arguments = format!("-H 'content-type: application/json' -d {}", shell_quoted(&body.to_string()));
         Self { opens: false, arguments, needs_key: true, ..Self::document(title, path) }
     }
@@ -36,9 +36,9 @@ impl DocumentLink {
 
 /// A title in the languages of the pages.
 #[must_use]
-pub fn title(english: impl Into<String>, chinese: impl Into<String>) -> LocalText {
+pub fn title(english: impl Into<String>, chinese: impl Into<String>) -> TextByLanguage {
     let texts = [("en".to_owned(), english.into()), ("zh-CN".to_owned(), chinese.into())];
-    LocalText::in_languages(BTreeMap::from(texts)).expect("there are two texts")
+    TextByLanguage::in_languages(BTreeMap::from(texts)).expect("there are two texts")
 }
 
 #[must_use]

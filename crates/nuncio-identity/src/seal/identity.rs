@@ -9,7 +9,7 @@ use nuncio_core::conversation::ConversationType;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
-use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
+use nuncio_core::signature::{PublicKey, Signature, SignatureChecker as _};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use nuncio_core::conversation::{ContentType, MAX_ENVELOPE};
 use nuncio_core::ids::DeviceId;
 use nuncio_core::json;
 use nuncio_core::notification::RelayParty;
-use nuncio_core::signature::CheckSignature as _;
+use nuncio_core::signature::SignatureChecker as _;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
 use subtle::ConstantTimeEq as _;

@@ -6,7 +6,7 @@ use nuncio_core::bundle::{Endorsement, KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::notification::RelayParty;
-use nuncio_core::signature::{CheckSignature as _, PublicKey};
+use nuncio_core::signature::{PublicKey, SignatureChecker as _};
 use serde::{Deserialize, Serialize};
 
 use super::error::TrustError;

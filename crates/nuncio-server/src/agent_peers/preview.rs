@@ -2,7 +2,7 @@
 //! final answer; without a stream the final message is sent all the same.
 
 use nuncio_a2h::peer::{InboundMessage, Peer, StreamWriter};
-use nuncio_core::event::{Event, OutputKind};
+use nuncio_core::event::{OutputKind, TurnLogEvent};
 use nuncio_engine::converse::LiveTurn;
 
 /// Number of streams per turn: a tool call or the relay may end one, and then a new one is opened.
@@ -92,8 +92,8 @@ impl NewTurnOutput {
             let mut progress = Self { next: log.len(), is_over: log.is_finished(), ..Self::default() };
             for (_, event) in log.from(from) {
                 match event {
-                    Event::Delta(OutputKind::Text, piece) => progress.text.push_str(piece),
-                    Event::ToolCall(_) => {
+                    TurnLogEvent::Delta(OutputKind::Text, piece) => progress.text.push_str(piece),
+                    TurnLogEvent::ToolCall(_) => {
                         progress.text.clear();
                         progress.called_tool = true;
                     }

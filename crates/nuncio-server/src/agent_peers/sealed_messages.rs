@@ -17,13 +17,13 @@ use super::preview::ReplyPreview;
 
 /// Passes sealed messages to one served agent.
 #[derive(Debug)]
-pub(super) struct SealedMessages {
+pub(super) struct SealedMessageHandler {
     pub(super) engine: Engine,
     pub(super) agent: AgentName,
 }
 
 #[async_trait]
-impl PeerHandler for SealedMessages {
+impl PeerHandler for SealedMessageHandler {
     async fn on_message(&self, agent: &Peer, message: InboundMessage) {
         let conversation = &message.conversation;
         let mut preview = ReplyPreview::new(agent, &message);
@@ -55,7 +55,7 @@ async fn send(
     }
 }
 
-impl SealedMessages {
+impl SealedMessageHandler {
     /// The answer of the agent; `None` for messages that are not texts of a person to this agent alone.
     async fn answer(
         &self,

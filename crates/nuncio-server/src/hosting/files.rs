@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
-use nuncio_anp::project::Host;
+use nuncio_anp::project::HostDocuments;
 use nuncio_core::agent::{Agent, Information, InformationLocation};
 use nuncio_core::ids::AgentName;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(crate) struct InformationFiles(RwLock<HashMap<AgentName, HashMap<String, Val
 impl InformationFiles {
     /// Reads the published files of an agent from the folder of its agent file.
     pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
-        let host = Host::new(base);
+        let host = HostDocuments::new(base);
         let mut files = HashMap::new();
         for information in &agent.information {
             let InformationLocation::File(path) = &information.source else { continue };

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
-use nuncio_auth::Issuers;
+use nuncio_auth::TrustedIssuers;
 use nuncio_core::Code;
 use nuncio_engine::access::key_expired;
 use nuncio_engine::{CallerCheckResult, Engine, EngineError};
@@ -18,7 +18,7 @@ use crate::metrics::{CONTENT_TYPE, Metrics};
 #[derive(Clone)]
 pub(super) struct OperatorRoutes {
     pub(super) engine: Engine,
-    pub(super) issuers: Arc<Issuers>,
+    pub(super) issuers: Arc<TrustedIssuers>,
     pub(super) metrics: Arc<Metrics>,
     /// Whether anyone may read the metrics.
     pub(super) metrics_open: bool,

@@ -26,12 +26,12 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The trace exporter. Dropping it flushes pending spans.
 #[derive(Debug)]
-pub(super) struct Traces {
+pub(super) struct TraceExporter {
     provider: SdkTracerProvider,
 }
 
 /// Starts the exporter if the environment names an endpoint; an error says why it cannot.
-pub(super) fn from_environment() -> Result<Option<Traces>, String> {
+pub(super) fn from_environment() -> Result<Option<TraceExporter>, String> {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     if !ENDPOINT_VARIABLES.into_iter().any(set) {
         return Ok(None);
@@ -45,10 +45,10 @@ pub(super) fn from_environment() -> Result<Option<Traces>, String> {
     let resource = Resource::builder();
     let resource = if set("OTEL_SERVICE_NAME") { resource } else { resource.with_service_name("nuncio") };
     let provider = SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter).build();
-    Ok(Some(Traces { provider }))
+    Ok(Some(TraceExporter { provider }))
 }
 
-impl Traces {
+impl TraceExporter {
     /// Exports only spans of this workspace, whatever the log filter is.
     pub(super) fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
         tracing_opentelemetry::layer()
@@ -62,7 +62,7 @@ impl Traces {
     }
 }
 
-impl Drop for Traces {
+impl Drop for TraceExporter {
     fn drop(&mut self) {
         if let Err(error) = self.provider.shutdown() {
             tracing::debug!(%error, "the last traces were not sent");
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn request_continues_the_trace_in_its_traceparent_header() {
         let exported = ExportedSpans::default();
-        let traces = Traces { provider: SdkTracerProvider::builder().with_simple_exporter(exported.clone()).build() };
+        let traces =
+            TraceExporter { provider: SdkTracerProvider::builder().with_simple_exporter(exported.clone()).build() };
         let registry = tracing_subscriber::registry().with(traces.layer());
         tracing::subscriber::with_default(registry, || {
             let mut headers = HeaderMap::new();

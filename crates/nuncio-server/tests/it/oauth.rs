@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_auth::settings::IssuerSetting;
-use nuncio_auth::{Issuers, TokenCheckResult};
+use nuncio_auth::{TokenCheckResult, TrustedIssuers};
 use nuncio_core::Code;
 use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
@@ -409,7 +409,7 @@ async fn unknown_tokens_do_not_multiply_issuer_requests() {
     );
     let fetch = GuardedFetch::new(AllowedAddresses::parse([]).unwrap(), false, None).unwrap();
     let setting = toml::from_str(&text).unwrap();
-    let issuers = Arc::new(Issuers::open(&[setting], Arc::new(fetch), Arc::new(SystemClock)).unwrap());
+    let issuers = Arc::new(TrustedIssuers::open(&[setting], Arc::new(fetch), Arc::new(SystemClock)).unwrap());
     let ask = |number: usize| {
         let issuers = Arc::clone(&issuers);
         tokio::spawn(async move { issuers.check(&format!("opaque-{number}")).await })

@@ -16,7 +16,7 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use file::FileTokens;
+pub use file::FileTokenStore;
 pub use login::LoginOptions;
 
 use super::credential::Secret;
@@ -51,9 +51,9 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
 }
 
 #[derive(Debug, Default)]
-pub struct MemoryTokens(Mutex<HashMap<String, OAuthTokens>>);
+pub struct MemoryTokenStore(Mutex<HashMap<String, OAuthTokens>>);
 
-impl TokenStore for MemoryTokens {
+impl TokenStore for MemoryTokenStore {
     fn load(&self, key: &str) -> Option<OAuthTokens> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }

@@ -9,7 +9,7 @@ use nuncio_engine::{Caller, CallerCheckResult, EngineError};
 use nuncio_http::CachePolicy;
 use url::form_urlencoded;
 
-use super::{RequestCheck, SkillError, SkillResult, SkillServerState, caller};
+use super::{RequestCheckResult, SkillError, SkillResult, SkillServerState, caller};
 
 /// Default and maximum page size.
 const MAX_PAGE_SIZE: usize = 10_000;
@@ -65,8 +65,8 @@ impl SkillServerState {
             return Some(by_key);
         }
         match self.custom.check(head, b"").await {
-            RequestCheck::Known(signer) => Some(signer),
-            RequestCheck::Absent | RequestCheck::Invalid(_) => None,
+            RequestCheckResult::Known(signer) => Some(signer),
+            RequestCheckResult::Absent | RequestCheckResult::Invalid(_) => None,
         }
     }
 }

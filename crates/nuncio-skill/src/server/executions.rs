@@ -83,9 +83,9 @@ async fn reader(skills: &SkillServerState, request: &Parts) -> Result<Caller, Sk
         return Ok(identified);
     }
     match skills.custom.check(request, b"").await {
-        super::RequestCheck::Known(identified) => Ok(identified),
-        super::RequestCheck::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
-        super::RequestCheck::Absent => Ok(anonymous(identity)),
+        super::RequestCheckResult::Known(identified) => Ok(identified),
+        super::RequestCheckResult::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
+        super::RequestCheckResult::Absent => Ok(anonymous(identity)),
     }
 }
 

@@ -1,7 +1,7 @@
 use axum::response::{IntoResponse as _, Response};
 use nuncio_core::agent::{Agent, Skill, SkillAccess, SkillAuth, SkillMethod, Tool};
 use nuncio_core::policy::Protocol;
-use nuncio_core::text::LocalText;
+use nuncio_core::text::TextByLanguage;
 use nuncio_engine::EngineError;
 use nuncio_http::front::{
     DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoint, ProtocolFront, SignatureRule, TokenKind, sample,
@@ -80,7 +80,7 @@ impl ProtocolFront for SkillFront {
             skills.peek().map(|_| DocumentLink::document(title("The skills of this host", "本主机的技能"), INDEX));
         let skills = skills.map(|(tool, skill)| {
             let inputs = tool.map_or_else(|| json!({"text": "…"}), |tool| sample(tool.input.source()));
-            let name = LocalText::english(skill.name.clone());
+            let name = TextByLanguage::english(skill.name.clone());
             DocumentLink {
                 request: Some(format!("/skills/{}/invoke", skill.id)),
                 arguments: [credential(&skill.auth), invocation(skill, &inputs)].concat(),

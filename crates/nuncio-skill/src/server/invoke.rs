@@ -13,7 +13,7 @@ use nuncio_http::{CredentialLocation, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
 use super::executions::{answer, requested_wait};
-use super::{RequestCheck, SkillError, SkillResult, SkillServerState, anonymous, by_key, caller};
+use super::{RequestCheckResult, SkillError, SkillResult, SkillServerState, anonymous, by_key, caller};
 use crate::lift::{self, InvocationHeaders};
 use crate::validate::parse_as;
 use crate::wire::{InvocationCredentials, InvocationRequest};
@@ -114,7 +114,7 @@ fn wrong_signature(why: &str) -> Authentication {
 
 struct RequestCredentials<'a> {
     headers: &'a HeaderMap,
-    signed: RequestCheck,
+    signed: RequestCheckResult,
     credentials: Option<&'a InvocationCredentials>,
 }
 
@@ -130,10 +130,10 @@ impl RequestCredentials<'_> {
         let is_proven =
             matches!(authentication, Ok(Some(caller)) if caller.authentication != AuthenticationMethod::None);
         match (auth, &self.signed) {
-            (SkillAuth::Custom, RequestCheck::Known(signer)) => return Some(Ok(Some(signer.clone()))),
-            (SkillAuth::Custom, RequestCheck::Invalid(why)) => return Some(wrong_signature(why)),
+            (SkillAuth::Custom, RequestCheckResult::Known(signer)) => return Some(Ok(Some(signer.clone()))),
+            (SkillAuth::Custom, RequestCheckResult::Invalid(why)) => return Some(wrong_signature(why)),
             // An invalid signature is refused even if the skill needs none.
-            (_, RequestCheck::Invalid(why)) if !is_proven => return Some(wrong_signature(why)),
+            (_, RequestCheckResult::Invalid(why)) if !is_proven => return Some(wrong_signature(why)),
             _ => {}
         }
         let SkillAuth::ApiKey { header } = auth else { return None };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::Engine as _;
-use nuncio_skill::client::oauth::{LoginOptions, MemoryTokens};
+use nuncio_skill::client::oauth::{LoginOptions, MemoryTokenStore};
 use nuncio_skill::client::{Credential, InvocationProgress, ProgressCallback, Reason, Secret, SkillCall};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -260,7 +260,7 @@ async fn login_tokens_are_stored_and_refreshed() {
             }));
         }
     });
-    let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokens::default())).with_progress(watcher);
+    let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokenStore::default())).with_progress(watcher);
     let described = consumer.describe(&target(), &Credential::None).await.unwrap();
     let login =
         LoginOptions { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };

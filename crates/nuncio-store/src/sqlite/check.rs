@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use nuncio_engine::ports::store::{StoreCheck, StoreError};
+use nuncio_engine::ports::store::{StoreCheckResult, StoreError};
 use rusqlite::{Connection, ErrorCode};
 
 use super::problem::SqlProblem;
@@ -35,8 +35,8 @@ const JSON: &[(&str, &str)] = &[
 ];
 
 /// Checks the write-ahead file and the page structure, within a time limit.
-pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheck, StoreError> {
-    let mut found = StoreCheck { complete: true, problems: Vec::new() };
+pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheckResult, StoreError> {
+    let mut found = StoreCheckResult { complete: true, problems: Vec::new() };
     if look_at_log(path, &mut found)? || !path.exists() {
         return Ok(found);
     }
@@ -48,11 +48,11 @@ pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheck, StoreErro
 }
 
 /// Checks the write-ahead file, pages, indexes, references and JSON columns.
-pub(super) fn full(path: &Path) -> Result<StoreCheck, StoreError> {
-    let mut found = StoreCheck { complete: true, problems: Vec::new() };
+pub(super) fn full(path: &Path) -> Result<StoreCheckResult, StoreError> {
+    let mut found = StoreCheckResult { complete: true, problems: Vec::new() };
     // What the commits in a damaged log changed cannot be seen, so that the rest would look damaged too.
     if look_at_log(path, &mut found)? {
-        return Ok(StoreCheck { complete: false, ..found });
+        return Ok(StoreCheckResult { complete: false, ..found });
     }
     tolerant(&mut found, || {
         let connection = connection::checking(path)?;
@@ -74,7 +74,7 @@ pub(super) fn full(path: &Path) -> Result<StoreCheck, StoreError> {
 }
 
 /// Adds damage of the write-ahead file; true if there is any.
-fn look_at_log(path: &Path, found: &mut StoreCheck) -> Result<bool, StoreError> {
+fn look_at_log(path: &Path, found: &mut StoreCheckResult) -> Result<bool, StoreError> {
     let damage = wal::damage(path).map_err(|error| wal::unreadable(path, &error))?;
     let is_damaged = damage.is_some();
     found.problems.extend(damage);
@@ -83,7 +83,7 @@ fn look_at_log(path: &Path, found: &mut StoreCheck) -> Result<bool, StoreError> 
 
 /// Adds the findings. Damage that prevents the check itself counts as a finding.
 fn tolerant(
-    found: &mut StoreCheck,
+    found: &mut StoreCheckResult,
     check: impl FnOnce() -> Result<(Vec<String>, bool), SqlProblem>,
 ) -> Result<bool, StoreError> {
     match check().map_err(StoreError::from) {

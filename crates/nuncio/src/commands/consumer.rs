@@ -8,7 +8,7 @@ use anstream::eprintln;
 use anyhow::Context as _;
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use nuncio_server::{SystemClock, SystemEntropy};
-use nuncio_skill::client::oauth::{FileTokens, MemoryTokens, TokenStore};
+use nuncio_skill::client::oauth::{FileTokenStore, MemoryTokenStore, TokenStore};
 use nuncio_skill::client::{Consumer, ConsumerOptions, Credential, InvocationProgress, ProgressCallback, Secret};
 use owo_colors::OwoColorize as _;
 
@@ -47,8 +47,8 @@ fn token_store() -> Arc<dyn TokenStore> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data = folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")));
     match data {
-        Some(folder) => Arc::new(FileTokens::at(folder.join("nuncio/credentials.json"))),
-        None => Arc::new(MemoryTokens::default()),
+        Some(folder) => Arc::new(FileTokenStore::at(folder.join("nuncio/credentials.json"))),
+        None => Arc::new(MemoryTokenStore::default()),
     }
 }
 

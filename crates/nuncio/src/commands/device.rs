@@ -10,7 +10,7 @@ use nuncio_a2h::client::Invitation;
 use nuncio_core::digest::Digest;
 use nuncio_device::policy::PolicyFile;
 use nuncio_device::prompt::{DenyAllPrompts, FirstAnswerPrompt, Prompt};
-use nuncio_device::tools::Tools;
+use nuncio_device::tools::LocalTools;
 use nuncio_device::{Device, DeviceError, DeviceEvent};
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_server::telemetry::{self, LogFormat};
@@ -101,7 +101,7 @@ fn write_private_file(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 async fn enrol(home: &DeviceHome, invitation: &Invitation, name: &str, json: bool) -> anyhow::Result<()> {
-    let config = lock_idle_home(home, Tools::default(), Arc::new(DenyAllPrompts)).await?;
+    let config = lock_idle_home(home, LocalTools::default(), Arc::new(DenyAllPrompts)).await?;
     let device = Device::enrol(config, invitation, name).await.map_err(device_error)?;
     device.peer().keys().publish_keys().await.map_err(|error| device_error(error.into()))?;
     let devices = device.own_devices().list().await.unwrap_or_default();
@@ -148,7 +148,7 @@ fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&PagesListener>) -> an
 async fn serve(
     home: &DeviceHome,
     prompt: Arc<dyn Prompt>,
-    tools: Tools,
+    tools: LocalTools,
     pages: Option<PagesListener>,
     json: bool,
 ) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::Code;
-use nuncio_engine::ports::store::StoreCheck;
+use nuncio_engine::ports::store::StoreCheckResult;
 use nuncio_server::DataDir;
 use nuncio_server::admin::{self, AdminCommand};
 use owo_colors::OwoColorize as _;
@@ -34,7 +34,7 @@ pub(crate) async fn run(
 
 /// Checks the store in the running server, or in this process when none runs. This process does not open it for
 /// writing, which could make damage worse.
-async fn check(data: &Path) -> anyhow::Result<StoreCheck> {
+async fn check(data: &Path) -> anyhow::Result<StoreCheckResult> {
     if let Some(answer) = admin::ask(data, &AdminCommand::StoreCheck).await? {
         return serde_json::from_value(answer).context("the server's answer is not a check result");
     }

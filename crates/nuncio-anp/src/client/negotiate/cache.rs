@@ -19,9 +19,9 @@ const DEFAULT_VALIDITY: Duration = Duration::from_secs(300);
 const MAX_VALIDITY: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
-pub(in crate::client) struct Agreements(BoundedCache<AgreementCacheKey, CachedAgreement>);
+pub(in crate::client) struct AgreementCache(BoundedCache<AgreementCacheKey, CachedAgreement>);
 
-impl Default for Agreements {
+impl Default for AgreementCache {
     fn default() -> Self {
         Self(BoundedCache::new(MAX_CACHED_AGREEMENTS))
     }
@@ -45,7 +45,7 @@ struct CachedAgreement {
     runtime: Option<Digest>,
 }
 
-impl Agreements {
+impl AgreementCache {
     /// Returns the agreement for this request if nothing it depends on has changed.
     pub(super) fn get(
         &self,

@@ -29,7 +29,7 @@ use super::errors::{self, ConnectError, refused};
 use super::slot::ConnectionSlot;
 use super::{INSTALL_TIMEOUT, INSTALLERS, SERVER_TIMEOUT};
 use crate::runners::SharedServices;
-use crate::runners::process::{Program, StderrTail, printable};
+use crate::runners::process::{StartedProgram, StderrTail, printable};
 use crate::runners::profile::{ProgramProfile, explain};
 use crate::runners::secrets::SecretValues;
 use crate::within;
@@ -191,8 +191,8 @@ async fn connect(
 }
 
 /// Waits until either side ends the connection, and ends the child process.
-async fn monitor(client: Client, stop: CancellationToken, mut child: Option<Program>, lost: impl FnOnce()) {
-    let exit = async |child: &mut Option<Program>| match child {
+async fn monitor(client: Client, stop: CancellationToken, mut child: Option<StartedProgram>, lost: impl FnOnce()) {
+    let exit = async |child: &mut Option<StartedProgram>| match child {
         Some(program) => drop(program.running.child.wait().await),
         None => std::future::pending().await,
     };
@@ -203,7 +203,7 @@ async fn monitor(client: Client, stop: CancellationToken, mut child: Option<Prog
         // A server on a pipe sees the pipe closed; one that does not read must be killed.
         () = stop.cancelled() => drop(tokio::time::timeout(EXIT_GRACE, &mut service).await),
     }
-    if let Some(Program { running: RunningProgram { group, child }, .. }) = &mut child {
+    if let Some(StartedProgram { running: RunningProgram { group, child }, .. }) = &mut child {
         let _ = tokio::time::timeout(EXIT_GRACE, child.wait()).await;
         group.kill();
         let _ = child.wait().await;

@@ -14,13 +14,13 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Token store in a file of mode 0600.
 #[derive(Debug)]
-pub struct FileTokens {
+pub struct FileTokenStore {
     path: PathBuf,
     /// Serialises writers of the token file.
     write_lock: Mutex<()>,
 }
 
-impl FileTokens {
+impl FileTokenStore {
     /// Uses the file at `path`, which need not exist.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
@@ -63,7 +63,7 @@ impl FileTokens {
     }
 }
 
-impl TokenStore for FileTokens {
+impl TokenStore for FileTokenStore {
     fn load(&self, key: &str) -> Option<OAuthTokens> {
         self.read().ok()?.remove(key)
     }
@@ -98,11 +98,11 @@ mod tests {
     fn token_file_is_readable_by_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nuncio/credentials.json");
-        let store = FileTokens::at(path.clone());
+        let store = FileTokenStore::at(path.clone());
         assert_eq!(store.load("a"), None);
         store.save("a", Some(&tokens())).unwrap();
         store.save("b", Some(&tokens())).unwrap();
-        assert_eq!(FileTokens::at(path.clone()).load("a"), Some(tokens()));
+        assert_eq!(FileTokenStore::at(path.clone()).load("a"), Some(tokens()));
         let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         store.save("a", None).unwrap();
@@ -114,7 +114,7 @@ mod tests {
     fn token_file_readable_by_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials.json");
-        let store = FileTokens::at(path.clone());
+        let store = FileTokenStore::at(path.clone());
         store.save("a", Some(&tokens())).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(store.load("a"), None);

@@ -14,7 +14,7 @@ use nuncio_core::notification::RelayParty;
 use nuncio_core::opaque_debug;
 use nuncio_device::audit::ChainedEntry;
 use nuncio_device::prompt::{DenyAllPrompts, Prompt};
-use nuncio_device::tools::Tools;
+use nuncio_device::tools::LocalTools;
 use nuncio_device::{Device, DeviceConfig, GrantedScopes};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{StartError, SystemClock};
@@ -70,7 +70,7 @@ pub(super) async fn carry_out(home: &DeviceHome, command: DeviceCommand) -> anyh
     if let Some(reply) = ask().await? {
         return Ok(reply);
     }
-    match lock_home(home, Tools::default(), Arc::new(DenyAllPrompts), ask).await? {
+    match lock_home(home, LocalTools::default(), Arc::new(DenyAllPrompts), ask).await? {
         LockResult::Replied(reply) => Ok(reply),
         LockResult::Locked(config) => {
             DeviceCommands { device: opened(home, *config)?, links: None }.carry_out(command).await
@@ -98,7 +98,7 @@ enum LockResult {
 /// Locks a home. While another process has locked it, `ask` sends the command to that process.
 async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
     home: &DeviceHome,
-    tools: Tools,
+    tools: LocalTools,
     prompt: Arc<dyn Prompt>,
     ask: impl Fn() -> F,
 ) -> anyhow::Result<LockResult> {
@@ -125,7 +125,7 @@ async fn lock_home<F: Future<Output = anyhow::Result<Option<Value>>>>(
 /// Locks a home; an error if a device runs there.
 pub(super) async fn lock_idle_home(
     home: &DeviceHome,
-    tools: Tools,
+    tools: LocalTools,
     prompt: Arc<dyn Prompt>,
 ) -> anyhow::Result<DeviceConfig> {
     let folder = folder_of(home)?;

@@ -10,7 +10,7 @@ use nuncio_core::manifest::Presets;
 use nuncio_device::guard::SensitivityFloors;
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{
-    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, Location, SharedFolders, Tools,
+    ClipboardTool, DesktopEnvironment, DesktopNotificationTool, GeoClueTool, LocalTools, Location, SharedFolders,
     ToolsFolder,
 };
 use nuncio_device::{Device, DeviceConfig};
@@ -37,7 +37,11 @@ pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-pub(super) async fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
+pub(super) async fn config(
+    home: &DeviceHome,
+    tools: LocalTools,
+    prompt: Arc<dyn Prompt>,
+) -> anyhow::Result<DeviceConfig> {
     install_crypto();
     let folder = prepare_folder(home)?;
     let key_store = storage::open_records(home, &folder).await?;
@@ -77,10 +81,10 @@ pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<
     Err(fault(Code::DataDirUnusable, message))
 }
 
-pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Tools> {
+pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<LocalTools> {
     let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
     let desktop = DesktopEnvironment::here();
-    let mut tools = Tools::default()
+    let mut tools = LocalTools::default()
         .under(scope("clipboard:read")?, Arc::new(ClipboardTool(desktop.clone())))
         .under(scope("notification:send")?, Arc::new(DesktopNotificationTool(desktop.clone())));
     if !folders.is_empty() {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_backend::runners::{Runners, RunnersConfig};
+use nuncio_backend::runners::{ToolRunner, ToolRunnerConfig};
 use nuncio_core::agent::{Agent, McpServer, McpTransport, Tool};
 use nuncio_core::declaration;
 use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
-use nuncio_device::tools::{LocalTool, ToolFailure, ToolSource, Tools};
+use nuncio_device::tools::{LocalTool, LocalTools, ToolFailure, ToolSource};
 use nuncio_engine::ports::runner::{RunCall, RunError, SentCallMessages, StartSignal, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::install_crypto;
@@ -40,7 +40,7 @@ struct McpServerFile {
 }
 
 /// Adds the tools of all MCP servers that have a file in the device's folder.
-pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
+pub(super) fn add(home: &Path, mut tools: LocalTools) -> anyhow::Result<LocalTools> {
     let folder = home.join("mcp");
     let mut runners = None;
     for (path, text) in files(&folder)? {
@@ -97,16 +97,16 @@ fn transport(file: &McpServerFile) -> Result<McpTransport, String> {
 }
 
 /// The runners of the device's MCP servers; relative paths are resolved in the folder.
-fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
+fn runners_in(folder: &Path) -> anyhow::Result<Arc<ToolRunner>> {
     install_crypto();
     let config = local_runners_config(std::env::current_exe()?, std::path::absolute(folder)?);
-    Ok(Arc::new(Runners::new(RunnersConfig { confined: false, ..config.map_err(anyhow::Error::msg)? })))
+    Ok(Arc::new(ToolRunner::new(ToolRunnerConfig { confined: false, ..config.map_err(anyhow::Error::msg)? })))
 }
 
 /// An MCP server, and its tools once they were listed.
 #[derive(Debug)]
 struct ConnectedServer {
-    runners: Arc<Runners>,
+    runners: Arc<ToolRunner>,
     name: BackendName,
     agent: Arc<Agent>,
     listed: OnceCell<ListedTools>,
@@ -120,7 +120,7 @@ struct ListedTools {
 }
 
 impl ConnectedServer {
-    fn new(runners: Arc<Runners>, server: McpServer) -> anyhow::Result<Self> {
+    fn new(runners: Arc<ToolRunner>, server: McpServer) -> anyhow::Result<Self> {
         let mut agent = declaration::parse("device", DEVICE).map_err(anyhow::Error::msg)?.agent;
         let name = server.name.clone();
         agent.mcp.push(server);

@@ -8,7 +8,7 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
 use nuncio_device::prompt::DenyAllPrompts;
-use nuncio_device::tools::Tools;
+use nuncio_device::tools::LocalTools;
 use nuncio_device::{BackupFile, Device};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ pub(super) async fn restore(
     let backup: BackupFile =
         serde_json::from_str(&text).map_err(|why| unusable(&format!("it is not a device backup: {why}")))?;
     let passphrase = passphrase.read(PassphraseUse::Known).await?;
-    let config = lock_idle_home(home, Tools::default(), Arc::new(DenyAllPrompts)).await?;
+    let config = lock_idle_home(home, LocalTools::default(), Arc::new(DenyAllPrompts)).await?;
     let device = Device::restore(config, &backup, &passphrase.0).await.map_err(device_error)?;
     print_enrolled(home, &device, None, json)
 }

@@ -9,7 +9,7 @@ use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
 use nuncio_device::pages::{NotificationTool, PageAccess, PagesPath, SharedPagesState, serve, welcome};
 use nuncio_device::prompt::Prompt;
-use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, Tools};
+use nuncio_device::tools::{DesktopEnvironment, DesktopNotificationTool, LocalTools};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::{SystemClock, SystemEntropy};
@@ -68,7 +68,7 @@ impl PagesListener {
     }
 
     /// Adds a notification tool, which shows its notices on the pages if there is no desktop.
-    pub(super) fn with_notifications(&self, tools: Tools) -> anyhow::Result<Tools> {
+    pub(super) fn with_notifications(&self, tools: LocalTools) -> anyhow::Result<LocalTools> {
         let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
         let notices = Arc::clone(&self.state.notices);
         Ok(tools.under(
