@@ -42,13 +42,13 @@ pub struct Account {
     pub revision: u64,
 }
 
-/// Decides who may change an agent's account.
+/// Owner of an agent's account, who decides about changes of the account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Principal", try_from = "Principal")]
 pub enum AccountOwner {
-    /// The agent is declared in a file on this server.
+    /// Owner of an agent that is declared in a file on this server.
     Operator,
-    /// The agent runs elsewhere and belongs to a person.
+    /// Owner of an agent that runs elsewhere: a person.
     Person(PersonName),
 }
 
@@ -90,7 +90,7 @@ impl TryFrom<Principal> for AccountOwner {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum AgentConnection {
-    /// The agent keeps a WebSocket open.
+    /// The agent keeps a WebSocket open, over which messages are delivered.
     Websocket,
     Webhook {
         url: WebhookUrl,
@@ -103,7 +103,7 @@ pub enum AgentConnection {
 pub struct WebhookUrl(Url);
 
 impl WebhookUrl {
-    /// Parses a webhook address; the error is a complete sentence for its author.
+    /// Parses a webhook address. The error is a complete sentence for the person who entered the address.
     pub fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|why| format!("this is no address: {why}"))?;
         let safe = url.scheme() == "https" || (url.scheme() == "http" && address::is_local(&url));
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_owner_person_or_operator_owns_account() {
+    fn account_owner_is_parsed_only_from_operator_or_person_text() {
         for (owner, text) in [
             (AccountOwner::Operator, "\"operator\""),
             (AccountOwner::Person(PersonName::parse("ada").unwrap()), "\"person:ada\""),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn webhook_url_must_be_https_or_local() {
+    fn webhook_url_must_be_https_or_localhost_without_credentials_or_fragment() {
         for good in ["https://a.example/hook?x=1", "http://localhost:9/hook", "http://127.0.0.1/"] {
             assert!(WebhookUrl::parse(good).is_ok(), "{good}");
         }

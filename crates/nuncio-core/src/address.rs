@@ -7,7 +7,7 @@ use crate::text::plain;
 /// Parses an `http:` or `https:` URL, or a domain with optional port and path. A bare domain means `https:`, or
 /// `http:` on this machine.
 ///
-/// The error is the reason, without the address.
+/// The error text states the reason and does not repeat the address.
 pub fn read(text: &str) -> Result<Url, String> {
     let has_scheme = text.contains("://");
     let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
@@ -21,7 +21,7 @@ pub fn read(text: &str) -> Result<Url, String> {
     if has_scheme || !is_local(&url) {
         return Ok(url);
     }
-    // Parsed again, so that the port stays as written.
+    // The text is parsed again with `http:`, because the first parse dropped a port 443 as the default of `https:`.
     Url::parse(&format!("http://{text}")).map_err(|error| error.to_string())
 }
 
@@ -36,7 +36,7 @@ pub fn is_local(url: &Url) -> bool {
     }
 }
 
-/// The URL of the same server with path `/` and no query.
+/// The root URL of the same server: path `/` and no query.
 #[must_use]
 pub fn root(url: &Url) -> Url {
     let mut root = url.clone();
@@ -46,7 +46,7 @@ pub fn root(url: &Url) -> Url {
     root
 }
 
-/// Host and port for display.
+/// Host and port of a URL, for display.
 #[must_use]
 pub fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domain_defaults_to_https_and_localhost_to_http() {
+    fn address_without_scheme_gets_https_or_http_for_localhost() {
         for (text, url) in [
             ("localhost:7400", "http://localhost:7400/"),
             ("localhost", "http://localhost/"),
@@ -92,21 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn displayed_url_hides_credentials_and_query() {
+    fn displayed_url_omits_credentials_query_and_fragment() {
         let url: Url = "https://ada:word@agents.example:8443/x?key=secret#part".parse().unwrap();
         assert_eq!(shown(&url), "https://agents.example:8443/x");
         assert_eq!((root(&url).path(), authority(&url).as_str()), ("/", "agents.example:8443"));
     }
 
     #[test]
-    fn invalid_addresses_are_refused() {
+    fn address_with_credentials_other_scheme_or_no_host_is_refused() {
         for bad in ["", "ftp://a", "https://user:word@a", "a b", "https://", "user@a"] {
             assert!(read(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn plain_http_to_other_hosts_is_detected() {
+    fn plain_http_counts_as_unencrypted_except_to_localhost() {
         assert!(is_in_clear(&"http://agents.example".parse().unwrap()));
         assert!(!is_in_clear(&"http://localhost:1".parse().unwrap()));
         assert!(!is_in_clear(&"https://agents.example".parse().unwrap()));

@@ -85,12 +85,12 @@ impl Agent {
         })
     }
 
-    /// Everything published as a skill: tools, and the agent as a whole.
+    /// All published skills of the agent: those of its tools and that of the agent as a whole.
     pub fn skills(&self) -> impl Iterator<Item = &Skill> {
         self.tools.iter().filter_map(|tool| tool.skill.as_deref()).chain(self.skill.as_deref())
     }
 
-    /// The message for a skill id that another agent already uses: ids are unique across a host.
+    /// Error message for a skill id that another agent already uses. Skill ids are unique across a host.
     #[must_use]
     pub fn skill_taken(&self, id: &SkillId, by: &AgentName) -> String {
         format!("agent {}: the skill id {id} is already used by agent {by}; give one of them another `id`", self.name)
@@ -152,11 +152,11 @@ pub struct Capabilities {
     pub compacted_history: bool,
     /// Clients may read the complete history.
     pub full_history: bool,
-    /// Streaming piece by piece (`delta`) is offered.
+    /// The agent offers streaming of answers piece by piece (`delta`).
     pub stream_delta: bool,
-    /// Streaming block by block (`message`) is offered.
+    /// The agent offers streaming of answers block by block (`message`).
     pub stream_message: bool,
-    /// Answering without streaming is offered.
+    /// The agent offers answers without streaming.
     pub stream_none: bool,
     /// Clients may bring tools of their own.
     pub application_tools: bool,
@@ -167,7 +167,7 @@ pub struct Capabilities {
 }
 
 impl Default for Capabilities {
-    /// Everything except images, which not every brain can process.
+    /// Default capabilities: everything except images, which not every brain can process.
     fn default() -> Self {
         Self {
             compacted_history: true,
@@ -214,7 +214,7 @@ pub struct Scope {
     pub sensitivity: Sensitivity,
     /// Translation key of the label on people's devices; derived from the id when absent.
     pub label_key: Option<String>,
-    /// Translation key of the description; derived from the id when absent.
+    /// Translation key of the permission's description; derived from the id when absent.
     pub description_key: Option<String>,
 }
 
@@ -238,7 +238,7 @@ pub struct Tool {
     pub title: Option<String>,
     /// Description of the tool for people and for models.
     pub description: String,
-    /// The permission a caller needs; `None` admits everyone who may talk to the agent.
+    /// Permission that a caller of the tool needs; `None` admits everyone who may talk to the agent.
     pub scope: Option<ScopeId>,
     pub input: Schema,
     /// Schema of the tool's structured result, if declared.
@@ -247,7 +247,7 @@ pub struct Tool {
     /// Whether clients see the tool. A hidden tool runs without asking the client; a device tool is never offered to
     /// clients.
     pub exposed: bool,
-    /// Whether each call needs an approver who is not the caller.
+    /// Whether each call of the tool needs an approver who is not the caller.
     pub human_authorization: bool,
     /// Time limit of one call of the tool.
     pub timeout: Duration,
@@ -262,7 +262,7 @@ impl Tool {
         matches!(self.run, RunSpec::Device(_))
     }
 
-    /// Longest time from the start of a call of the tool to its end: the timeout, and for a device tool the time to ask the person.
+    /// Longest time of one call of the tool: its timeout, and for a device tool also the time to ask the person.
     #[must_use]
     pub fn call_time(&self) -> Duration {
         match self.on_device() {

@@ -32,7 +32,7 @@ pub struct Approval {
     pub state: ApprovalState,
 }
 
-/// The call that needs a decision.
+/// The call that an approval is asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalQuestion {
     pub call: CallId,
@@ -91,7 +91,7 @@ impl ApprovalState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAnswer {
-    /// Approves this call with these arguments.
+    /// Approves the call with exactly these arguments.
     Allow,
     Deny {
         reason: Option<String>,
@@ -101,7 +101,7 @@ pub enum ApprovalAnswer {
 /// A transition that the approval's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalError {
-    /// Already decided, used or expired; the text is the state's name.
+    /// The approval's state does not allow the step; the text is the name of that state.
     #[error("the approval is already {0}")]
     Closed(&'static str),
     /// The approval expired at this time.
@@ -116,7 +116,7 @@ pub enum ApprovalError {
 }
 
 impl Approval {
-    /// Records the answer. Fails if the approval is closed or expired, or if `by` is the caller.
+    /// Records the answer to an approval. Fails if the approval is closed or expired, or if `by` is the caller.
     pub fn decide(mut self, answer: ApprovalAnswer, by: Principal, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
             return Err(ApprovalError::Closed(self.state.as_str()));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn approval_is_usable_once_and_only_for_its_call() {
+    fn approval_is_redeemed_only_once_in_time_and_for_the_same_arguments() {
         let (call, digest) = (pending().question.call, pending().question.arguments_digest);
         assert_eq!(pending().redeem(&call, &digest, SOON), Err(ApprovalError::Closed("pending")));
         let allowed = pending().decide(ApprovalAnswer::Allow, Principal::Operator, SOON).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn approval_answer_by_the_caller_or_late_or_repeated_is_refused() {
+    fn approval_decision_by_the_caller_or_late_or_repeated_is_refused() {
         assert_eq!(
             pending().decide(ApprovalAnswer::Allow, Principal::Local, SOON),
             Err(ApprovalError::OwnCall(Principal::Local))

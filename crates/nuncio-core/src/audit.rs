@@ -40,7 +40,7 @@ impl ChainRecord for AuditEventRecord {
     }
 }
 
-/// One tool call, in any protocol.
+/// Audit record of one tool call, in any protocol.
 ///
 /// Fields are in alphabetical order, so that the serialised JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,13 +56,13 @@ pub struct AuditRecord {
     pub ended_at: Timestamp,
     pub outcome: AuditOutcome,
     pub protocol: Protocol,
-    /// References to other records; empty in records of earlier versions.
+    /// References to other records; empty in audit records of earlier versions.
     #[serde(skip_serializing_if = "AuditReferences::is_empty", default)]
     pub references: AuditReferences,
     /// Id of the HTTP request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
-    /// The permission that the tool needs.
+    /// Permission that the called tool needs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scope: Option<ScopeId>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -133,7 +133,7 @@ impl Serialize for AuditOutcome {
     }
 }
 
-/// A record with its position in the chain.
+/// An audit record with its position in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChainLink {
     /// Number of the link in the audit chain; starts at 1, without gaps.
@@ -149,7 +149,7 @@ pub struct ChainLink {
 }
 
 impl ChainLink {
-    /// Appends a record after the link with hash `previous`.
+    /// Makes the audit chain's link for a record that follows the link with hash `previous`.
     #[must_use]
     pub fn forge(seq: u64, previous: Digest, record: &impl ChainRecord) -> Self {
         let record = record.text();
@@ -166,7 +166,7 @@ fn link_hash(seq: u64, previous: Digest, record: &str) -> Digest {
     Digest::of_bytes(&bytes)
 }
 
-/// The last link of a chain.
+/// Position and hash of the last link of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainHead {
     /// Number of the last link; 0 for an empty chain.
@@ -186,10 +186,10 @@ pub enum ChainBreak {
     /// The previous hash of a link is not that of the link before it.
     #[error("record {seq} does not follow from record {}", seq - 1)]
     Detached { seq: u64 },
-    /// A record does not match its hash.
+    /// An audit record does not match its hash.
     #[error("record {seq} was changed after it was written")]
     Altered { seq: u64 },
-    /// The end of the chain is missing: a checkpoint covers more records, or another chain.
+    /// The end of the audit chain is missing: a checkpoint covers more records, or another chain.
     #[error("the chain ends at record {found}, but a signed checkpoint has seen record {seen}")]
     Cut {
         /// Number of the last record found in the chain.
@@ -200,7 +200,7 @@ pub enum ChainBreak {
     /// A checkpoint covers a different record with this number.
     #[error("record {seq} is not the one that a signed checkpoint saw")]
     Replaced { seq: u64 },
-    /// An erased consent ledger entry does not match what was signed.
+    /// An erased consent ledger entry does not match its signed hash.
     #[error("entry {seq} of the erased ledger {relation} was changed, or one before it is missing")]
     Erased { relation: RelationId, seq: u64 },
     /// A checkpoint's signature is invalid.

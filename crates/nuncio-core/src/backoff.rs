@@ -27,7 +27,7 @@ impl Backoff {
         Duration::try_from_secs_f64(self.first.as_secs_f64() * grown).unwrap_or(Duration::MAX).min(self.max)
     }
 
-    /// Counts the failures of one operation from zero.
+    /// Starts the failure count of one operation at zero.
     #[must_use]
     pub const fn start(self) -> FailureCount {
         FailureCount { backoff: self, failures: 0 }
@@ -49,7 +49,7 @@ impl FailureCount {
     }
 }
 
-/// Varies a delay between these percentages of itself, so that attempts that failed together are not repeated together.
+/// Varies a delay between these percentages of itself, so that attempts that failed together are not retried together.
 /// `random` is a random byte.
 #[must_use]
 pub fn vary(delay: Duration, percent: std::ops::RangeInclusive<u32>, random: u8) -> Duration {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backoff_delay_doubles_up_to_its_limit() {
+    fn backoff_delay_doubles_with_each_failure_up_to_its_limit() {
         let backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
         let mut failures = backoff.start();
         let millis = [(); 10].map(|()| failures.next_delay().as_millis());
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_accepts_seconds_and_http_date() {
+    fn retry_after_header_is_parsed_from_seconds_or_http_date() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let says = |text: &str| parse_retry_after(text, now);
         assert_eq!(says("7"), Some(Duration::from_secs(7)));
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn backoff_delays_never_shrink_and_never_exceed_their_limit(
+        fn backoff_delay_never_shrinks_with_more_failures_and_never_exceeds_its_limit(
             first in 0..u64::MAX / 1000, max in 0..u64::MAX / 1000, factor in 1.0..100.0, failures in 0..u32::MAX,
         ) {
             let (first, max) = (Duration::from_millis(first), Duration::from_millis(max));
@@ -107,7 +107,7 @@ mod tests {
         }
 
         #[test]
-        fn varied_backoff_delay_stays_between_its_percentages(millis in 0..1_000_000_000_u64, random: u8) {
+        fn randomly_varied_delay_stays_between_the_given_percentages(millis in 0..1_000_000_000_u64, random: u8) {
             let delay = Duration::from_millis(millis);
             let varied = vary(delay, 80..=120, random);
             prop_assert!(varied >= delay.mul_f64(0.799) && varied <= delay.mul_f64(1.201));

@@ -1,4 +1,4 @@
-//! Cache with a limit and an expiry for each entry.
+//! Cache with a limit of its total weight and an expiry for each entry.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -26,7 +26,7 @@ struct CacheEntry<V> {
 }
 
 impl<K: Hash + Eq, V> BoundedCache<K, V> {
-    /// `limit` is the maximum total weight; entries of [`BoundedCache::put`] weigh one each.
+    /// Makes a cache whose entries weigh at most `limit` in total; entries of [`BoundedCache::put`] weigh one each.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self(Mutex::new(CacheEntries { limit, weight: 0, by_key: LruCache::new_unbounded() }))
@@ -44,7 +44,7 @@ impl<K: Hash + Eq, V> BoundedCache<K, V> {
         self.lock().put(key, value, until, weight)
     }
 
-    /// Replaces the value of a key by one that is computed from it, without a gap for other threads.
+    /// Replaces the value of a key by one that is computed from it, atomically for other threads.
     pub fn update(&self, key: K, now: Timestamp, until: Timestamp, change: impl FnOnce(Option<&V>) -> V) {
         let mut entries = self.lock();
         match entries.by_key.get_mut(&key) {
@@ -158,7 +158,7 @@ impl<K: Hash + Eq, V> CacheEntries<K, V> {
     }
 }
 
-/// Shows no contents of the cache, which may be secret.
+/// Debug output without the cache's contents, which may be secret.
 impl<K, V> fmt::Debug for BoundedCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BoundedCache").finish_non_exhaustive()
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_entry_expires_at_its_time() {
+    fn cache_entry_is_returned_until_its_expiry_time_and_then_removed() {
         let cache = BoundedCache::new(2);
         cache.put("ada", 1, at(10));
         assert_eq!(cache.get("ada", at(9)), Some(1));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn full_cache_drops_the_longest_unused_entry() {
+    fn full_cache_drops_the_least_recently_used_entry() {
         let cache = BoundedCache::new(2);
         cache.put(1, 'a', at(10));
         cache.put(2, 'b', at(10));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_entry_is_removed_only_if_the_condition_accepts_it() {
+    fn take_if_removes_a_cache_entry_only_if_the_condition_holds() {
         let cache = BoundedCache::new(2);
         cache.put(1, 'a', at(10));
         assert_eq!(cache.take_if(&1, |_, until| until > at(10)), None);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_update_ignores_an_expired_value() {
+    fn cache_update_treats_an_expired_value_as_absent() {
         let cache = BoundedCache::new(2);
         let count = |now: i64| {
             cache.update((), at(now), at(now + 10), |before| before.map_or(1, |count| count + 1));
@@ -222,9 +222,9 @@ mod tests {
     }
 
     proptest! {
-        /// A cache holds what a map would hold, less what its limit forbids, and its weight is that of its entries.
+        /// Compares a cache with a map after the same operations: the limit may only remove entries.
         #[test]
-        fn cache_contents_equal_a_map_within_the_limit(
+        fn cache_stays_within_its_limit_and_returns_only_stored_unexpired_values(
             limit in 1..20_usize,
             steps in prop::collection::vec((0..8_u8, 0..4_u8, 1..8_usize, 0..50_i64), 0..200),
         ) {

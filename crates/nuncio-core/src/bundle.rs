@@ -41,8 +41,7 @@ base64_form!(AgreementKey, |text| decode(text)
 pub enum SealMode {
     /// Content keys are sent in a double ratchet (Olm).
     Stateful,
-    /// Content keys are sealed to one long-term key. An attacker who gets that key can read earlier messages; pages
-    /// say so.
+    /// Content keys are sealed to one long-term key; an attacker who gets that key can read earlier messages.
     Stateless,
 }
 
@@ -50,7 +49,7 @@ pub enum SealMode {
 pub enum WrapAlgorithm {
     #[serde(rename = "olm-v1")]
     Olm,
-    /// HPKE (RFC 9180) to the long-term key.
+    /// HPKE (RFC 9180) to the recipient's long-term key.
     #[serde(rename = "hpke-x25519-hkdfsha256-aes256gcm")]
     Hpke,
 }
@@ -80,11 +79,11 @@ pub struct BundleId {
 /// The signed content of a key bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleKeys {
-    /// Agents choose their own device id.
+    /// Id of the device; agents choose their own.
     pub device_id: DeviceId,
     /// Owner of the keys: `person:NAME` or `agent:ID`.
     pub owner: RelayParty,
-    /// Verifies the owner's signatures; a person's device enrolled with this key.
+    /// Key that verifies the owner's signatures; a person's device is enrolled with this key.
     pub signing_key: PublicKey,
     /// Recipient key for HPKE.
     pub hpke_key: AgreementKey,
@@ -92,9 +91,9 @@ pub struct BundleKeys {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub olm_key: Option<AgreementKey>,
     pub mode: SealMode,
-    /// Algorithms in order of preference.
+    /// Wrap algorithms in order of preference.
     pub algs: Vec<WrapAlgorithm>,
-    /// Increases with each bundle of the device, so that an old bundle cannot be replayed.
+    /// Number that increases with each key bundle of the device, so that an old bundle cannot be replayed.
     pub seq: u64,
     pub created_at: Timestamp,
 }
@@ -134,19 +133,19 @@ impl BundleKeys {
         BundleId { owner: self.owner.clone(), device: self.device_id.clone() }
     }
 
-    /// The bytes signed with the bundle's own key.
+    /// The bytes of a key bundle that its own key signs.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/key-bundle/v1", self)
     }
 
-    /// The bytes signed with a DID.
+    /// The bytes of a key bundle that the agent's DID signs.
     #[must_use]
     pub fn vouched(&self) -> Vec<u8> {
         labelled("nuncio/key-bundle-did/v1", self)
     }
 
-    /// The bytes signed by another device: the device's identity without its replaceable keys.
+    /// The bytes that another device of the person signs: the device's identity without its replaceable keys.
     #[must_use]
     pub fn endorsed(&self) -> Vec<u8> {
         labelled("nuncio/device-endorsement/v1", &(&self.owner, &self.device_id, &self.signing_key))
@@ -186,13 +185,13 @@ pub struct OneTimeKey {
 }
 
 impl OneTimeKey {
-    /// The bytes that the device signs.
+    /// The bytes of a one-time key that the device signs.
     #[must_use]
     pub fn message(device: &DeviceId, key_id: &str, key: AgreementKey, fallback: bool) -> Vec<u8> {
         labelled("nuncio/one-time-key/v1", &(device, key_id, key, fallback))
     }
 
-    /// Whether the device's signature is valid.
+    /// Whether the device's signature of the one-time key is valid.
     #[must_use]
     pub fn holds(&self, device: &DeviceId, signer: &PublicKey, signatures: &impl SignatureChecker) -> bool {
         let message = Self::message(device, &self.key_id, self.key, self.fallback);
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn key_bundle_with_wrong_mode_or_signature_is_refused() {
+    fn key_bundle_with_invalid_signature_or_keys_unfit_for_its_mode_is_refused() {
         let yes = |_: &PublicKey, _: &[u8], _: &Signature| true;
         let no = |_: &PublicKey, _: &[u8], _: &Signature| false;
         for mode in [SealMode::Stateful, SealMode::Stateless] {
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn key_bundle_serialises_flat_and_parses_back() {
+    fn key_bundle_serialises_as_one_flat_json_object_and_parses_back() {
         let bundle = bundle(SealMode::Stateless);
         let written = serde_json::to_value(&bundle).unwrap();
         assert_eq!(written["owner"], "person:ada");

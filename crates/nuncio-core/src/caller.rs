@@ -16,7 +16,6 @@ pub struct Caller {
     pub person: Option<PersonName>,
     /// Request id for logs and audit records.
     pub request: Option<String>,
-    /// How the caller authenticated.
     pub authentication: AuthenticationMethod,
 }
 
@@ -71,7 +70,7 @@ struct StoredCaller {
     person: Option<PersonName>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     request: Option<String>,
-    /// Missing in callers that were stored before credentials were.
+    /// Credential of the caller; absent in callers that earlier versions stored.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     credential: Option<AuthenticationMethod>,
     /// Scopes of the token of a caller that was stored without its credential.
@@ -105,7 +104,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn stored_caller_keeps_its_credential() {
+    fn caller_keeps_credential_and_request_id_through_json() {
         let issued = Principal::OAuth { issuer: "https://issuer.example".to_owned(), subject: "ada".to_owned() };
         let scopes: Arc<[ScopeId]> = [ScopeId::parse("book:write").unwrap()].into();
         for caller in [
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn caller_stored_without_credential_gets_the_one_of_its_principal() {
+    fn caller_stored_without_credential_gets_the_credential_type_of_its_principal() {
         let issued = Principal::OAuth { issuer: "https://issuer.example".to_owned(), subject: "ada".to_owned() };
         let stored = json!({"caller": issued, "scopes": ["book:write"]});
         let caller: Caller = serde_json::from_value(stored).unwrap();

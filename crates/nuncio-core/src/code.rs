@@ -32,9 +32,9 @@ macro_rules! codes {
 
 codes! {
     // Invalid requests.
-    /// The body is not JSON.
+    /// The request body is not JSON.
     BadJson = "bad_json",
-    /// The JSON does not have the shape the request needs.
+    /// The JSON of a request does not have the required structure.
     BadRequest = "bad_request",
     UnknownAgent = "unknown_agent",
     /// The agent has no such option, or the option does not accept the value.
@@ -48,21 +48,21 @@ codes! {
     CapabilityMissing = "capability_missing",
     /// An image has the wrong type or size.
     BadImage = "bad_image",
-    /// Answers do not match the pending calls.
+    /// The client's answers do not match the pending tool calls.
     BadAnswer = "bad_answer",
     /// The page cursor was not issued by this server.
     BadCursor = "bad_cursor",
     /// The event id was not issued by this server.
     BadEventId = "bad_event_id",
     BadHeader = "bad_header",
-    /// A key is required, or the one sent is invalid.
+    /// An API key is required, or the one sent is invalid.
     Unauthorized = "unauthorized",
     KeyExpired = "key_expired",
-    /// A web page of another origin may not use an open server.
+    /// A web page of another origin may not use a server that admits this machine without a key.
     CrossOriginRefused = "cross_origin_refused",
-    /// The `Host` header is not a name of an open loopback server.
+    /// The `Host` header is not a loopback name, on a server that admits this machine without a key.
     HostRefused = "host_refused",
-    /// The request came through a proxy, so it does not count as local.
+    /// The request came through a proxy, so its sender does not count as local.
     ForwardedRefused = "forwarded_refused",
     /// The caller is authenticated but may not use this agent.
     NotAdmitted = "not_admitted",
@@ -109,7 +109,7 @@ codes! {
     ManifestSchemaInvalid = "manifest_schema_invalid",
     /// A scope of the manifest has no text for the person who decides.
     ManifestFallbackMissing = "manifest_fallback_missing",
-    /// A scope of the manifest declares a sensitivity below its floor.
+    /// A scope of the manifest declares a sensitivity below the minimum for that scope.
     ManifestSensitivityBelowFloor = "manifest_sensitivity_below_floor",
     // Results of tool calls.
     /// A person refused a human task.
@@ -125,7 +125,7 @@ codes! {
     ApprovalExpired = "approval_expired",
     ApprovalClosed = "approval_closed",
     ApprovalNotFound = "approval_not_found",
-    /// Too many concurrent calls of the tool.
+    /// The tool has too many concurrent calls.
     ToolBusy = "tool_busy",
     ToolTimeout = "tool_timeout",
     ToolFailed = "tool_failed",
@@ -136,19 +136,19 @@ codes! {
     Interrupted = "interrupted",
     /// The caller cancelled the call.
     Cancelled = "cancelled",
-    /// The call was waiting for an answer and was abandoned.
+    /// The tool call was waiting for an answer and was abandoned.
     Abandoned = "abandoned",
     // Results of another host's skill, with the codes of Skill Sharing.
-    /// A document, an input or an answer is invalid.
+    /// A document, an input or an answer of another host's skill is invalid.
     ValidationError = "validation_error",
-    /// The skill requires a credential.
+    /// Another host's skill requires a credential.
     AuthRequired = "auth_required",
-    /// The credential is not sufficient.
+    /// The credential for another host's skill is not sufficient.
     PermissionDenied = "permission_denied",
     InvocationTimeout = "invocation_timeout",
-    /// The provider is unreachable, or the address is not allowed.
+    /// The host of a skill is unreachable, or its address is not allowed.
     EndpointUnreachable = "endpoint_unreachable",
-    /// The skill uses an unsupported protocol version.
+    /// Another host's skill uses an unsupported protocol version.
     VersionIncompatible = "version_incompatible",
     ExecutionFailed = "execution_failed",
     // Results of turns.
@@ -182,9 +182,9 @@ codes! {
     StreamNotFound = "stream_not_found",
     /// The client message id was used for another message.
     MessageClash = "message_clash",
-    /// Another device has claimed the call.
+    /// Another device has claimed the tool call.
     MessageClaimed = "message_claimed",
-    /// The keys have an invalid signature or are older than the stored ones.
+    /// The key bundle has an invalid signature or is older than the stored one.
     BundleRefused = "bundle_refused",
     KeysNotFound = "keys_not_found",
     /// No key backup is stored.
@@ -220,9 +220,9 @@ codes! {
     ServerBusy = "server_busy",
     /// An issuer of access tokens is unreachable.
     IssuerUnavailable = "issuer_unavailable",
-    /// A defect in this program.
+    /// The error is a defect in this program.
     Internal = "internal",
-    /// An outgoing request to a forbidden address.
+    /// An outgoing request to a forbidden address was refused.
     OutboundRefused = "outbound_refused",
     // The operator's files and commands.
     AgentFileInvalid = "agent_file_invalid",
@@ -254,7 +254,7 @@ codes! {
     DirectoryFull = "directory_full",
     /// The public URL is not the one for which the DIDs were made.
     PublicUrlChanged = "public_url_changed",
-    /// No DID exists to show or to sign with.
+    /// No DID exists that could be shown or used to sign.
     DidUnavailable = "did_unavailable",
     /// The documents of another agent failed verification.
     PeerUntrusted = "peer_untrusted",
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_code_has_a_page_with_instructions() {
+    fn every_error_code_has_a_documentation_page_with_instructions() {
         for code in Code::ALL {
             let page = code.page();
             assert!(page.starts_with(&format!("# {code}\n")), "{code}: the page begins with its code");

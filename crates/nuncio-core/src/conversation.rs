@@ -43,7 +43,7 @@ pub enum ContentType {
     System,
 }
 
-/// Artifact type, unencrypted because the relay rate-limits tool calls. Version 1 defines no others.
+/// Type of an artifact message. It is unencrypted, because the relay rate-limits tool calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MsgSubtype {
@@ -95,10 +95,10 @@ pub struct Conversation {
 /// Why a list of members does not fit the conversation type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MembersError {
-    /// A conversation of two does not have two members.
+    /// A conversation of two does not have two members of the right kinds.
     #[error("a conversation of two needs exactly one other besides you")]
     NotTwo,
-    /// A group has too few or too many members.
+    /// A group has too few or too many members, or no person.
     #[error("a group has 2 to {MAX_MEMBERS} members, at least one of them a person")]
     Size,
 }
@@ -142,7 +142,7 @@ impl Conversation {
         }
     }
 
-    /// Unique key of a conversation of two, by which it is found again; `None` for a group.
+    /// Key that is unique for a conversation of two, to find it again; `None` for a group.
     #[must_use]
     pub fn pair(&self) -> Option<String> {
         match (self.kind, self.members.as_slice()) {
@@ -219,7 +219,7 @@ impl NewMessage {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    /// Whether a repeated submission is identical to the first, byte for byte, apart from the client message id.
+    /// Whether two submissions are identical byte for byte, apart from the client message id.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
         (self.content_type, self.subtype) == (other.content_type, other.subtype) && self.envelope == other.envelope
@@ -234,8 +234,7 @@ pub struct MessageRef {
 }
 
 impl MessageRef {
-    /// The message id: conversation id and number. Fails if the conversation id is longer than those that this server
-    /// makes.
+    /// The message id: conversation id and number. Fails if the conversation id is longer than this server makes them.
     pub fn id(&self) -> Result<MessageId, InvalidName> {
         let name = self.conversation.as_str();
         MessageId::parse(&format!("msg_{}-{}", name.strip_prefix(CONVERSATION).unwrap_or(name), self.seq))
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn members_must_fit_conversation_type() {
+    fn conversation_members_must_fit_the_conversation_type() {
         use ConversationType::{Group, H2a, H2h};
         let (ada, bob, hotel) = (person("ada"), person("bob"), agent("hotel"));
         for (kind, members, fits) in [
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn message_id_encodes_conversation_and_number() {
+    fn message_id_encodes_conversation_id_and_sequence_number() {
         let place = MessageRef { conversation: ConversationId::parse("cnv_a-1_b").unwrap(), seq: 12 };
         let id = place.id().unwrap();
         assert_eq!(id.as_str(), "msg_a-1_b-12");
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn only_agents_call_tools_and_only_people_answer() {
+    fn message_with_wrong_sender_content_type_or_size_is_refused() {
         let post = |sender, content_type, subtype| NewMessage {
             client_id: ClientMessageId::parse("m1").unwrap(),
             sender,

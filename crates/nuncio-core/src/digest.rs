@@ -23,7 +23,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Digest of the value's canonical form.
+    /// Digest of the JSON value's canonical form.
     #[must_use]
     pub fn of_json(value: &Value) -> Self {
         let mut text = Vec::with_capacity(128);
@@ -46,7 +46,7 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// Hex digits in eight groups of eight, for comparison by people.
+    /// The digest's hex digits in eight groups of eight, for comparison by people.
     #[must_use]
     pub fn grouped(&self) -> String {
         let hex = self.to_string();
@@ -54,13 +54,13 @@ impl Digest {
     }
 }
 
-/// The RFC 8785 form of a value.
+/// The RFC 8785 canonical JSON of a value.
 #[must_use]
 pub fn canonical(value: &impl Serialize) -> Vec<u8> {
     serde_json_canonicalizer::to_vec(value).expect("a JSON value always has a canonical form")
 }
 
-/// Writes the canonical form of a JSON value. Fast path: keys are usually sorted already.
+/// Writes the canonical form of a JSON value; faster than the serializer, because keys are usually sorted already.
 fn write_canonical(value: &Value, text: &mut Vec<u8>) {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => write_plain(value, text),
@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn canonical_form_of_value_matches_serializer() {
+    fn write_canonical_gives_the_same_bytes_as_the_canonical_serializer() {
         let large = 1_i64 << 53;
         for value in [
             json!({"b": [1, -2, 0, large, large + 1, -large - 1, u64::MAX, i64::MIN, 1.0, 0.1, 1e300, -0.0, 5e-324], "a": {}}),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn digest_ignores_key_order() {
+    fn json_digest_ignores_key_order_and_round_trips_through_hex() {
         let one = Digest::of_json(&json!({"a": 1.0, "b": "ü"}));
         assert_eq!(one, Digest::of_json(&json!({"b": "ü", "a": 1})));
         assert_eq!(Digest::parse(&one.to_string()), Some(one));

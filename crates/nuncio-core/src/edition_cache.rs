@@ -6,8 +6,8 @@ use std::sync::{PoisonError, RwLock};
 
 /// A cache that threads share. It has the values of one edition only: the first value of another edition replaces all.
 ///
-/// Read the edition before the state itself. A change in between then makes the cached value outdated, which the next
-/// reader corrects.
+/// Callers read the edition before the state itself. If the state changes in between, the cached value is outdated, and
+/// the next reader corrects that.
 #[derive(Debug)]
 pub struct EditionCache<E, K, V>(RwLock<(E, HashMap<K, V>)>);
 
@@ -31,7 +31,7 @@ impl<E: PartialEq, K: Hash + Eq, V: Clone> EditionCache<E, K, V> {
         cached.1.insert(key, value);
     }
 
-    /// Returns the cached value, or computes and caches it.
+    /// Returns the cached value for this edition and key, or computes and caches it.
     pub fn get_or_put(&self, edition: E, key: K, compute: impl FnOnce() -> V) -> V {
         self.get(&edition, &key).unwrap_or_else(|| {
             let value = compute();

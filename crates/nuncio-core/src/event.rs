@@ -59,17 +59,17 @@ enum EntryKind {
     Stopped,
 }
 
-/// The log has reached the size limit of one turn.
+/// The event log has reached the size limit of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the turn produced more than {MAX_BYTES} bytes")]
 pub struct LogFull;
 
-/// Size limit of the text of one turn.
+/// Size limit of the text of one turn, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// Number of the first event of a rebuilt log: larger than any number that a reader can have seen in the original.
+/// Number of the first event of a rebuilt log, larger than any event number that a reader can have seen before.
 pub const FIRST_REBUILT: usize = 10_000_000;
 const _: () = assert!(FIRST_REBUILT > MAX_BYTES / size_of::<LogEntry>());
-/// Bytes reserved for the events that end a turn.
+/// Bytes reserved in the log for the events that end a turn.
 const RESERVED_BYTES: usize = 1024 * 1024;
 
 #[derive(Serialize)]
@@ -87,20 +87,20 @@ impl EventLog {
         log
     }
 
-    /// A new event log that is rebuilt because the original was lost.
+    /// A new event log for a turn whose original log was lost.
     #[must_use]
     pub fn rebuilt() -> Self {
         Self { rebuilt: true, ..Self::started() }
     }
 
-    /// The number of the event at an index of the log.
+    /// The event number of an index of the log.
     #[must_use]
     pub const fn number(&self, index: usize) -> usize {
         if self.rebuilt { FIRST_REBUILT + index } else { index }
     }
 
-    /// The index at which a reader continues that has seen all events before `number`. A reader that saw part of a
-    /// lost log gets only the end: it finds the rest in the history.
+    /// The log index at which a reader continues that has seen all events before `number`. A reader that saw part of a
+    /// lost log gets only the last event, because the rest is in the history.
     #[must_use]
     pub fn index_of(&self, number: usize) -> usize {
         match number {
@@ -137,7 +137,7 @@ impl EventLog {
         entries.iter().enumerate().map(move |(offset, entry)| (index + offset, self.view(*entry)))
     }
 
-    /// Appends a piece of text or thinking. A change between the two completes the previous block.
+    /// Appends a piece of text or thinking. A change from one to the other completes the previous block.
     pub fn delta(&mut self, output: OutputKind, piece: &str) -> Result<(), LogFull> {
         self.room_for(piece.len())?;
         if piece.is_empty() {
@@ -169,7 +169,7 @@ impl EventLog {
         self.json(EntryKind::ToolResult, &ToolResultEvent { tool_call_id: call, content })
     }
 
-    /// Appends the end of the turn; space is reserved for it.
+    /// Appends the end of the turn, for which space is reserved.
     pub fn stopped(&mut self, stop: &TurnOutcome) {
         self.close_block();
         let json = json_of(stop);
@@ -239,7 +239,7 @@ mod stored {
             self.written(&[], "")
         }
 
-        /// The stored form that the event log will have after [`Self::stopped`] with this stop.
+        /// The stored form that the event log will have after [`Self::stopped`] with the same outcome.
         #[must_use]
         pub fn to_bytes_stopped(&self, stop: &TurnOutcome) -> Vec<u8> {
             let (start, json) = (self.position(), json_of(stop));
@@ -295,7 +295,7 @@ mod stored {
         }
     }
 
-    /// LEB128: seven bits per byte, lowest first; the last byte has its high bit clear.
+    /// Writes a number in LEB128: seven bits per byte, lowest first; the last byte has its high bit clear.
     fn put(out: &mut Vec<u8>, mut number: u32) {
         while number >= 0x80 {
             out.push(number.to_le_bytes()[0] | 0x80);
@@ -317,7 +317,7 @@ mod stored {
         None
     }
 
-    /// Kinds of entries; the tag of a kind is its index.
+    /// Kinds of log entries; the stored tag of a kind is its index.
     const ENTRY_KINDS: [EntryKind; 8] = [
         EntryKind::Started,
         EntryKind::Delta(OutputKind::Text),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn to_bytes_stopped_equals_to_bytes_of_a_stopped_log() {
+    fn to_bytes_stopped_gives_the_bytes_of_the_log_after_stopping_it() {
         let mut log = EventLog::started();
         for output in [None, Some(OutputKind::Text), Some(OutputKind::Thinking)] {
             if let Some(output) = output {
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn client_of_a_lost_event_log_gets_only_the_end_of_the_rebuilt_log() {
+    fn client_of_a_lost_event_log_gets_only_the_last_event_of_the_rebuilt_log() {
         let mut log = EventLog::rebuilt();
         log.delta(OutputKind::Text, "one two").unwrap();
         log.stopped(&stop());
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_event_log_round_trips_and_damage_is_detected() {
+    fn stored_event_log_round_trips_and_truncation_is_detected() {
         let log = sample();
         let bytes = log.to_bytes();
         assert_eq!(EventLog::from_bytes(&bytes), Some(log));
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn event_log_refuses_deltas_beyond_size_limit() {
+    fn full_event_log_refuses_deltas_but_can_still_be_stopped() {
         let mut log = EventLog::started();
         let piece = "x".repeat(8 * 1024 * 1024);
         let full = (0..8).find_map(|_| log.delta(OutputKind::Text, &piece).err());

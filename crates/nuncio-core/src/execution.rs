@@ -19,18 +19,18 @@ use crate::policy::Protocol;
 use crate::string_enum;
 use crate::time::Timestamp;
 
-/// An accepted invocation. Never changes.
+/// An accepted skill invocation, which never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AcceptedInvocation {
     pub skill: SkillId,
-    /// The skill's version at acceptance.
+    /// Version of the skill when the invocation was accepted.
     pub version: SkillVersion,
     pub agent: AgentName,
     pub target: InvocationTarget,
     #[serde(flatten)]
     pub caller: Caller,
     pub protocol: Protocol,
-    /// Inputs with defaults filled in.
+    /// Inputs of the invocation with defaults filled in.
     pub inputs: Map<String, Value>,
     pub priority: Priority,
     #[serde(default)]
@@ -56,12 +56,12 @@ impl AcceptedInvocation {
 #[serde(rename_all = "snake_case")]
 pub enum InvocationTarget {
     Tool(ToolName),
-    /// The whole agent: text in, text out.
+    /// The target is the whole agent: text in, text out.
     Agent,
 }
 
 string_enum! {
-    /// Priority in the queue.
+    /// Priority of an execution in the queue.
     #[derive(Default)]
     pub enum Priority {
         Low = "low",
@@ -72,8 +72,8 @@ string_enum! {
 }
 
 impl Priority {
-    /// How much later a higher priority may arrive and still go first. The bound prevents starvation: an execution
-    /// that has waited longer goes before every new one.
+    /// How much later an execution of higher priority may arrive and still go first. The bound prevents starvation: an
+    /// execution that has waited longer goes before every new one.
     #[must_use]
     pub const fn handicap(self) -> Duration {
         match self {
@@ -103,7 +103,7 @@ pub struct ExecutionFailure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum ExecutionState {
-    /// Stored, and waiting to run.
+    /// The execution is stored and waits to run.
     Accepted,
     Running,
     Completed {
@@ -118,7 +118,7 @@ pub enum ExecutionState {
 }
 
 impl ExecutionState {
-    /// Name of the state in the store.
+    /// Name of the execution's state in the store.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -130,13 +130,13 @@ impl ExecutionState {
         }
     }
 
-    /// Whether the state is final.
+    /// Whether the state of the execution is final.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Completed { .. } | Self::Failed { .. } | Self::TimedOut { .. })
     }
 
-    /// `TimedOut` for a failure by time limit, otherwise `Failed`.
+    /// State of a failed execution: `TimedOut` if a time limit was the reason, otherwise `Failed`.
     #[must_use]
     pub fn of_failure(failure: ExecutionFailure) -> Self {
         match failure.code {
@@ -150,9 +150,9 @@ impl ExecutionState {
 pub struct Execution {
     pub id: ExecutionId,
     pub order: Arc<AcceptedInvocation>,
-    /// Number of attempts begun. More than one means that the tool may have run more than once.
+    /// Number of attempts of the execution so far. More than one means that the tool may have run more than once.
     pub attempt: u32,
-    /// Number of attempts that were interrupted before their program started.
+    /// Number of attempts of the execution that were interrupted before their program started.
     pub unstarted: u32,
     pub state: ExecutionState,
     pub updated_at: Timestamp,
@@ -183,8 +183,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends the execution. Fails if it has ended, if it never started and `end` is a result, or if `end` is not a
-    /// final state.
+    /// Ends the execution. Fails if the execution has ended, if it never started and `end` is a result, or if `end` is
+    /// not a final state.
     pub fn end(&mut self, end: ExecutionState, at: Timestamp) -> Result<(), IllegalTransition> {
         let answers_unbegun =
             matches!((&self.state, &end), (ExecutionState::Accepted, ExecutionState::Completed { .. }));
@@ -204,7 +204,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Tool call id of an attempt.
+    /// Tool call id of an attempt of the execution.
     #[must_use]
     pub fn call_id(&self, attempt: u32) -> CallId {
         CallId::parse(&format!("{}.{attempt}", self.id)).expect("an execution's id leaves room for a number")
@@ -215,27 +215,27 @@ impl Execution {
         self.state.is_over().then_some(self.updated_at)
     }
 
-    /// When the result may be deleted; `None` while the execution has not ended.
+    /// Time from which the result may be deleted; `None` while the execution has not ended.
     #[must_use]
     pub fn kept_until(&self) -> Option<Timestamp> {
         self.completed_at().map(|at| at.after(Duration::from_millis(self.order.keep_ms)))
     }
 }
 
-/// The authorization under which an attempt's call was started. With the invocation it has everything an audit record
-/// needs, even if the call never ends.
+/// The authorization under which the tool call of an attempt was started. Together with the invocation it suffices for
+/// an audit record, even if the call never ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallAuthorization {
     pub at: Timestamp,
-    /// The approvers, or `policy`.
+    /// Deciders that allowed the call: the approvers, or `policy`.
     pub by: Vec<String>,
-    /// The permission that the tool needs.
+    /// Permission that the called tool needs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scope: Option<ScopeId>,
-    /// Whether its program has started. Calls stored before this field existed count as started.
+    /// Whether the program of the call has started. Calls stored before this field existed count as started.
     #[serde(default = "started")]
     pub started: bool,
-    /// References for the audit record.
+    /// References for the call's audit record.
     #[serde(skip_serializing_if = "AuditReferences::is_empty", default)]
     pub references: AuditReferences,
 }
@@ -247,9 +247,9 @@ const fn started() -> bool {
 /// The exclusive right of one process to run an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecutionLease {
-    /// Id of the process.
+    /// Id of the process that holds the lease.
     pub owner: String,
-    /// Expiry, unless renewed.
+    /// Time at which the lease expires unless it is renewed.
     pub until: Timestamp,
 }
 

@@ -116,14 +116,14 @@ name!(
 );
 
 name!(
-    /// An option that a client may set per session.
+    /// Name of an option that a client may set per session.
     OptionName, "an option name",
     "1 to 64 letters, digits, '_', '-' and '.'", 64,
     |text| all(text, |b| is_plain(b) || b == b'.')
 );
 
 name!(
-    /// A permission, such as `booking:write`.
+    /// Id of a permission, such as `booking:write`.
     ScopeId, "a scope",
     "1 to 128 letters, digits, '_', '-', '.' and ':'", 128,
     |text| all(text, |b| is_plain(b) || b == b'.' || b == b':')
@@ -157,13 +157,13 @@ name!(
 );
 
 name!(
-    /// Tool call id, chosen by brains, so any short text is allowed.
+    /// Tool call id. Brains choose it, so any short text is allowed.
     CallId, "a tool call id", "1 to 256 bytes without control characters", 256,
     |text| !text.chars().any(char::is_control)
 );
 
 name!(
-    /// A skill on this host, such as `hotel/book`; usable in a URL path without encoding.
+    /// Id of a skill on this host, such as `hotel/book`; usable in a URL path without encoding.
     SkillId, "a skill id",
     "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'", 200,
     |text| all(text, |b| is_plain(b) || b == b'.' || b == b'/')
@@ -172,14 +172,14 @@ name!(
 );
 
 name!(
-    /// A capability of an agent, such as `cap.hotel.booking`: parts from general to specific.
+    /// Id of a capability of an agent, such as `cap.hotel.booking`: parts from general to specific.
     CapabilityId, "a capability id",
     "1 to 200 letters, digits, '_' and '-', in parts between dots", 200,
     |text| all(text, |b| is_plain(b) || b == b'.') && text.split('.').all(|part| !part.is_empty())
 );
 
 name!(
-    /// A JSON file in an agent's folder. The path cannot leave the folder and contains no hidden files.
+    /// Path of a JSON file in an agent's folder. The path cannot leave the folder and names no hidden file.
     InformationPath, "a file to publish",
     "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that do not begin with '.', ending in '.json'", 200,
     |text| all(text, |b| is_plain(b) || b == b'.' || b == b'/')
@@ -197,7 +197,7 @@ impl InformationPath {
 }
 
 name!(
-    /// An agent that people can deal with here: the name of a local agent, or `agt_…` for one that runs elsewhere.
+    /// Id of an agent with an account here: the name of a local agent, or `agt_…` for an agent that runs elsewhere.
     AgentId, "an agent id",
     "1 to 64 lower-case letters, digits, '-' and '_', beginning with a letter or digit", 64,
     |text| !text.starts_with(['-', '_'])
@@ -205,7 +205,7 @@ name!(
 );
 
 impl AgentId {
-    /// The name, if a local agent could have it.
+    /// The agent id as an agent name, if it has the form of one.
     #[must_use]
     pub fn as_name(&self) -> Option<AgentName> {
         AgentName::parse(&self.0).ok()
@@ -229,13 +229,13 @@ plain_names! {
     GrantId, "a grant id";
     /// Execution id: random and unguessable, so that knowing it proves that the server disclosed it.
     ExecutionId, "an execution id";
-    /// A human task.
+    /// Id of a human task.
     TaskId, "a task id";
-    /// A drafted protocol.
+    /// Id of a drafted protocol.
     DraftId, "a protocol id";
-    /// A person's device; unique per person.
+    /// Id of a person's device; unique per person.
     DeviceId, "a device id";
-    /// The relation between one person and one agent.
+    /// Id of the relation between one person and one agent.
     RelationId, "a relation id";
     ConversationId, "a conversation id";
     /// Message id assigned by the server.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn information_path_cannot_leave_folder() {
+    fn information_path_out_of_its_folder_and_invalid_capability_id_are_refused() {
         for bad in [
             "",
             "/a.json",
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_names_are_valid_agent_ids_but_not_vice_versa() {
+    fn every_agent_name_is_an_agent_id_but_not_every_agent_id_is_an_agent_name() {
         let name = AgentName::parse("hotel-1").unwrap();
         assert_eq!(AgentId::from(name.clone()).as_name(), Some(name));
         assert_eq!(AgentId::parse("agt_1").unwrap().as_name(), None);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_name_error_states_the_rule() {
+    fn error_for_an_invalid_name_states_allowed_length_and_characters() {
         let error = ToolName::parse("make reservation").unwrap_err().to_string();
         assert_eq!(error, "\"make reservation\" is not a tool name: 1 to 128 letters, digits, '_', '-' and '.'");
     }

@@ -8,10 +8,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::schema::MAX_DEPTH;
 
-/// Limit of values in a document. One parsed value takes up to 360 bytes of memory, however short its text.
+/// Limit of values in a JSON document. One parsed value takes up to 360 bytes of memory, however short its text.
 pub const MAX_VALUES: usize = 250_000;
 
-/// Limit of reported repeated names per document.
+/// Limit of reported repeated names per JSON document.
 const MAX_REPEATED: usize = 200;
 
 /// Why a JSON document was refused.
@@ -19,7 +19,7 @@ const MAX_REPEATED: usize = 200;
 pub enum JsonError {
     #[error("must not have more than {most} bytes")]
     TooLarge {
-        /// Limit in bytes.
+        /// Size limit of the document, in bytes.
         most: usize,
         found: usize,
     },
@@ -36,7 +36,7 @@ pub enum JsonError {
     Repeated(Vec<String>),
 }
 
-/// Parses a document within the limits. A name that is repeated in an object is an error.
+/// Parses a JSON document within the limits. A name that is repeated in an object is an error.
 pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, JsonError> {
     if document.len() > max_bytes {
         return Err(JsonError::TooLarge { most: max_bytes, found: document.len() });
@@ -78,7 +78,7 @@ pub fn pointer(path: &str, name: &str) -> String {
     format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// A position in a document, formatted as a JSON pointer only when needed.
+/// A position in a JSON document, formatted as a JSON pointer only when needed.
 #[derive(Debug, Clone, Copy)]
 pub enum JsonPointer<'a> {
     /// The whole JSON document.
@@ -103,14 +103,14 @@ impl JsonPointer<'_> {
 /// Whether brackets outside strings nest deeper than [`MAX_DEPTH`]. Scans without recursion or parsing.
 #[must_use]
 pub fn is_too_deep(document: &[u8]) -> bool {
-    // A scalar inside counts as one more level.
+    // A scalar inside the innermost bracket counts as one more level.
     structure(document).any(|(_, depth)| depth >= MAX_DEPTH)
 }
 
 /// Recursion limit of `serde_json`.
 const PARSER_DEPTH: usize = 128;
 
-/// An upper bound of the number of values, counted without parsing: every value except the first follows a bracket or
+/// Upper bound of the number of JSON values, counted without parsing: every value except the first follows a bracket or
 /// a comma. Values deeper than the parser's limit are not counted, because parsing stops there.
 #[must_use]
 pub fn count_values(document: &[u8]) -> usize {
@@ -124,7 +124,7 @@ pub fn count_values(document: &[u8]) -> usize {
     count
 }
 
-/// The brackets and commas outside strings, each with the depth after it.
+/// The brackets and commas of a JSON text outside strings, each with the nesting depth after it.
 fn structure(document: &[u8]) -> impl Iterator<Item = (u8, usize)> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     document.iter().filter_map(move |byte| {
@@ -141,7 +141,7 @@ fn structure(document: &[u8]) -> impl Iterator<Item = (u8, usize)> {
     })
 }
 
-/// Builds a value and records every repeated name with its position.
+/// Builds a JSON value and records every repeated name with its position.
 struct StrictValueSeed<'a> {
     pointer: JsonPointer<'a>,
     repeated: &'a RefCell<Vec<String>>,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_names_are_all_reported_with_pointers() {
+    fn all_repeated_json_member_names_are_reported_with_pointers() {
         let found = wrong(r#"{"a":1,"a":2,"b":[{"x/y":1,"x/y":2}],"c~":{"d":0,"e":{},"d":1}}"#);
         assert_eq!(found, JsonError::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
         // Names are compared after unescaping.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn size_depth_and_number_of_values_are_limited_before_parsing() {
+    fn json_beyond_size_depth_or_value_count_limit_is_refused() {
         assert_eq!(wrong(&"x".repeat(1001)), JsonError::TooLarge { most: 1000, found: 1001 });
         assert_eq!(wrong(&"[".repeat(200)), JsonError::TooDeep);
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn count_values_is_never_less_than_the_parsed_number_of_values() {
+    fn count_values_is_at_least_the_number_of_parsed_values() {
         fn values(value: &Value) -> usize {
             1 + match value {
                 Value::Array(items) => items.iter().map(values).sum(),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn json_content_types_are_recognised() {
+    fn only_json_content_types_are_recognised() {
         for good in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
             assert!(is_json(good), "{good}");
         }

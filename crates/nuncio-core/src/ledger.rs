@@ -31,24 +31,24 @@ pub struct LedgerEntry {
     /// Hash of the previous entry; zeros for the first.
     pub prev_hash: Digest,
     pub relation_id: RelationId,
-    /// The agent of the relation; the same in every entry.
+    /// Agent of the relation, the same in every ledger entry.
     pub agent_id: AgentId,
     pub actor: LedgerActor,
     pub action: LedgerAction,
-    /// For a grant or a renewed consent all permissions from now on; otherwise the scopes that are removed or
+    /// For a grant or a renewed consent, all permissions from now on; for other actions the scopes that are removed or
     /// restored. Sorted, without duplicates.
     pub scopes: Vec<ScopeId>,
-    /// Terms of the scopes that are not granted until revoked.
+    /// Terms of the granted scopes, except those granted until revoked.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub terms: BTreeMap<ScopeId, GrantTerm>,
     pub manifest_version: u64,
-    /// Hash of the manifest that applied; `None` if the agent has no manifest any more.
+    /// Hash of the manifest at the time of the entry; `None` if the agent had no manifest any more.
     pub manifest_hash: Option<Digest>,
     pub at: Timestamp,
     /// The device that signed the entry; `None` for entries of the server.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device_id: Option<DeviceId>,
-    /// The device's signature over all other fields.
+    /// The device's signature over all other fields of the ledger entry.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signature: Option<Signature>,
 }
@@ -76,9 +76,9 @@ impl LedgerEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum LedgerActor {
-    /// The person, on a device that signed the entry.
+    /// The person made the ledger entry on a device that signed it.
     Person(PersonName),
-    /// The server made the entry, following a rule.
+    /// The server made the ledger entry, by a fixed rule.
     Server,
 }
 
@@ -108,14 +108,14 @@ pub enum LedgerAction {
     Revoke,
     /// A changed manifest suspends the entry's scopes until the person consents again.
     Suspend,
-    /// A later manifest restored what the person had consented to, so the entry's scopes are usable again.
+    /// A later manifest went back to the form that the person had consented to, so the entry's scopes are usable again.
     Restore,
     /// The entry's scopes are removed because the manifest no longer requests them.
     Prune,
 }
 
 impl LedgerAction {
-    /// Whether the action can add permissions, which only a person's entry may.
+    /// Whether the ledger action can add permissions, which only a person's entry may do.
     #[must_use]
     pub const fn allows(self) -> bool {
         matches!(self, Self::Grant | Self::Reauth)

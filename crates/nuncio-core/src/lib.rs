@@ -1,6 +1,6 @@
 //! The domain model of Nuncio: agents, permissions, conversations, executions and records.
 //!
-//! Pure: no input or output, no clock, no global state.
+//! The crate is pure: no input or output, no clock, no global state.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -32,15 +32,15 @@ pub(crate) use tools::is_device_tool_name;
 
 use fault::ManifestNotes;
 
-/// The only defined format version.
+/// The only defined version of the manifest format.
 pub const SCHEMA_VERSION: &str = "1.0";
 /// Size limit of a manifest in canonical form, in bytes.
 pub const MAX_BYTES: usize = 131_072;
-/// Canonical size from which a manifest gets a warning.
+/// Canonical size in bytes from which a manifest gets a warning.
 pub const LARGE_BYTES: usize = 65_536;
 /// Size limit of a manifest as sent, including white space, in bytes.
 pub const MAX_WRITTEN_BYTES: usize = 4 * MAX_BYTES;
-/// Time limit of a tool call if the manifest gives none.
+/// Time limit of a device tool's call if the manifest gives none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// The largest integer that every JSON parser represents exactly.
@@ -84,13 +84,13 @@ pub struct ManifestTool {
 pub struct ManifestScope {
     /// Scope id, for example `filesystem:read`.
     pub id: ScopeId,
-    /// Translation key of the label on devices.
+    /// Translation key of the scope's label on devices.
     pub label_i18n_key: String,
-    /// Translation key of the description on devices.
+    /// Translation key of the scope's description on devices.
     pub description_i18n_key: String,
-    /// The agent's own label, for devices without a translation.
+    /// The agent's own label of the scope, for devices without a translation.
     pub label_fallback: Option<TextByLanguage>,
-    /// The agent's own description, for devices without a translation.
+    /// The agent's own description of the scope, for devices without a translation.
     pub description_fallback: Option<TextByLanguage>,
     pub sensitivity: Sensitivity,
 }
@@ -101,7 +101,7 @@ pub struct CheckedManifest {
     pub manifest: Manifest,
     /// The manifest in RFC 8785 canonical form.
     pub canonical: Vec<u8>,
-    /// SHA-256 of the canonical form.
+    /// SHA-256 of the manifest's canonical form.
     pub hash: Digest,
     pub warnings: Vec<ManifestWarning>,
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::ids::{CallId, ToolName};
 
-/// Unknown fields, preserved as sent.
+/// Unknown fields of a message, preserved as sent.
 pub type Extra = Map<String, Value>;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,13 +25,13 @@ pub enum Message {
         #[serde(flatten)]
         extra: Extra,
     },
-    /// Text and tool calls of the agent.
+    /// A message of the agent: text and tool calls.
     Assistant {
         content: Content,
         #[serde(flatten)]
         extra: Extra,
     },
-    /// The result of a tool call.
+    /// A message with the result of a tool call.
     Tool {
         #[serde(rename = "toolCallId")]
         tool_call_id: CallId,
@@ -57,7 +57,7 @@ impl Message {
         Self::Tool { tool_call_id, content, extra: Extra::new() }
     }
 
-    /// `system`, `user`, `assistant` or `tool`.
+    /// Role of the message's sender: `system`, `user`, `assistant` or `tool`.
     #[must_use]
     pub fn role(&self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Message {
     }
 }
 
-/// Plain text or blocks. Both are kept because an exact history must return what was sent.
+/// Content of a message: plain text or blocks. Both forms are kept, because an exact history returns what was sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
@@ -143,7 +143,7 @@ pub enum Block {
         #[serde(flatten)]
         extra: Extra,
     },
-    /// The model's reasoning, shown separately.
+    /// The model's reasoning, which is shown separately from its text.
     Thinking {
         thinking: String,
         #[serde(flatten)]
@@ -155,7 +155,7 @@ pub enum Block {
         #[serde(flatten)]
         extra: Extra,
     },
-    /// An image, by `https:` or `data:` URL.
+    /// An image block, by `https:` or `data:` URL.
     Image {
         url: String,
         #[serde(flatten)]
@@ -201,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_message_fields_survive_a_round_trip() {
+    fn unknown_message_fields_survive_a_json_round_trip() {
         let wire = json!([
             {"role": "system", "content": "be kind", "x": 1},
             {"role": "user", "content": "plain"},

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Principal", try_from = "Principal")]
 pub enum RelayParty {
-    /// Notifies a person, on all their devices.
+    /// A person, notified on all their devices.
     Person(PersonName),
     Agent(AgentId),
 }
@@ -48,7 +48,7 @@ impl TryFrom<Principal> for RelayParty {
 /// A notification with its position in the recipient's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedNotification {
-    /// Number in the recipient's queue; starts at 1, without gaps.
+    /// Number of the notification in the recipient's queue; starts at 1, without gaps.
     pub seq: u64,
     pub at: Timestamp,
     #[serde(rename = "happening")]
@@ -75,7 +75,7 @@ pub enum Notification {
         agent: AgentId,
         relation: RelationId,
         version: u64,
-        /// The scopes that are usable again, sorted.
+        /// Scopes that are usable again, sorted.
         scopes: Vec<ScopeId>,
     },
     RelationEstablished {
@@ -90,7 +90,7 @@ pub enum Notification {
         agent: AgentId,
         relation: RelationId,
         person: PersonName,
-        /// All permissions from now on, sorted.
+        /// All permissions of the agent from now on, sorted.
         scopes: Vec<ScopeId>,
         /// Version of the manifest that the person consented to.
         version: u64,
@@ -138,7 +138,7 @@ pub enum Notification {
 
 string_enum! {
     pub enum WebhookState {
-        /// The initial state of a webhook; no failure is known.
+        /// Initial state of a webhook: no failure is known.
         Reachable = "reachable",
         /// The webhook has been unreachable for days; it is probed from time to time.
         Unreachable = "unreachable",

@@ -1,4 +1,4 @@
-/// Implements `Debug` with the type's name alone, for types whose content is secret or says nothing.
+/// Implements `Debug` with the type's name alone, for types whose content is secret or not informative.
 #[macro_export]
 macro_rules! opaque_debug {
     ($name:ty) => {

@@ -79,7 +79,7 @@ pub struct EnrolmentAssertion {
 }
 
 impl EnrolmentAssertion {
-    /// The bytes that the device signs.
+    /// The bytes that a new device signs to enrol.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/device-enrolment/v1", self)
@@ -90,15 +90,15 @@ impl EnrolmentAssertion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceAssertion {
     pub device_id: DeviceId,
-    /// Public URL of the server.
+    /// Public URL of the server that accepts the assertion.
     pub audience: String,
     pub at: Timestamp,
-    /// Random text of the assertion, unique per device, so that it is accepted once.
+    /// Random text of the assertion, unique per device, so that a server accepts the assertion only once.
     pub nonce: String,
 }
 
 impl DeviceAssertion {
-    /// The bytes that the device signs.
+    /// The bytes that a device signs to get a new token.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/device-assertion/v1", self)
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn invite_admits_one_device_before_expiry() {
+    fn invite_admits_only_one_device_and_only_before_expiry() {
         let device = DeviceId::parse("dev_1").unwrap();
         let invite = Invite {
             code: Digest::ZERO,

@@ -8,24 +8,24 @@ use crate::principal::Principal;
 use crate::string_enum;
 
 string_enum! {
-    /// The protocol of a request.
+    /// The protocol of a request to an agent.
     pub enum Protocol {
-        /// Agent Application Protocol.
+        /// The protocol is AAP, the Agent Application Protocol.
         Aap = "aap",
         Skill = "skill",
-        /// Agent Network Protocol.
+        /// The protocol is ANP, the Agent Network Protocol.
         Anp = "anp",
-        /// Agent to Human.
+        /// The protocol is A2H, Agent to Human.
         A2h = "a2h",
     }
 }
 
-/// The inputs of a decision.
+/// The inputs of a decision whether a call may run.
 #[derive(Debug, Clone)]
 pub struct PolicyFacts<'a> {
     pub caller: &'a Principal,
     /// Whether the operator admitted the caller to speak for its own person: `local`, keys, and OAuth subjects of an
-    /// issuer with `people = true`. Its answer then counts as that person's.
+    /// issuer with `people = true`. The caller's answer then counts as that person's.
     pub speaks_for_person: bool,
     /// Whether the caller has the scope that the tool needs; true if it needs none.
     pub granted: bool,
@@ -33,20 +33,20 @@ pub struct PolicyFacts<'a> {
     pub sensitivity: Option<Sensitivity>,
     /// Whether each call of the tool needs a person's approval.
     pub human_authorization: bool,
-    /// The client's answer to a permission prompt.
+    /// The client application's answer to a permission prompt.
     pub client: ClientConsent,
-    /// The approver of this call, other than the client.
+    /// The principal, other than the client application, that approved this call.
     pub approved_by: Option<&'a Principal>,
     /// The person linked to the caller.
     pub linked_person: Option<&'a PersonName>,
-    /// Whether the tool runs on that person's device, which asks them itself.
+    /// Whether the tool runs on a person's device, which asks the person itself.
     pub on_device: bool,
 }
 
 /// Whether the client application must be asked before a tool runs for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientConsent {
-    /// The protocol has no prompt, or the tool is hidden.
+    /// The client is not asked: the protocol has no prompt, or the tool is hidden.
     NotNeeded,
     /// The client trusts this tool.
     Trusted,
@@ -59,12 +59,12 @@ pub enum ClientConsent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     Allow,
-    /// An approval is needed first.
+    /// The call needs an approval first.
     Ask(Approver),
     Deny(Code),
 }
 
-/// Decides on a call: first what forbids it, then whom to ask: the client, then a person who is not the caller.
+/// Decides on a call: denies it without a grant, else asks the client, then an approver who is not the caller.
 #[must_use]
 pub fn decide(facts: &PolicyFacts<'_>) -> Decision {
     if !facts.granted {
@@ -73,7 +73,7 @@ pub fn decide(facts: &PolicyFacts<'_>) -> Decision {
     if facts.client == ClientConsent::Unasked {
         return Decision::Ask(Approver::Client);
     }
-    // A client that was asked answers for its person; a caller that is not asked cannot.
+    // A client that was asked answers for its person; a caller without a prompt cannot.
     let answered = facts.speaks_for_person && facts.client != ClientConsent::NotNeeded;
     let asks = needs_approver(facts.sensitivity.filter(|_| !answered), facts.human_authorization, facts.on_device);
     if asks && facts.approved_by.is_none_or(|by| by == facts.caller) {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn device_call_is_allowed_only_with_grant_and_asked_on_device() {
+    fn device_call_is_denied_without_grant_and_otherwise_needs_no_server_approval() {
         let caller = Principal::Anonymous;
         let device = PolicyFacts {
             on_device: true,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_trusted_by_the_client_still_needs_grant_and_human_authorization() {
+    fn client_trust_replaces_neither_grant_nor_human_authorization() {
         let caller = Principal::Local;
         assert_eq!(decide(&facts(&caller)), Decision::Allow);
         let unasked = PolicyFacts { client: ClientConsent::Unasked, ..facts(&caller) };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn high_sensitivity_call_needs_another_approver_unless_the_caller_answers_for_its_person() {
+    fn high_sensitivity_call_asks_operators_unless_the_client_consented_for_its_person() {
         use ClientConsent::{Granted, NotNeeded, Trusted};
         let caller = Principal::Anonymous;
         for (speaks_for_person, client, decision) in [
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn caller_that_does_not_speak_for_a_person_is_still_asked() {
+    fn unasked_client_that_speaks_for_no_person_is_asked_before_operators() {
         let caller = Principal::Anonymous;
         let client = ClientConsent::Unasked;
         let high =
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn caller_never_approves_own_call() {
+    fn approval_by_the_caller_itself_does_not_count() {
         let caller = Principal::Local;
         let own = PolicyFacts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
         assert_eq!(decide(&own), Decision::Ask(Approver::Operators));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn linked_person_is_asked_on_their_device() {
+    fn linked_person_is_asked_on_their_device_unless_they_are_the_caller() {
         let ada = PersonName::parse("ada").unwrap();
         let caller = Principal::Anonymous;
         let linked = PolicyFacts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };

@@ -11,7 +11,7 @@ use crate::string_form::string_form;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Principal {
-    /// A process on this machine, while no keys exist.
+    /// A process on this machine, while the server has no keys.
     Local,
     /// A caller without credentials.
     Anonymous,
@@ -26,7 +26,7 @@ pub enum Principal {
     Person(PersonName),
     /// An agent with an account on this server.
     Agent(AgentId),
-    /// The operator: has access to the data directory.
+    /// The operator, who has access to the data directory.
     Operator,
 }
 
@@ -52,7 +52,7 @@ string_form!(Principal, |text| {
 });
 
 impl Principal {
-    /// Parses the text form made by `Display`.
+    /// Parses a principal from the text form made by `Display`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("key:") {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_principal_round_trips_through_text() {
+    fn every_kind_of_principal_round_trips_through_text() {
         for text in [
             "local",
             "anonymous",

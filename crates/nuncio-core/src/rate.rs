@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Limit on the keys of one [`KeyedRates`].
+/// Limit of keys that one [`KeyedRates`] counts separately.
 const MAX_KEYS: usize = 65_536;
-/// Minimum time between two searches for keys whose full rate is available again.
+/// Minimum time between two searches for keys that can be dropped because their full rate is available again.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Interval per event at the even rate.
+    /// Interval between two events at the even rate.
     pub each: Duration,
-    /// Events allowed at once.
+    /// Number of events that the rate allows at once.
     pub burst: u32,
 }
 
@@ -26,7 +26,7 @@ pub struct Rate {
 pub struct RateUsage(i64);
 
 impl RateUsage {
-    /// Whether the full rate is available again.
+    /// Whether the full rate is available again at `now`.
     #[must_use]
     pub fn is_over(self, now: Timestamp) -> bool {
         self.0 <= micros(now)
@@ -34,13 +34,13 @@ impl RateUsage {
 }
 
 impl Rate {
-    /// Rate of `count` per minute, with a burst of the same size.
+    /// A rate of `count` events per minute, with a burst of the same size.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
         Self { each: Duration::from_micros(60_000_000 / count as u64), burst: count }
     }
 
-    /// Consumes one event. The error is the time to wait.
+    /// Consumes one event of the rate. The error is the time to wait.
     pub fn take(self, used: Option<RateUsage>, now: Timestamp) -> Result<RateUsage, Duration> {
         let now = micros(now);
         let each = whole_micros(self.each);
@@ -58,8 +58,8 @@ impl Rate {
     }
 }
 
-/// Consumption of one rate per key. At most 65,536 keys are counted separately; further ones share one rate. A key whose
-/// full rate is available again is dropped when room is needed.
+/// Consumption of one rate per key. At most 65,536 keys are counted separately; further keys share one rate. A key
+/// whose full rate is available again is dropped when space is needed.
 #[derive(Debug)]
 pub struct KeyedRates<K>(Mutex<UsageTable<K>>);
 
@@ -96,7 +96,7 @@ impl<K: Hash + Eq + Clone> KeyedRates<K> {
         Ok(())
     }
 
-    /// Returns an event that was taken and not used.
+    /// Returns an event of a rate that was taken and not used.
     pub fn give_back(&self, rate: Rate, key: &K) {
         if let Some(used) = self.0.lock().unwrap_or_else(PoisonError::into_inner).used.get_mut(key) {
             *used = rate.give_back(*used);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rate_allows_burst_then_even_interval() {
+    fn rate_allows_a_burst_of_its_limit_and_then_one_per_interval() {
         let rate = Rate::per_minute(60);
         let at = Timestamp::from_millis;
         let mut used = None;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_above_one_per_millisecond_is_counted() {
+    fn rate_above_one_event_per_millisecond_is_enforced() {
         let rate = Rate::per_minute(600_000);
         let mut used = None;
         for _ in 0..600_000 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_beyond_limit_share_one_rate_until_others_are_dropped() {
+    fn keys_beyond_the_key_limit_share_one_rate_until_idle_keys_are_dropped() {
         let (rate, at) = (Rate::per_minute(2), Timestamp::from_millis);
         let rates = KeyedRates::default();
         for key in 0..MAX_KEYS {

@@ -24,12 +24,12 @@ pub struct Relation {
     pub agent: AgentId,
     pub state: RelationState,
     pub grants: Vec<ScopeGrant>,
-    /// The manifest that the person last consented to.
+    /// Manifest that the person last consented to.
     pub accepted: ManifestRef,
-    /// Scopes that need new consent.
+    /// Scopes of the relation that need new consent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pending: Option<PendingReauth>,
-    /// The last entry of the ledger.
+    /// Position and hash of the last entry of the relation's ledger.
     pub ledger: ChainHead,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -54,7 +54,7 @@ pub struct ScopeGrant {
     pub id: GrantId,
     pub scope: ScopeId,
     pub term: GrantTerm,
-    /// The scope's sensitivity at the time of consent; the person is never asked less often than it demands.
+    /// The scope's sensitivity at the time of consent; a later, lower sensitivity does not apply without new consent.
     pub sensitivity: Sensitivity,
     pub given_at: Timestamp,
 }
@@ -71,7 +71,7 @@ impl ScopeGrant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestRef {
     pub version: u64,
-    /// Hash of the manifest; `None` if it was cleared.
+    /// Hash of the manifest; `None` if the manifest was cleared.
     pub hash: Option<Digest>,
 }
 
@@ -80,10 +80,10 @@ pub struct ManifestRef {
 pub struct PendingReauth {
     /// Scopes that need new consent, sorted. Granted ones are suspended; the others are new.
     pub scopes: Vec<ScopeId>,
-    /// Version of the current manifest.
+    /// Version of the agent's current manifest.
     pub version: u64,
     pub hash: Option<Digest>,
-    /// Time of the first change that needs consent.
+    /// Time of the first manifest change that needs consent.
     pub since: Timestamp,
 }
 
@@ -152,14 +152,14 @@ impl Relation {
         self.grants.iter().filter(move |grant| active && grant.holds_at(now) && !self.is_pending(&grant.scope))
     }
 
-    /// The sensitivity that applies to a scope: the higher of that at consent and that published now. A lowered
-    /// sensitivity counts only after new consent.
+    /// The sensitivity that applies to a scope: the higher one of the consented and the now published sensitivity. A
+    /// lowered sensitivity counts only after new consent.
     #[must_use]
     pub fn sensitivity(&self, scope: &ScopeId, published: Sensitivity) -> Sensitivity {
         self.grant(scope).map_or(published, |grant| grant.sensitivity.max(published))
     }
 
-    /// An unsigned entry by which the person grants exactly these scopes.
+    /// An unsigned ledger entry by which the person grants exactly these scopes.
     #[must_use]
     pub fn draft_grant(
         &self,
@@ -179,7 +179,7 @@ impl Relation {
         }
     }
 
-    /// An unsigned entry by which the person ends the relation.
+    /// An unsigned ledger entry by which the person ends the relation.
     #[must_use]
     pub fn draft_revoke(&self, device: &DeviceId, at: Timestamp) -> LedgerEntry {
         let scopes = self.grants.iter().map(|grant| grant.scope.clone()).collect();
@@ -215,10 +215,10 @@ impl Relation {
         }
     }
 
-    /// Applies the person's signed entry: grants exactly the scopes it names and clears what was pending. `level`
+    /// Applies the person's signed ledger entry: grants exactly the scopes it names and clears pending ones. `level`
     /// gives the current sensitivity of a scope; `name` generates grant ids.
     ///
-    /// Fails if the relation has ended or the entry is not the next one.
+    /// Fails if the relation has ended or the ledger entry is not the next one.
     pub fn accept(
         &self,
         entry: &LedgerEntry,
@@ -261,8 +261,8 @@ impl Relation {
         Ok((self.revoke(&entry)?, entry))
     }
 
-    /// Consumes a one-time permission; `None` if no such permission exists. The ledger has no entry for this: the
-    /// signed grant stays, and the audit record shows its use.
+    /// Consumes a one-time grant; `None` if no such grant exists. The ledger has no entry for the use: the signed grant
+    /// stays, and the audit record shows its use.
     #[must_use]
     pub fn use_once(&self, grant: &GrantId) -> Option<Self> {
         let index = self.grants.iter().position(|one| one.id == *grant && one.term == GrantTerm::Once)?;
@@ -272,14 +272,14 @@ impl Relation {
         Some(next)
     }
 
-    /// Removes expired permissions with a ledger entry; `None` if nothing expired.
+    /// Removes expired permissions from the relation with a ledger entry; `None` if none expired.
     #[must_use]
     pub fn expire(&self, now: Timestamp) -> Option<(Self, LedgerEntry)> {
         let over = self.grants.iter().filter(|grant| !grant.holds_at(now)).map(|grant| grant.scope.clone()).collect();
         self.prune(over, self.accepted, now)
     }
 
-    /// Removes granted scopes; `None` if none of these scopes is granted.
+    /// Removes granted scopes from the relation; `None` if none of these scopes is granted.
     fn prune(&self, scopes: BTreeSet<ScopeId>, manifest: ManifestRef, now: Timestamp) -> Option<(Self, LedgerEntry)> {
         if scopes.is_empty() || !self.is_active() {
             return None;
@@ -290,7 +290,7 @@ impl Relation {
         Some((next, entry))
     }
 
-    /// The relation with the entry appended to its ledger.
+    /// The relation with the ledger entry appended to its ledger.
     fn take(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
         if !self.is_active() {
             return Err(RelationError::Ended);

@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::json::{JsonError, MAX_VALUES};
 use crate::schema::MAX_DEPTH;
 
-/// Limit of errors, and of warnings, per document.
+/// Limit of reported errors, and of warnings, per document.
 pub const MAX_FAULTS: usize = 200;
 
 /// A validation report; `K` is the document kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DocumentReport<K> {
     pub valid: bool,
-    /// Broken rules, sorted by path.
+    /// Broken rules of the document, sorted by path.
     pub errors: Vec<DocumentFault>,
     /// Findings that are allowed but probably unintended, or refused by some implementations; sorted by path.
     pub warnings: Vec<DocumentFault>,
@@ -36,7 +36,7 @@ pub struct DocumentFault {
 }
 
 impl<K> DocumentReport<K> {
-    /// Sorts the faults and removes duplicates.
+    /// Makes a report with sorted faults, without duplicates.
     #[must_use]
     pub fn new(kind: K, mut errors: Vec<DocumentFault>, mut warnings: Vec<DocumentFault>) -> Self {
         for faults in [&mut errors, &mut warnings] {
@@ -55,7 +55,7 @@ impl<K> DocumentReport<K> {
 }
 
 impl<K: fmt::Display> fmt::Display for DocumentReport<K> {
-    /// Writes one line per fault, errors first.
+    /// Writes the report with one line per fault, errors first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, if self.valid { "valid" } else { "invalid" })?;
         for (word, faults) in [("error", &self.errors), ("warning", &self.warnings)] {
@@ -95,7 +95,7 @@ impl DocumentFault {
         }
     }
 
-    /// "expected …, found …" as far as the message does not already contain it.
+    /// The part "expected …, found …" of a fault, without values that the message already contains.
     #[must_use]
     pub fn found(&self) -> Option<String> {
         let expected = words(&self.expected);
@@ -124,7 +124,7 @@ impl fmt::Display for DocumentFault {
     }
 }
 
-/// A value for people: plain text unquoted unless empty, lists with commas.
+/// A JSON value as text for people: plain text unquoted unless empty, lists with commas.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) if text.trim().is_empty() => format!("{text:?}"),

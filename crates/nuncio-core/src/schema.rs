@@ -11,12 +11,12 @@ pub mod keywords;
 
 /// Nesting limit of a schema and of a checked value.
 pub const MAX_DEPTH: usize = 64;
-/// Size limit of a schema as compact JSON.
+/// Size limit of a schema as compact JSON, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 128 * 1024;
-/// Limit of reported faults per value.
+/// Limit of reported faults per checked value.
 const MAX_FAULTS: usize = 16;
 
-/// A compiled schema. Cheap to clone.
+/// A compiled schema, which is cheap to clone.
 #[derive(Clone)]
 pub struct Schema {
     source: Arc<Value>,
@@ -55,7 +55,7 @@ impl fmt::Display for SchemaViolation {
 }
 
 impl Schema {
-    /// Compiles a schema. Fails if it is too large or deep, refers outside itself, or is invalid.
+    /// Compiles a schema. Fails if the schema is too large or deep, refers outside itself, or is invalid.
     pub fn compile(source: Value) -> Result<Self, SchemaError> {
         if depth(&source) > MAX_DEPTH {
             return Err(SchemaError::TooDeep);
@@ -92,7 +92,7 @@ impl Schema {
         &self.source
     }
 
-    /// Validates a value. The error has at most 16 faults.
+    /// Validates a value under the schema. The error has at most 16 faults.
     pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaViolation>> {
         if depth(value) > MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH} levels");
@@ -122,7 +122,7 @@ impl PartialEq for Schema {
     }
 }
 
-/// Nesting depth of a value; a scalar has 1. Stops counting past the limit.
+/// Nesting depth of a JSON value; a scalar has depth 1. Counting stops past the limit.
 #[must_use]
 pub fn depth(value: &Value) -> usize {
     fn walk(value: &Value, left: usize) -> usize {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_value_is_reported_with_pointer_and_reason() {
+    fn value_invalid_under_a_schema_is_reported_with_pointer_and_reason() {
         let schema = Schema::compile_arguments(json!({
             "type": "object",
             "properties": {"nights": {"type": "integer", "minimum": 1}, "room": {}},
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn remote_references_are_never_fetched() {
+    fn schema_with_remote_reference_does_not_compile() {
         let error = Schema::compile(json!({"$ref": "https://example.com/schema.json"})).unwrap_err();
         assert!(matches!(error, SchemaError::Invalid(_)), "{error}");
         let error = Schema::compile(json!({"$ref": "file:///etc/passwd"})).unwrap_err();
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_need_backtracking_do_not_compile() {
+    fn schema_pattern_that_needs_backtracking_does_not_compile() {
         assert!(Schema::compile(json!({"type": "string", "pattern": "(a)\\1"})).is_err());
         let schema = Schema::compile(json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
         assert!(schema.check(&json!(format!("{}b", "a".repeat(50_000)))).is_err());
     }
 
     #[test]
-    fn depth_of_schema_and_value_is_limited() {
+    fn schema_size_and_depth_of_schema_and_value_are_limited() {
         assert_eq!(Schema::compile(json!({"const": nest(100)})), Err(SchemaError::TooDeep));
         let any = Schema::compile(json!({})).unwrap();
         assert!(any.check(&nest(MAX_DEPTH - 1)).is_ok());

@@ -20,23 +20,23 @@ pub struct Session {
     pub agent: AgentName,
     /// Settings of the session, which may change with every turn.
     pub settings: SessionSettings,
-    /// Calls that the client must answer.
+    /// Calls of the session that the client must answer.
     pub pending: Vec<PendingCall>,
-    /// Number of turns so far.
+    /// Number of turns of the session so far.
     pub turns: u64,
-    /// Whether the last turn is still running.
+    /// Whether the last turn of the session is still running.
     pub running: bool,
-    /// Number of the next message.
+    /// Number of the next message of the session.
     pub next_message: u64,
-    /// Summary that replaces older messages which exceed the brain's context window.
+    /// Summary that replaces older messages, which no longer fit into the brain's context window.
     pub summary: Option<HistorySummary>,
     pub created_at: Timestamp,
 }
 
-/// A brain's summary of older messages, which the brain no longer gets.
+/// A brain's summary of older messages. The brain gets the summary instead of these messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistorySummary {
-    /// The summary replaces all messages with a number below this.
+    /// Number of the first message that the summary does not replace.
     pub until: u64,
     pub text: String,
 }
@@ -71,17 +71,17 @@ impl SessionSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolRef {
     pub name: ToolName,
-    /// Whether the tool may run without asking the client. Stored as sent.
+    /// Whether the tool may run without asking the client.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust: Option<bool>,
 }
 
-/// The stored value of an option.
+/// The stored value of a session option.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionValue {
     Plain(String),
-    /// A secret, encrypted with the server's key.
+    /// The value of a secret option, encrypted with the server's key.
     Sealed(String),
 }
 
@@ -102,7 +102,7 @@ pub struct ClientTool {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
     pub call: ToolCall,
-    /// Digest of the call's arguments, to which the permission is bound.
+    /// Digest of the call's arguments, to which the client's permission is bound.
     pub arguments_digest: Digest,
     pub awaits: AwaitedAnswer,
     /// Whether the brain itself runs the call on another server once it is allowed.

@@ -50,7 +50,7 @@ impl PublicKey {
         &self.0
     }
 
-    /// SHA-256 of the key, for display and comparison.
+    /// SHA-256 of the public key, for display and comparison.
     #[must_use]
     pub fn fingerprint(&self) -> Digest {
         Digest::of_bytes(&self.0)
@@ -59,10 +59,10 @@ impl PublicKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// The text is not 32 bytes in base64url.
+    /// The text of a public key is not 32 bytes in base64url.
     #[error("an Ed25519 public key is 32 bytes in base64url without padding")]
     NotAKey,
-    /// The key is a point of small order, for which anyone could make a valid signature.
+    /// The public key is a point of small order, for which anyone could make a valid signature.
     #[error("this public key is weak: anyone could sign with it; make a new one")]
     Weak,
 }
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_and_signatures_round_trip_through_text() {
+    fn keys_and_signatures_round_trip_through_unpadded_base64() {
         let key = PublicKey::new([9; 32]).unwrap();
         assert_eq!(PublicKey::parse(&key.to_string()), Ok(key));
         let signature = Signature::new([7; 64]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn small_order_keys_are_refused() {
+    fn small_order_public_keys_are_refused() {
         for weak in SMALL_ORDER {
             assert_eq!(PublicKey::new(weak), Err(InvalidKey::Weak));
             let mut signed = weak;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_for_one_purpose_is_invalid_for_another() {
+    fn labelled_message_is_the_label_and_the_canonical_json() {
         let value = serde_json::json!({"b": 1, "a": 2});
         assert_eq!(labelled("x/v1", &value), b"x/v1\n{\"a\":2,\"b\":1}");
     }

@@ -1,6 +1,6 @@
 /// Defines an enum whose values have fixed spellings, which serde uses too.
 ///
-/// `ALL` lists the values in the order written, `as_str` and `Display` spell one, `parse` reads one.
+/// `ALL` lists the values in the order written; `as_str` and `Display` write a value's text, and `parse` reads it.
 #[macro_export]
 macro_rules! string_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$value_meta:meta])* $value:ident = $text:literal,)* }) => {

@@ -54,7 +54,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Name of the state in the store.
+    /// Name of the task's state in the store.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl TaskState {
         }
     }
 
-    /// Whether the state is final.
+    /// Whether the state of the task is final.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Refused { .. } | Self::Withdrawn { .. })
@@ -121,7 +121,7 @@ impl Task {
         Ok(Self { state: TaskState::Refused { by: by.to_owned(), at, reason: reason.to_owned() }, ..task })
     }
 
-    /// Withdraws the task; has no effect on one that has ended.
+    /// Withdraws the task. A task that has ended is not changed.
     #[must_use]
     pub fn withdraw(self, at: Timestamp) -> Self {
         if self.state.is_over() { self } else { Self { state: TaskState::Withdrawn { at }, ..self } }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn task_can_be_taken_given_back_and_completed() {
+    fn taken_task_is_changed_only_by_its_holder_until_given_back_or_taken_over() {
         let task = task().take("ada", false, at(1)).unwrap();
         assert_eq!(task.clone().take("bob", false, at(2)), Err(TaskTransitionError::TakenBy("ada".to_owned())));
         assert_eq!(task.clone().finish("bob", json!({}), at(2)), Err(TaskTransitionError::TakenBy("ada".to_owned())));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn overdue_task_can_only_be_withdrawn() {
+    fn overdue_task_cannot_be_taken_or_refused_but_can_be_withdrawn() {
         assert_eq!(task().take("ada", false, at(100)), Err(TaskTransitionError::TooLate));
         assert_eq!(task().refuse("ada", "no", at(100)), Err(TaskTransitionError::TooLate));
         assert_eq!(task().withdraw(at(100)).state, TaskState::Withdrawn { at: at(100) });

@@ -13,16 +13,16 @@ pub struct Template(String);
 /// Where the rendered text is used, which decides how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EscapeContext {
-    /// Plain text: values are inserted unchanged.
+    /// Rendered plain text: values are inserted unchanged.
     Text,
-    /// A URL: values are percent-encoded, so that none can add a path segment or parameter. A value may still be a
-    /// dot segment, which the sender of the request refuses.
+    /// Rendered URL: values are percent-encoded, so that none can add a path segment or parameter. A value may still be
+    /// a dot segment, which the sender of the request refuses.
     Url,
-    /// A header or an environment variable: control characters in values are refused.
+    /// Rendered header or environment variable: control characters in values are refused.
     Line,
 }
 
-/// A syntax error, or why rendering failed.
+/// A syntax error of a template, or the reason why rendering failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("template: {0}")]
 pub struct TemplateError(String);
@@ -40,7 +40,7 @@ impl Template {
         &self.0
     }
 
-    /// The variables that the template refers to, such as `args.room`, without the built-in names of the language.
+    /// Variables that the template refers to, such as `args.room`, without the built-in names of the Jinja language.
     #[must_use]
     pub fn variables(&self) -> BTreeSet<String> {
         let environment = Environment::new();
@@ -58,7 +58,7 @@ impl Template {
     /// Renders the template. In plain text a missing value is left out; in a URL or header it is an error.
     pub fn render(&self, escape: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
         let mut environment = Environment::new();
-        // Limits the work, since the input may be as long as a peer likes.
+        // The limit bounds the work, because a peer may send input of any length.
         environment.set_recursion_limit(32);
         match escape {
             EscapeContext::Text => environment.set_undefined_behavior(UndefinedBehavior::Chainable),
@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn template_value_cannot_add_url_segment_or_parameter() {
+    fn url_template_value_cannot_add_path_segment_or_query_parameter() {
         let template = Template::parse("https://api.example/rooms/{{ args.id }}?q={{ args.q }}").unwrap();
         let context = json!({"args": {"id": "../admin", "q": "a&b=c#d"}});
         assert_eq!(
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn template_value_cannot_inject_header() {
+    fn header_template_value_with_line_break_is_refused() {
         let template = Template::parse("Bearer {{ secrets.key }}").unwrap();
         assert!(template.render(EscapeContext::Line, json!({"secrets": {"key": "a\r\nX: 1"}})).is_err());
         assert_eq!(template.render(EscapeContext::Line, json!({"secrets": {"key": "a"}})).unwrap(), "Bearer a");
     }
 
     #[test]
-    fn missing_template_value_is_empty_in_text() {
+    fn missing_value_in_text_template_renders_as_empty() {
         let template =
             Template::parse("{% for room in result.rooms %}{{ room.id }} {% endfor %}{{ nothing.at.all }}").unwrap();
         let context = json!({"result": {"rooms": [{"id": "101"}, {"id": 102}]}});
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_template_is_refused() {
+    fn unclosed_template_is_refused() {
         assert!(Template::parse("{{ unclosed").is_err());
     }
 }

@@ -38,7 +38,7 @@ impl TextByLanguage {
 }
 
 /// Whether a character is invisible or changes how others are shown: controls, line breaks, direction marks,
-/// invisible separators and tags. Terminals interpret some of them. Joiners are allowed: several scripts need them.
+/// invisible separators and tags. Joiners are not among them, because several scripts need them.
 #[must_use]
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
@@ -54,13 +54,13 @@ pub fn printable(text: String) -> String {
     if text.contains(hidden) { text.replace(hidden, "\u{fffd}") } else { text }
 }
 
-/// Untrusted text for a message: one line, no control characters, shortened.
+/// Untrusted text made safe for a message: one line, no control characters, shortened.
 #[must_use]
 pub fn plain(text: &str) -> String {
     one_line(text, 500)
 }
 
-/// An untrusted name for a message: like [`plain`], with a lower length limit.
+/// Untrusted name made safe for a message: like [`plain`], with a lower length limit.
 #[must_use]
 pub fn name(text: &str) -> String {
     one_line(text.trim(), 80)
@@ -74,7 +74,6 @@ fn one_line(text: &str, most: usize) -> String {
     out
 }
 
-/// The items as text, one per line.
 pub(crate) fn join_lines(items: &[impl ToString]) -> String {
     items.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printable_replaces_hidden_and_direction_changing_characters() {
+    fn printable_replaces_control_invisible_and_direction_characters() {
         let text = "a\u{9b}b\u{202e}c\u{2028}d\u{200b}e\r\n\tü 你好".to_owned();
         assert_eq!(printable(text), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\r\n\tü 你好");
     }

@@ -13,7 +13,7 @@ use crate::string_form::string_form;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The largest value with a text form: two days before the year 10000.
+    /// The largest timestamp with a text form: two days before the year 10000.
     pub const LAST: Self = Self(253_402_128_000_000);
 
     #[must_use]
@@ -33,7 +33,6 @@ impl Timestamp {
         Self(sum).min(Self::LAST)
     }
 
-    /// The timestamp `span` earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
@@ -47,7 +46,7 @@ impl Timestamp {
 }
 
 impl fmt::Display for Timestamp {
-    /// RFC 3339 with milliseconds: `2026-11-15T11:00:00.000Z`.
+    /// Writes the timestamp in RFC 3339 with milliseconds: `2026-11-15T11:00:00.000Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.written() {
             Some(text) => f.write_str(std::str::from_utf8(&text).unwrap_or_default()),
@@ -63,12 +62,12 @@ impl fmt::Display for Timestamp {
 const TEXT_LAYOUT: [u8; 24] = *b"0000-00-00T00:00:00.000Z";
 
 impl Timestamp {
-    /// The text form for the years 1970 to 9999; a fast path, since each call writes several.
+    /// The timestamp's text form for the years 1970 to 9999. A fast path, because each call writes several timestamps.
     fn written(self) -> Option<[u8; 24]> {
         const DAY_MS: i64 = 24 * 60 * 60 * 1000;
         let moment = self.0.checked_rem_euclid(DAY_MS).and_then(|rest| u32::try_from(rest).ok())?;
         let days = u32::try_from(self.0.div_euclid(DAY_MS)).ok().filter(|_| self <= Self::LAST)?;
-        // Years that begin in March, so that the leap day is the last; 400 of them are an era.
+        // Years are counted from March, so that the leap day is the last; 400 of them are an era.
         let days = days + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamp_round_trips_through_text() {
+    fn timestamp_round_trips_through_text_up_to_the_last_one() {
         let moment = Timestamp::from_millis(1_794_740_400_007);
         assert_eq!(moment.to_string(), "2026-11-15T11:00:00.007Z");
         assert_eq!(Timestamp::try_from(moment.to_string()), Ok(moment));
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_date_format_matches_calendar_library() {
+    fn timestamp_text_equals_that_of_the_calendar_library() {
         let days = (0..=Timestamp::LAST.0).step_by(86_400_000);
         let odd = [i64::MIN, -1, 0, 1, 951_782_399_999, 4_107_542_400_000, Timestamp::LAST.0 + 1, i64::MAX];
         for millis in days.map(|day| day + day / 31 % 86_400_000).chain(odd) {

@@ -11,22 +11,22 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnInput {
-    /// A new message of the user.
+    /// The turn begins with a new message of the user.
     User(Message),
-    /// Answers to the pending calls.
+    /// The turn begins with the client's answers to the pending calls.
     Answers(Vec<CallAnswer>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallAnswer {
-    /// The result of the client's own tool.
+    /// The client's answer: the result of its own tool.
     Result {
         call: CallId,
         content: Content,
-        /// Unknown fields of the message, preserved.
+        /// Unknown fields of the client's message, preserved.
         extra: Extra,
     },
-    /// Whether the agent's tool may run.
+    /// The client's answer: whether the agent's tool may run.
     Permission { call: CallId, granted: bool, reason: Option<String> },
 }
 
@@ -51,13 +51,13 @@ string_enum! {
 
 string_enum! {
     pub enum StopReason {
-        /// The agent finished, or the turn was cancelled.
+        /// The turn ended because the agent finished, or because it was cancelled.
         EndTurn = "end_turn",
-        /// The client must answer tool calls.
+        /// The turn ended because the client must answer tool calls.
         ToolUse = "tool_use",
-        /// The model's output limit was reached.
+        /// The turn ended because the model's output limit was reached.
         MaxTokens = "max_tokens",
-        /// The model or a guardrail refused.
+        /// The turn ended because the model or a guardrail refused.
         Refusal = "refusal",
         Error = "error",
     }
@@ -94,7 +94,7 @@ impl std::ops::AddAssign for Usage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnError {
     pub code: Code,
-    /// What was wrong and what to do.
+    /// Text for people: the reason of the error and what to do.
     pub message: String,
 }
 

@@ -1,12 +1,12 @@
-//! Comparison of two schemas without a manifest: set inclusion only.
+//! Comparison of two schemas without a manifest: only whether every value accepted before is still accepted.
 
 use serde_json::Value;
 
 use super::schema::{self, Budget, SchemaNarrowing};
 use super::verdict::{ChangeFinding, ChangeRule, ChangeVerdict};
 
-/// Judges whether every value valid under `old` is valid under `new`. The manifest table does not apply, no scope is
-/// concerned, and widenings are not reported.
+/// Judges whether every value valid under `old` is valid under `new`. The rules of the manifest table do not apply, and
+/// widenings are not reported.
 #[must_use]
 pub fn schemas(old: &Value, new: &Value, budget: Budget) -> ChangeVerdict {
     let comparison = schema::compare(old, new, budget);

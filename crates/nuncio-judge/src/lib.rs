@@ -8,7 +8,7 @@ mod manifest;
 pub mod schema;
 mod verdict;
 
-/// Hash map with a randomly seeded hash that is fast for small keys.
+/// Hash map with a fast, randomly seeded hash for small keys.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 

@@ -1,6 +1,6 @@
 //! History of an agent's manifests by name: the last form of each tool and scope, and the version since which each
-//! scope was declared without a break. It replaces the complete history and has bounded size, so that a scope that
-//! was removed and added again is recognised.
+//! scope was declared without a break. It replaces the complete history, has bounded size, and still shows that a scope
+//! was removed and added again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub struct ManifestLineage {
 }
 
 impl ManifestLineage {
-    /// The lineage after a further version; `None` stands for a cleared manifest.
+    /// The lineage after a further manifest version; `None` stands for a cleared manifest.
     #[must_use]
     pub fn with(&self, version: u64, manifest: Option<&Value>) -> Self {
         let mut next = self.clone();
@@ -46,7 +46,7 @@ impl ManifestLineage {
         next
     }
 
-    /// Number of different tools and scopes so far.
+    /// Number of different tools and scopes in all manifests so far.
     #[must_use]
     pub fn names(&self) -> usize {
         self.tools.len() + self.scopes.len()
@@ -57,13 +57,13 @@ impl ManifestLineage {
         self.since.keys().cloned().collect()
     }
 
-    /// The declared scopes that were added after that version.
+    /// The declared scopes that were added after this manifest version.
     #[must_use]
     pub fn fresh_since(&self, version: u64) -> BTreeSet<ScopeId> {
         self.since.iter().filter(|(_, since)| **since > version).map(|(scope, _)| scope.clone()).collect()
     }
 
-    /// Everything that ever existed as one manifest in its last form: the history for the judge.
+    /// History for the judge: one manifest with the last form of every tool and scope that ever existed.
     #[must_use]
     pub fn as_history(&self) -> Vec<Value> {
         if self.names() == 0 {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(lineage.names(), 3);
     }
 
-    /// A manifest with a few names in a few forms; `None` if it was cleared.
+    /// A random manifest with a few names in a few forms; `None` for a cleared manifest.
     fn any_manifest() -> impl Strategy<Value = Option<Value>> {
         let schema = |form: usize| {
             let required: &[&str] = [&[][..], &["a"], &["a", "b"]][form];
@@ -162,7 +162,6 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// The judge gives the same verdict with the lineage as with the whole history, from every version.
         #[test]
         fn lineage_gives_the_same_change_verdict_as_all_earlier_manifests(manifests in prop::collection::vec(any_manifest(), 2..7)) {
             let (new, earlier) = manifests.split_last().unwrap();

@@ -18,7 +18,7 @@ use earlier_manifests::EarlierManifests;
 use read::{ParsedManifest, UnreadableManifest};
 
 /// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
-/// manifests, oldest first, so that removing and re-adding something hides nothing.
+/// manifests, oldest first, so that a tool or scope that was removed and added again is compared with its earlier form.
 #[must_use]
 pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> ChangeVerdict {
     let mut report = VerdictBuilder::new(*policy);
@@ -46,7 +46,7 @@ fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Va
     }
 }
 
-/// Compares the fields other than tools and scopes.
+/// Compares the fields of two manifests other than tools and scopes.
 fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
     let names = old.root.keys().chain(new.root.keys().filter(|name| !old.root.contains_key(*name)));
     for name in names.filter(|name| !matches!(name.as_str(), "tools" | "permission_scopes")) {
@@ -104,14 +104,14 @@ fn cleared(old: &ParsedManifest<'_>, report: &mut VerdictBuilder) {
     old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
 }
 
-/// Which of the two manifests is meant.
+/// Selects the old or the new manifest.
 #[derive(Clone, Copy)]
 enum ManifestSide {
     Old,
     New,
 }
 
-/// If a manifest cannot be read, every scope that people could have consented to needs new consent.
+/// Reports an unreadable manifest: every scope that people could have consented to needs new consent.
 fn unreadable(
     why: &UnreadableManifest<'_>,
     old: Option<&Value>,
@@ -129,7 +129,7 @@ fn unreadable(
     everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
 }
 
-/// Reports one finding per scope, or one without a scope if there are none.
+/// Reports a change as one finding per scope, or as one without a scope if there are no scopes.
 fn everywhere<'a>(
     scopes: impl Iterator<Item = &'a str>,
     rule: ChangeRule,
@@ -145,7 +145,7 @@ fn everywhere<'a>(
     }
 }
 
-/// A change of the manifest before its rule is known.
+/// A change of the manifest to which no rule is assigned yet.
 #[derive(Debug, Clone, Default)]
 struct ManifestChange<'a> {
     pointer: String,

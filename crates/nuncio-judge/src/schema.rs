@@ -32,9 +32,9 @@ use self::node::DotMeaning;
 use self::solve::{Solver, SolverMemo};
 use self::witness_checker::WitnessChecker;
 
-/// Limit of work for a comparison, in steps; undecided pairs are [`ComparisonOutcome::Unknown`].
+/// Limit of work for a comparison of two schemas, in steps; undecided pairs are [`ComparisonOutcome::Unknown`].
 ///
-/// A step examines about one literal and takes some tens of nanoseconds.
+/// A step examines about one literal (a node or its negation) and takes some tens of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     steps: usize,
@@ -53,7 +53,7 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// A budget of 400,000 steps: ordinary pairs need a few hundred, hostile ones end in well under a second.
+    /// A budget of 400,000 steps: ordinary schemas need a few hundred, hostile ones end in well under a second.
     fn default() -> Self {
         Self::new(400_000)
     }
@@ -77,17 +77,17 @@ impl From<Budget> for RemainingBudget {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     pub outcome: ComparisonOutcome,
-    /// Each way in which the new schema refuses what the old one accepted, at most 64; empty if compatible.
+    /// Each reason why the new schema refuses a value that the old one accepted, at most 64; empty if compatible.
     pub findings: Vec<SchemaNarrowing>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparisonOutcome {
-    /// Proved: the new schema accepts everything that the old one accepted.
+    /// Proved: the new schema accepts every value that the old one accepted.
     Compatible,
-    /// Proved: at least one finding has a witness.
+    /// Proved: the new schema refuses a value that the old one accepted. At least one finding has a witness.
     Breaking,
-    /// Neither result is proved. Callers treat this as breaking.
+    /// Neither compatible nor breaking is proved. Callers treat this as breaking.
     Unknown,
 }
 
@@ -99,11 +99,11 @@ impl ComparisonOutcome {
     }
 }
 
-/// One way in which the new schema refuses what the old one accepted.
+/// One reason why the new schema refuses a value that the old one accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaNarrowing {
     pub rule: NarrowingRule,
-    /// JSON pointer into the new schema, or into the old one if `new` is absent.
+    /// JSON pointer into the new schema, or into the old schema if `new` is absent.
     pub pointer: String,
     /// The old schema at the location of `pointer`.
     pub old: Option<Value>,
@@ -159,7 +159,7 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut RemainingBudget) -> Result<Co
     let pool = &lowering.pool;
     let checker = WitnessChecker::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
     let mut refusals = Vec::new();
-    // The dot differs between regex engines: the result must hold for both readings.
+    // The dot of a pattern differs between regex engines, so the result must hold for both meanings.
     let dots: &[DotMeaning] = if pool.has_dots() {
         &[DotMeaning::NotLineFeed, DotMeaning::NotLineTerminator]
     } else {
@@ -188,7 +188,7 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut RemainingBudget) -> Result<Co
     Ok(Comparison { outcome: if proved { ComparisonOutcome::Breaking } else { ComparisonOutcome::Unknown }, findings })
 }
 
-/// Tries generated values for undecided findings, which otherwise stay unknown.
+/// Tries generated values as witnesses for undecided findings; those left without a witness become unknown.
 fn try_harder(
     lowering: &mut Lowering<'_>,
     checker: &WitnessChecker<'_>,
@@ -219,7 +219,7 @@ fn try_harder(
     }
 }
 
-/// Whether the old schema enumerates its values and the validator accepts each of them under the new one.
+/// Whether the old schema enumerates its values and a validator accepts each of them under the new schema.
 fn every_listed_value(old: &Value, checker: &WitnessChecker<'_>) -> bool {
     let listed: Vec<&Value> = match (old.get("const"), old.get("enum").and_then(Value::as_array)) {
         (Some(value), _) => vec![value],

@@ -1,4 +1,4 @@
-//! The judge's verdict on two manifests.
+//! The judge's verdict on the change between two manifests.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ pub struct ChangeVerdict {
     pub scopes_requiring_reauth: BTreeSet<String>,
     /// All reasons why the change is breaking; empty if it is not.
     pub findings: Vec<ChangeFinding>,
-    /// Other changes that a person would want to know.
+    /// Other changes, of which a person should be informed.
     pub notices: Vec<ChangeNotice>,
 }
 
 impl ChangeVerdict {
-    /// The verdict on text that is not JSON: breaking, without a specific reason.
+    /// The verdict on a manifest that is not JSON: breaking, without a specific reason.
     #[must_use]
     pub fn unreadable() -> Self {
         let rule = ChangeRule::Unreadable;
@@ -42,11 +42,11 @@ impl ChangeVerdict {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeFinding {
     pub rule: ChangeRule,
-    /// JSON pointer into the new manifest; for removed parts into the old one.
+    /// JSON pointer into the new manifest, or into the old one for removed parts.
     pub pointer: String,
     pub old: Option<Value>,
     pub new: Option<Value>,
-    /// Arguments that the tool accepted before and refuses now; under `input_widened` the reverse.
+    /// Arguments that the tool accepted before and refuses now; the reverse for the rule `input_widened`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Value>,
     pub scope: Option<String>,
@@ -58,7 +58,7 @@ pub struct ChangeFinding {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangeNotice {
     pub rule: NoticeRule,
-    /// JSON pointer into the new manifest; for removed parts into the old one.
+    /// JSON pointer into the new manifest, or into the old one for removed parts.
     pub pointer: String,
     pub old: Option<Value>,
     pub new: Option<Value>,
@@ -74,19 +74,19 @@ pub struct ChangeNotice {
 /// The operator's settings for judging changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangePolicy {
-    /// Also requires new consent when an agent may do more within the scopes people consented to: newly accepted
-    /// arguments, new tools under an existing scope, a lower sensitivity.
+    /// Also requires new consent when an agent may do more within the consented scopes: newly accepted arguments, new
+    /// tools under an existing scope, a lower sensitivity.
     pub reauth_on_widening: bool,
     /// Limit of work for comparing schemas, per tool and direction.
     pub budget: Budget,
 }
 
-/// Why a change is breaking.
+/// Rule by which a change is breaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChangeRule {
     /// A manifest, or a part of one, cannot be read.
     Unreadable,
-    /// There was no manifest before.
+    /// The agent had no manifest before.
     ManifestAdded,
     /// The format version of the manifest changed.
     SchemaVersionChanged,
@@ -96,17 +96,17 @@ pub enum ChangeRule {
     /// A tool needs a scope that the manifest does not declare.
     ScopeUndeclared,
     SensitivityRaised,
-    /// A tool needs a different scope than before.
+    /// A tool needs another scope than before.
     ToolMoved,
     /// The `type` of a part of the arguments changed, to a wider or a narrower one.
     TypeChanged,
-    /// A tool accepts more arguments. Only under `reauth_on_widening`.
+    /// A tool accepts more arguments; breaking only under `reauth_on_widening`.
     InputWidened,
-    /// A new tool uses an existing scope. Only under `reauth_on_widening`.
+    /// A new tool uses an existing scope; breaking only under `reauth_on_widening`.
     ToolAdded,
-    /// The sensitivity of a scope was lowered. Only under `reauth_on_widening`.
+    /// The sensitivity of a scope was lowered; breaking only under `reauth_on_widening`.
     SensitivityLowered,
-    /// A tool refuses arguments that it accepted.
+    /// A tool refuses arguments that it accepted before.
     Schema(NarrowingRule),
 }
 
@@ -156,11 +156,11 @@ impl Serialize for ChangeRule {
 string_enum! {
     #[derive(PartialOrd, Ord)]
     pub enum NoticeRule {
-        /// A tool accepts more arguments.
+        /// A tool accepts more arguments than before.
         InputWidened = "input_widened",
-        /// A tool's schema is written differently and accepts the same arguments.
+        /// A tool's input schema is written differently and accepts the same arguments.
         InputRewritten = "input_rewritten",
-        /// A `format` changed, which is only an annotation.
+        /// The `format` of an argument changed, which is only an annotation.
         FormatChanged = "format_changed",
         /// Descriptions, defaults or examples in a schema changed.
         AnnotationChanged = "annotation_changed",
@@ -174,19 +174,19 @@ string_enum! {
         /// A scope was removed, and with it all grants of it.
         ScopeRemoved = "scope_removed",
         SensitivityLowered = "sensitivity_lowered",
-        /// Text shown to people changed.
+        /// A text shown to people changed.
         DisplayTextChanged = "display_text_changed",
         /// A capability flag changed.
         FlagChanged = "flag_changed",
         AgentVersionChanged = "agent_version_changed",
-        /// An unknown field changed.
+        /// A field of the manifest that the judge does not know changed.
         FieldChanged = "field_changed",
         ManifestCleared = "manifest_cleared",
     }
 }
 
 impl NoticeRule {
-    /// The finding that the notice becomes under `reauth_on_widening`.
+    /// The rule of the finding that the notice becomes under `reauth_on_widening`.
     #[must_use]
     pub const fn widening(self) -> Option<ChangeRule> {
         match self {

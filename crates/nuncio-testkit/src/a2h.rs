@@ -1,4 +1,4 @@
-//! Minimal A2H device and agent for tests: HTTP with signatures, and WebSockets.
+//! Minimal A2H device and agent for tests: signed HTTP requests, and WebSockets.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
@@ -29,20 +29,20 @@ pub struct A2hResponse {
 }
 
 impl A2hResponse {
-    /// The `data` of a successful response; panics otherwise.
+    /// The `data` of a successful A2H response; panics otherwise.
     pub fn data(&self) -> &Value {
         assert!(self.status < 300, "{} {:#}", self.status, self.body);
         &self.body["data"]
     }
 
-    /// Status and error code of a refusal.
+    /// Status and error code of a refused A2H request.
     #[must_use]
     pub fn refusal(&self) -> (u16, &str) {
         (self.status, self.body["error"]["code"].as_str().unwrap_or_default())
     }
 }
 
-/// Client of an A2H server without an identity.
+/// Client of an A2H server that has no identity of its own.
 #[derive(Debug, Clone)]
 pub struct AnonymousA2hClient {
     url: String,
@@ -50,7 +50,7 @@ pub struct AnonymousA2hClient {
 }
 
 impl AnonymousA2hClient {
-    /// Takes a base URL such as `http://127.0.0.1:7400`.
+    /// Makes a client for a base URL such as `http://127.0.0.1:7400`.
     #[must_use]
     pub fn at(url: impl Into<String>) -> Self {
         Self { url: url.into(), http: Client::builder().no_proxy().build().unwrap() }
@@ -78,7 +78,7 @@ impl AnonymousA2hClient {
         self.try_send(method, path, Some(token), Some(body), headers).await.unwrap()
     }
 
-    /// Sends a request to a server that may die meanwhile.
+    /// Sends a request to a server that may be killed meanwhile; a lost connection is an error, not a panic.
     pub async fn try_send(
         &self,
         method: Method,
@@ -91,7 +91,7 @@ impl AnonymousA2hClient {
         self.send_text(method, path, token, text, headers).await
     }
 
-    /// Sends a request with a body byte for byte.
+    /// Sends a request with the body exactly as given.
     pub async fn send_text(
         &self,
         method: Method,
@@ -142,7 +142,7 @@ impl DeviceKey {
         Signature::new(self.0.sign(message).as_ref().try_into().unwrap())
     }
 
-    /// Body of `POST /auth/enroll`.
+    /// Request body of `POST /auth/enroll`.
     #[must_use]
     pub fn enrolment(&self, code: &str, name: &str) -> Value {
         let enrolment =
@@ -153,7 +153,7 @@ impl DeviceKey {
         })
     }
 
-    /// Body of `POST /auth/token`.
+    /// Request body of `POST /auth/token`.
     #[must_use]
     pub fn assertion(&self, device: &str, audience: &str, at: Timestamp, nonce: &str) -> Value {
         let assertion = DeviceAssertion {
@@ -206,7 +206,7 @@ impl TestDevice {
         &self.key
     }
 
-    /// Body of a request for a new device token.
+    /// Request body for a new token of the device.
     #[must_use]
     pub fn assertion(&self, at: Timestamp) -> Value {
         let mut nonce = [0_u8; 16];
@@ -263,7 +263,7 @@ impl TestDevice {
         self.consent(Method::POST, "/h2a/relations", body).await.data().clone()
     }
 
-    /// Connects and authenticates. Returns the socket and the first response.
+    /// Connects the device's WebSocket and authenticates. Returns the socket and the first response.
     pub async fn connect(&self) -> (Socket, Value) {
         let mut socket = self.server.socket("human").await;
         socket.say(&json!({"type": "auth", "token": self.token})).await;

@@ -1,4 +1,4 @@
-//! A small AAP client that sends requests as given.
+//! A small AAP test client that sends requests exactly as given.
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -25,13 +25,13 @@ impl AapClient {
         Self { http, ..self }
     }
 
-    /// The same client and connection without the key.
+    /// The same client and connection without the API key.
     #[must_use]
     pub fn anonymous(&self) -> Self {
         Self { key: None, ..self.clone() }
     }
 
-    /// A request to a path below AAP's base.
+    /// A request to a path below the AAP base URL.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         match &self.key {
@@ -40,52 +40,52 @@ impl AapClient {
         }
     }
 
-    /// `GET`, as status and JSON.
+    /// Sends a `GET` and returns status and JSON.
     pub async fn get(&self, path: &str) -> (u16, Value) {
         answer(self.request(Method::GET, path).send().await.unwrap()).await
     }
 
-    /// `POST` of JSON, as status and JSON.
+    /// Sends a `POST` with JSON and returns status and JSON.
     pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
         answer(self.request(Method::POST, path).json(&body).send().await.unwrap()).await
     }
 
-    /// `DELETE`, as status and JSON.
+    /// Sends a `DELETE` and returns status and JSON.
     pub async fn delete(&self, path: &str) -> (u16, Value) {
         answer(self.request(Method::DELETE, path).send().await.unwrap()).await
     }
 
-    /// Creates a session; panics on failure.
+    /// Creates a session with an agent and its enabled tools; panics on failure.
     pub async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
         let tools: Vec<_> = tools.iter().map(|(name, trust)| json!({"name": name, "trust": trust})).collect();
         self.session_with(json!({"agent": {"name": agent, "tools": tools}})).await
     }
 
-    /// Creates a session with the whole request; panics on failure.
+    /// Creates a session with the given request body; panics on failure.
     pub async fn session_with(&self, request: Value) -> String {
         let (status, body) = self.post("/sessions", request).await;
         assert_eq!(status, 201, "{body}");
         body["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Sends one user message and waits for the answer.
+    /// Sends one user message and waits for the agent's answer.
     pub async fn say(&self, session: &str, text: &str) -> Value {
         let (status, body) = self.turn(session, json!([{"role": "user", "content": text}])).await;
         assert_eq!(status, 200, "{body}");
         body
     }
 
-    /// Sends a script for the script brain and waits for the answer.
+    /// Sends a script for the script brain and waits for its answer.
     pub async fn play(&self, session: &str, script: Value) -> Value {
         self.say(session, &json!({"script": script}).to_string()).await
     }
 
-    /// Sends messages and waits for the answer.
+    /// Sends messages and waits for the agent's answer.
     pub async fn turn(&self, session: &str, messages: Value) -> (u16, Value) {
         self.post(&format!("/sessions/{session}/turns"), json!({"messages": messages})).await
     }
 
-    /// Starts a streamed turn with a script.
+    /// Starts a streamed turn with a script for the script brain.
     pub async fn stream(&self, session: &str, mode: &str, script: Value) -> EventStream {
         let text = json!({"script": script}).to_string();
         let body = json!({"stream": mode, "messages": [{"role": "user", "content": text}]});
@@ -93,7 +93,7 @@ impl AapClient {
         open(request.send().await.unwrap())
     }
 
-    /// Stream of the last turn, from the start or after an event.
+    /// Stream of the session's last turn, from the start or after an event.
     pub async fn resume(&self, session: &str, mode: &str, last: Option<&str>) -> EventStream {
         let mut request = self.request(Method::GET, &format!("/sessions/{session}/stream?stream={mode}"));
         if let Some(last) = last {
@@ -102,7 +102,7 @@ impl AapClient {
         open(request.send().await.unwrap())
     }
 
-    /// Cancels the running turn. Returns its end.
+    /// Cancels the running turn and returns its outcome.
     pub async fn cancel(&self, session: &str) -> Value {
         let request = self.request(Method::POST, &format!("/sessions/{session}/cancel"));
         let (status, body) = answer(request.send().await.unwrap()).await;

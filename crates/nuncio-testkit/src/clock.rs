@@ -26,7 +26,7 @@ struct Sleepers {
     moments: Mutex<HashMap<u64, Timestamp>>,
 }
 
-/// One sleeping task; removed from the list on drop.
+/// One sleeping task, removed from the clock's list on drop.
 struct Sleeper {
     number: u64,
     among: Arc<Sleepers>,
@@ -45,7 +45,7 @@ impl ManualClock {
         self.now.send_modify(|now| *now = now.after(span));
     }
 
-    /// Waits until a task sleeps for exactly that time, so that moving the clock wakes the task.
+    /// Waits until a task sleeps for exactly this time, so that moving the clock wakes the task.
     pub async fn someone_waits_for(&self, span: Duration) {
         let moment = self.now().after(span);
         eventually("someone waits for the clock", async || {
@@ -54,7 +54,7 @@ impl ManualClock {
         .await;
     }
 
-    /// Waits for [`Self::someone_waits_for`] and moves the clock by that time.
+    /// Waits for [`Self::someone_waits_for`] and moves the clock by the same time.
     pub async fn pass(&self, span: Duration) {
         self.someone_waits_for(span).await;
         self.advance(span);

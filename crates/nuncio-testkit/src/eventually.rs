@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Time after which a test fails. Never reached by a passing test.
+/// Time after which a polling test fails; a passing test never reaches it.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// Polls until `look` returns a value; panics after a minute.
@@ -23,7 +23,7 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
     }
 }
 
-/// Whether a process runs; a zombie does not.
+/// Whether a process is running; a zombie is not.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {

@@ -1,4 +1,4 @@
-//! In-process server on a free port with its own data directory.
+//! In-process gateway for tests, on a free port with its own data directory.
 
 use std::fs::DirEntry;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -38,22 +38,22 @@ pub struct GatewayBuilder {
     executable: PathBuf,
 }
 
-/// Running gateway. Dropping it aborts the server; [`Gateway::stop`] stops it properly.
+/// A running test gateway. Dropping it aborts the server; [`Gateway::stop`] stops it properly.
 #[derive(Debug)]
 pub struct Gateway {
     server: Server,
     data: Arc<TempDir>,
     agents: TempDir,
-    /// The folder of the agents that are served.
+    /// Folder of the served agents.
     source: PathBuf,
 }
 
 #[derive(Debug, Clone)]
 pub struct KeyHolder {
-    /// Identity of the holder in the engine.
+    /// Identity of the key holder in the engine.
     pub caller: Caller,
     pub secret: String,
-    /// AAP client that sends the key.
+    /// AAP client that sends the holder's API key.
     pub aap: AapClient,
 }
 
@@ -84,7 +84,7 @@ impl Gateway {
         self.server.engine()
     }
 
-    /// Address to connect to.
+    /// Address of the gateway to connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         let mut address = self.server.addresses()[0];
@@ -99,7 +99,7 @@ impl Gateway {
         format!("http://{}", self.address())
     }
 
-    /// AAP client without a key.
+    /// AAP client without an API key.
     #[must_use]
     pub fn aap(&self) -> AapClient {
         AapClient::new(format!("{}/aap", self.url()), None)
@@ -110,7 +110,7 @@ impl Gateway {
         AapClient::new(format!("{}/aap", self.url()), Some(key.to_owned()))
     }
 
-    /// Creates a key with these scopes; with all scopes for an empty list.
+    /// Creates an API key with these scopes; an empty list means all scopes.
     pub async fn key(&self, scopes: &[&str]) -> KeyHolder {
         let scopes = match scopes {
             [] => KeyScopes::All,
@@ -126,7 +126,7 @@ impl Gateway {
         KeyHolder { caller, aap: self.aap_with_key(&secret), secret }
     }
 
-    /// Sends raw bytes and reads until the connection closes.
+    /// Sends raw bytes to the gateway and reads until the connection closes.
     pub async fn raw(&self, request: impl AsRef<[u8]>) -> Option<RawAnswer> {
         RawAnswer::exchange(self.address(), request.as_ref()).await
     }
@@ -136,7 +136,7 @@ impl Gateway {
         admin::ask(self.data(), &order).await.map(Option::unwrap)
     }
 
-    /// Waits until that many approvals are pending for the operators.
+    /// Waits until `count` approvals are pending for the operators.
     pub async fn questions(&self, count: usize) -> Vec<Approval> {
         eventually("questions wait for the operators", async || {
             let pending = self.engine().approvals().pending_approvals().await.unwrap();
@@ -160,7 +160,7 @@ impl Gateway {
         self.records().await
     }
 
-    /// Audit records that parse as `R`.
+    /// Audit records that can be parsed as `R`.
     async fn records<R: DeserializeOwned>(&self) -> Vec<R> {
         let (mut records, mut seen) = (Vec::new(), 0);
         loop {
@@ -176,7 +176,7 @@ impl Gateway {
         self.data.path()
     }
 
-    /// Copy of the data directory as a crash at this moment would leave it.
+    /// Copy of the data directory as a crash at this moment would leave it on disk.
     #[must_use]
     pub fn data_as_after_a_crash(&self) -> Arc<TempDir> {
         let copy = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ impl Gateway {
         Arc::new(copy)
     }
 
-    /// File in the folder of an agent, where its commands run.
+    /// Path of a file in the folder of an agent, where the agent's commands run.
     #[must_use]
     pub fn file(&self, folder: &str, name: &str) -> PathBuf {
         self.agents.path().join(folder).join(name)
@@ -197,7 +197,7 @@ impl Gateway {
         std::fs::write(self.file(folder, "agent.toml"), text).unwrap();
     }
 
-    /// Stops the server and returns its data directory for another start. Panics if the server leaves work behind.
+    /// Stops the gateway and returns its data directory for another start. Panics if the server leaves work running.
     pub async fn stop(self) -> Arc<TempDir> {
         self.server.stop().await;
         assert_none_left(self.data.path(), &self.source).await;
@@ -206,7 +206,7 @@ impl Gateway {
 }
 
 impl GatewayBuilder {
-    /// Adds an agent by the text of its file.
+    /// Adds an agent, given as the text of its file.
     #[must_use]
     pub fn agent(self, folder: &str, text: &str) -> Self {
         let path = self.agents.path().join(folder);
@@ -215,7 +215,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Takes the agents from an existing file or folder.
+    /// Serves the agents of an existing file or folder.
     #[must_use]
     pub fn agents_from(mut self, path: impl Into<PathBuf>) -> Self {
         self.source = Some(path.into());
@@ -235,14 +235,14 @@ impl GatewayBuilder {
         self
     }
 
-    /// Listens on every address and admits callers without a key.
+    /// Listens on every address and admits callers without an API key.
     #[must_use]
     pub fn open_to_anyone(mut self) -> Self {
         self.open = true;
         self
     }
 
-    /// Development mode: local peers are reached over plain HTTP.
+    /// Starts the gateway in development mode, in which local peers are reached over plain HTTP.
     #[must_use]
     pub fn dev(mut self) -> Self {
         self.dev = true;
@@ -268,7 +268,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Program that stands for the command `nuncio`.
+    /// Sets the program that stands for the command `nuncio`.
     #[must_use]
     pub fn executable(mut self, path: impl Into<PathBuf>) -> Self {
         self.executable = path.into();

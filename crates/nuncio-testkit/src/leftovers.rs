@@ -1,14 +1,14 @@
-//! Finds work that goes on after it should have ended: open files of a data directory, and processes.
+//! Finds work that still runs after it should have ended: open files of a data directory, and processes.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time that ending work may still take. Never reached by a passing test.
+/// Time that ending work may still take; a passing test never reaches it.
 const GIVE_UP: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A process below another one.
+/// A process that another one has started and left running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChildProcess {
     pub pid: u32,
@@ -30,7 +30,7 @@ pub fn descendants(ancestor: u32) -> Vec<ChildProcess> {
     found.into_iter().skip(1).map(|pid| ChildProcess { pid, command_line: text(pid) }).collect()
 }
 
-/// A process and its parent; `None` if it has ended.
+/// Id of a process and of its parent; `None` if the process has ended.
 fn parent_of(pid: u32) -> Option<(u32, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
@@ -46,9 +46,9 @@ fn open_files(folder: &Path) -> Vec<String> {
     files.map(|file| file.display().to_string()).collect()
 }
 
-/// Waits until nothing of a stopped server is left; panics with a list of what is.
+/// Waits until nothing of a stopped server is left running or open; panics with a list otherwise.
 ///
-/// A task that goes on holds the engine and thereby open files in `data`. Programs of agents run in `data` or in
+/// A task that still runs holds the engine and thereby open files in `data`. Programs of agents run in `data` or in
 /// `agents`.
 pub(crate) async fn assert_none_left(data: &Path, agents: &Path) {
     let works_here = |process: &ChildProcess| {

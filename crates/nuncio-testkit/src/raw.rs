@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A response, read until the connection closes.
+/// An HTTP response, read until the connection closes.
 #[derive(Debug, Clone)]
 pub struct RawAnswer {
     pub status: u16,
@@ -16,15 +16,15 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// Sends bytes and reads until the connection closes; `None` without a response.
+    /// Sends bytes and reads the response until the connection closes; `None` without a response.
     pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> Option<Self> {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // The server may close before everything is sent.
+        // The server may close the connection before everything is sent.
         let _ = stream.write_all(request).await;
         Self::read(stream).await
     }
 
-    /// Reads a response until the connection closes; `None` without one.
+    /// Reads an HTTP response until the connection closes; `None` without one.
     pub async fn read(mut stream: TcpStream) -> Option<Self> {
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
@@ -44,7 +44,7 @@ impl RawAnswer {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The response body as JSON; panics if the content type is another.
+    /// The response body as JSON; panics if the content type is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");

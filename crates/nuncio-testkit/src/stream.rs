@@ -1,4 +1,4 @@
-//! Server-sent events with their raw bytes.
+//! Test client of server-sent events, with their raw bytes.
 
 use reqwest::Response;
 use serde_json::Value;
@@ -8,18 +8,18 @@ pub struct Sse {
     pub id: String,
     pub event: String,
     pub data: Value,
-    /// Raw bytes including the blank line.
+    /// Raw bytes of the event, including the blank line after it.
     pub raw: String,
 }
 
 impl Sse {
-    /// Events in the bytes of a stream, without comments.
+    /// All events in the bytes of a stream, without comments.
     #[must_use]
     pub fn parse(bytes: &str) -> Vec<Self> {
         bytes.split_inclusive("\n\n").filter_map(Self::read).collect()
     }
 
-    /// Event of one block; `None` for a comment.
+    /// The event of one block; `None` for a comment.
     fn read(raw: &str) -> Option<Self> {
         if raw.starts_with(':') {
             return None;
@@ -42,7 +42,7 @@ impl EventStream {
         Self { response, unread: Vec::new() }
     }
 
-    /// Next block, event or comment, as received; `None` at the end.
+    /// The next block of the stream, event or comment, as received; `None` at the end.
     pub async fn block(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
@@ -68,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// Events up to and including the first with `name`; panics if the stream ends before.
+    /// Events of the stream up to and including the first with `name`; panics if the stream ends before.
     pub async fn up_to(&mut self, name: &str) -> Vec<Sse> {
         let mut events = Vec::new();
         loop {
@@ -88,7 +88,7 @@ impl EventStream {
         events
     }
 
-    /// Raw bytes until the end, without comments.
+    /// Raw bytes of the stream until its end, without comments.
     pub async fn rest_raw(self) -> String {
         self.rest().await.into_iter().map(|event| event.raw).collect()
     }

@@ -10,19 +10,19 @@ use crate::template::Template;
 /// The `[brain]` section of an agent file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainSpec {
-    /// Matches keywords and patterns; uses no network.
+    /// A brain that matches keywords and patterns; uses no network.
     Rules(RulesSpec),
-    /// Plays a script contained in the user's message, for testing clients.
+    /// A brain that plays a script contained in the user's message, for testing clients.
     Script,
     Model(Box<ModelSpec>),
-    /// A program that is started for each step.
+    /// A brain that is a program, started for each step of a turn.
     Process(CommandRun),
-    /// An agent on another AAP server.
+    /// A brain that is an agent on another AAP server.
     Aap(AapSpec),
 }
 
 impl BrainSpec {
-    /// Value of `kind` in the agent file.
+    /// Value of `kind` in the `[brain]` section of the agent file.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl BrainSpec {
         }
     }
 
-    /// The agent's secret that the brain sends to its provider.
+    /// Name of the agent's secret that the brain sends as API key.
     #[must_use]
     pub fn key(&self) -> Option<&BackendName> {
         match self {
@@ -59,12 +59,12 @@ impl BrainSpec {
 pub struct ModelSpec {
     pub provider: Provider,
     pub model: String,
-    /// Base URL of the API; `None` for the provider's own.
+    /// Base URL of the model's API; `None` for the provider's own.
     pub base_url: Option<Url>,
     /// Name of the secret that holds the API key.
     pub key: Option<BackendName>,
     pub temperature: Option<f64>,
-    /// Limit of output tokens per step.
+    /// Limit of the model's output tokens per step.
     pub max_tokens: Option<u64>,
     /// System prompt; a template over `options`.
     pub instructions: Option<Template>,
@@ -78,7 +78,7 @@ pub struct ModelSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelOptions {
     pub model: Option<OptionName>,
-    /// The option's value is a number written as text.
+    /// Option for the temperature; its value is a number written as text.
     pub temperature: Option<OptionName>,
     pub key: Option<OptionName>,
 }
@@ -110,9 +110,9 @@ impl Provider {
 /// An agent on another AAP server that answers in place of a local brain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AapSpec {
-    /// Base URL of the AAP interface.
+    /// Base URL of the other server's AAP interface.
     pub url: Url,
-    /// `None` selects the server's only or first agent.
+    /// Agent on the other AAP server; `None` selects the server's only or first agent.
     pub agent: Option<AgentName>,
     /// Name of the secret that holds the API key.
     pub key: Option<BackendName>,
@@ -134,7 +134,7 @@ pub struct Intent {
     pub name: BackendName,
     /// Words or phrases, any of which matches the intent, ignoring case.
     pub keywords: Vec<String>,
-    /// Regular expressions, any of which matches; named groups fill slots.
+    /// Regular expressions, any of which matches the intent; named groups fill slots.
     pub patterns: Vec<String>,
     /// Values that must be collected before the intent runs, in the order they are asked for.
     pub slots: Vec<Slot>,
@@ -162,14 +162,14 @@ pub struct Slot {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotKind {
-    /// Any answer to the slot's question.
+    /// A slot that takes any answer to its question.
     Text,
-    /// An ISO date, `today` or `tomorrow`.
+    /// A slot for an ISO date, `today` or `tomorrow`.
     Date,
-    /// A whole number in digits, or a small number as a word.
+    /// A slot for a whole number in digits, or a small number as a word.
     Integer,
-    /// One of these values with synonyms: `suite|suites|套房` accepts three spellings and has the value `suite`.
+    /// A slot for one of these values: `suite|suites|套房` accepts three spellings and has the value `suite`.
     Choice(Vec<String>),
-    /// The text that matches this regular expression.
+    /// A slot for the text that matches this regular expression.
     Pattern(String),
 }

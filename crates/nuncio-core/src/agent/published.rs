@@ -17,7 +17,7 @@ pub struct Information {
 }
 
 impl Information {
-    /// Documents of this type are completed and validated as product documents.
+    /// Document type whose documents are completed and validated as product documents.
     pub const PRODUCT: &str = "Product";
     /// Size limit of a document file, in bytes.
     pub const MAX_BYTES: usize = 1 << 20;
@@ -30,9 +30,9 @@ impl Information {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InformationLocation {
-    /// A URL on any server.
+    /// The document is at a URL on any server.
     Url(Url),
-    /// A JSON file beside the agent file, served by this server.
+    /// The document is a JSON file beside the agent file, served by this server.
     File(InformationPath),
 }
 
@@ -45,7 +45,7 @@ pub struct Capability {
     pub description: String,
     /// Dotted tags of the intents that the capability serves: `hotel.booking` includes everything below it.
     pub intent_tags: Vec<String>,
-    /// The tools that implement the capability; empty for the agent as a whole.
+    /// Tools that implement the capability; empty if the agent as a whole implements it.
     pub tools: Vec<ToolName>,
     /// Whether some calls of the capability need a person's approval.
     pub human_authorization: bool,

@@ -17,17 +17,17 @@ pub enum RunSpec {
         tool: ToolName,
     },
     Http(Box<HttpRun>),
-    /// A program that is started for each call.
+    /// Backend: a program that is started for each call.
     Command(CommandRun),
-    /// A person, who gets a task in the inbox.
+    /// Backend: a person, who gets a task in the inbox.
     Human(HumanRun),
-    /// A skill of another host.
+    /// Backend: a skill of another host.
     Skill(Box<SkillRun>),
-    /// A method of an agent on another host, called over ANP.
+    /// Backend: a method of an agent on another host, called over ANP.
     Anp(Box<AnpRun>),
-    /// A fixed answer in the agent file: a template over the arguments.
+    /// Backend: a fixed answer in the agent file, a template over the arguments.
     Answer(Template),
-    /// The linked person's device, with their consent.
+    /// Backend: the linked person's device, with their consent.
     Device(DeviceRun),
 }
 
@@ -82,7 +82,7 @@ pub struct HumanRun {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkillRun {
-    /// URL of the descriptor, or `skill-id@domain`.
+    /// URL of the skill's descriptor, or `skill-id@domain`.
     pub target: String,
     pub credential: Option<SkillCredential>,
 }
@@ -99,7 +99,7 @@ pub struct AnpRun {
 #[derive(Debug, Clone, PartialEq)]
 pub enum SkillCredential {
     ApiKey(Template),
-    /// A long-lived access token.
+    /// A long-lived access token for another host's skill.
     Token(Template),
     /// OAuth client credentials, with which access tokens are fetched.
     Client {
@@ -114,22 +114,22 @@ pub enum SkillCredential {
 pub struct McpServer {
     pub name: BackendName,
     pub transport: McpTransport,
-    /// Tools of the server that are offered under their own names and schemas.
+    /// Tools of the MCP server that are offered under their own names and schemas.
     pub import: Option<McpImport>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpTransport {
-    /// A child process that communicates over standard input and output.
+    /// The MCP server is a child process that communicates over standard input and output.
     Stdio {
-        /// Program and arguments; never empty.
+        /// Program and arguments of the MCP server; never empty.
         argv: Vec<String>,
-        /// Environment variables; the values are templates that may refer to secrets.
+        /// Environment variables of the MCP server; the values are templates that may refer to secrets.
         env: Vec<(String, Template)>,
     },
     Http {
         url: Url,
-        /// Headers sent with each request; the values may refer to secrets.
+        /// Headers sent with each request to the MCP server; the values may refer to secrets.
         headers: Vec<(String, Template)>,
     },
 }
@@ -142,19 +142,19 @@ pub struct McpImport {
     /// Permission that callers of the imported tools need.
     pub scope: Option<ScopeId>,
     pub exposed: bool,
-    /// Whether each call needs an approver who is not the caller.
+    /// Whether each call of an imported tool needs an approver who is not the caller.
     pub human_authorization: bool,
 }
 
 impl HttpRun {
-    /// Every template of the request, so that a caller can check each one.
+    /// Every template of the HTTP request, so that a caller can check each one.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         std::iter::once(&self.url).chain(self.headers.iter().map(|(_, value)| value)).chain(self.body.iter())
     }
 }
 
 impl SkillRun {
-    /// Every template that may refer to a secret.
+    /// Every template of the skill call that may refer to a secret.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let (one, other) = match &self.credential {
             None => (None, None),
@@ -172,10 +172,10 @@ impl SkillRun {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramAccess {
     pub read: Vec<String>,
-    /// Files and folders that may be read and changed.
+    /// Files and folders that the agent's programs may read and change.
     pub write: Vec<String>,
-    /// Whether Unix sockets may be used. Services behind a socket act for any process that connects, so this lifts
-    /// the confinement.
+    /// Whether programs may use Unix sockets. Services behind a socket act for any process that connects, so `true`
+    /// removes the confinement.
     pub unix: bool,
 }
 

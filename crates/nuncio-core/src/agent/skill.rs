@@ -13,7 +13,6 @@ use crate::time::Timestamp;
 /// A tool, or a whole agent, offered to agents of other hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
-    /// Id of the skill, unique on this host.
     pub id: SkillId,
     pub name: String,
     pub description: String,
@@ -31,7 +30,7 @@ pub struct Skill {
     pub retry: Option<RetryPolicy>,
     /// How long results are stored; `None` for the server's setting.
     pub retention: Option<Duration>,
-    /// Number of executions at the same time; `None` for the server's setting.
+    /// Limit of concurrent executions of the skill; `None` for the server's setting.
     pub concurrency: Option<usize>,
 }
 
@@ -95,17 +94,17 @@ pub enum SkillAuth {
     None,
     /// An API key of this server, sent in `header`.
     ApiKey { header: String },
-    /// An OAuth access token.
+    /// An OAuth access token authenticates the skill's callers.
     OAuth2 {
-        /// `None` accepts every issuer that the operator trusts.
+        /// Issuer of the OAuth access token; `None` accepts every issuer that the operator trusts.
         issuer: Option<Url>,
     },
-    /// A request signature with a shared secret (`X-Signature`).
+    /// A request signature with a shared secret (`X-Signature`) authenticates the skill's callers.
     Custom,
 }
 
 impl SkillAuth {
-    /// Default header for API keys.
+    /// Default header in which a skill's callers send their API key.
     pub const KEY_HEADER: &str = "X-API-Key";
 
     #[must_use]
@@ -121,11 +120,11 @@ impl SkillAuth {
 
 string_enum! {
     pub enum SkillMethod {
-        /// Idempotent; inputs are in the query string.
+        /// Idempotent HTTP method; the skill's inputs are in the query string.
         Get = "GET",
         Post = "POST",
         Put = "PUT",
-        /// Idempotent; inputs are in the query string.
+        /// Idempotent HTTP method; the skill's inputs are in the query string.
         Delete = "DELETE",
     }
 }
@@ -140,7 +139,7 @@ impl SkillMethod {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Largest number of attempts, including the first.
+    /// Largest number of attempts of a skill call, including the first.
     pub max_attempts: u32,
     /// Delay before the second attempt; doubles with each further one.
     pub backoff: Duration,
@@ -151,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skill_version_accepts_only_three_numbers() {
+    fn skill_version_is_parsed_only_from_three_dotted_numbers() {
         for good in ["0.0.0", "1.0.0", "2.3.1", "10.20.30"] {
             assert_eq!(SkillVersion::parse(good).unwrap().to_string(), good);
         }

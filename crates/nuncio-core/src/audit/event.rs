@@ -7,7 +7,7 @@ use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// One change to permissions, accounts or data, in the same chain as the calls.
+/// Audit record of one change to permissions, accounts or data, in the same chain as the records of calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditEventRecord {
     #[serde(rename = "happened")]
@@ -89,11 +89,11 @@ pub enum AuditEvent {
     ConsentGiven,
     /// A person changed the permissions of an agent.
     ConsentChanged,
-    /// A person withdrew all permissions.
+    /// A person withdrew all permissions of an agent.
     ConsentRevoked,
     /// A changed manifest suspended permissions until the person consents again.
     ConsentSuspended,
-    /// A later manifest restored what the person had consented to, and with it the permissions.
+    /// A later manifest went back to the form that the person had consented to, which restored the permissions.
     ConsentRestored,
     /// Permissions were removed because the manifest no longer requests them.
     ConsentPruned,

@@ -1,14 +1,14 @@
-//! Removal of a person from a record: every mention is replaced by a pseudonym, the rest is unchanged.
+//! Removal of a person from an audit record: every mention is replaced by a pseudonym, the rest is unchanged.
 
 use serde_json::Value;
 
 use crate::ids::PersonName;
 use crate::principal::Principal;
 
-/// JSON fields whose value means the person if it equals their name or the name of one of their keys.
+/// JSON fields of an audit record that mean the person if their value is the person's name or a name of their keys.
 const PERSON_FIELDS: [&str; 4] = ["person", "subject", "device", "user"];
 
-/// The person to remove and the pseudonym.
+/// The person to remove from audit records, and the pseudonym that replaces them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonRedaction {
     pub name: PersonName,
@@ -20,7 +20,7 @@ pub struct PersonRedaction {
 }
 
 impl PersonRedaction {
-    /// The redacted record; `None` if it does not mention the person.
+    /// The audit record without the person; `None` if it does not mention them.
     #[must_use]
     pub fn of_text(&self, record: &str) -> Option<String> {
         let mut value: Value = serde_json::from_str(record).ok()?;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redaction_replaces_every_mention_and_nothing_else() {
+    fn redaction_replaces_a_person_but_not_equal_agent_and_tool_names() {
         let name = |text| PersonName::parse(text).unwrap();
         let redaction = PersonRedaction {
             name: name("ada"),

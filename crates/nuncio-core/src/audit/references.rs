@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::ids::{ApprovalId, GrantId, MessageId, RelationId};
 
-/// The references of one record. Fields are in alphabetical order, so that the serialised JSON is canonical.
+/// References of one audit record. Fields are in alphabetical order, so that the serialised JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AuditReferences {
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -61,20 +61,20 @@ pub enum PermissionSource {
     NoScope,
     /// The caller is `local` or an operator, who have all permissions.
     Local,
-    /// The scopes of the caller's API key.
+    /// The permission came from the scopes of the caller's API key.
     Key,
-    /// The scopes of the caller's access token.
+    /// The permission came from the scopes of the caller's access token.
     Token,
-    /// A grant in the operator's settings file.
+    /// The permission came from a grant in the operator's settings file.
     Settings,
     Grant {
         grant: GrantId,
         /// Digest of the grant's canonical JSON.
         hash: Digest,
     },
-    /// A person's consent: the last ledger entry at the time of the decision.
+    /// The permission came from a person's consent: the last ledger entry at the time of the decision.
     Ledger(LedgerReference),
-    /// Consent that was given at another relay and is known only to the person's device.
+    /// The permission came from consent given at another relay, which only the person's device knows.
     OtherRelay,
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use crate::digest::canonical;
 
     #[test]
-    fn audit_references_serialise_canonically_and_parse_back() {
+    fn audit_references_serialise_to_canonical_json_and_parse_back() {
         let ledger = LedgerReference { hash: Digest::ZERO, relation: RelationId::parse("rel_1").unwrap(), seq: 3 };
         let grant = PermissionSource::Grant { grant: GrantId::parse("grant_1").unwrap(), hash: Digest::ZERO };
         let rules = [

@@ -22,7 +22,7 @@ pub(crate) fn record(n: i64) -> AuditRecord {
 }
 
 #[test]
-fn audit_record_serialises_to_canonical_json() {
+fn audit_record_serialises_to_canonical_json_and_parses_back() {
     let refused = AuditDecision::Refused { by: "key:k\u{1}\"é".to_owned(), code: Code::Denied };
     let full = AuditRecord {
         scope: Some(ScopeId::parse("a:b").unwrap()),
@@ -70,7 +70,7 @@ fn unchanged_audit_chain_is_valid() {
 }
 
 #[test]
-fn audit_chain_verification_reports_first_broken_link() {
+fn audit_chain_with_changed_missing_or_forged_link_fails_at_the_first_bad_link() {
     let mut altered = chain(5);
     altered[2].record = altered[2].record.replace("completed", "not_run");
     assert_eq!(verify(&altered), Err(ChainBreak::Altered { seq: 3 }));

@@ -89,7 +89,7 @@ fn presence(table: &TomlTable<'_>) -> DiscoveryVisibility {
     DiscoveryVisibility { listed, conversation }
 }
 
-/// An `http:` or `https:` URL.
+/// Reads an `http:` or `https:` URL.
 pub(super) fn web_address(item: &TomlItem<'_>) -> Option<Url> {
     let text = item.any_text()?;
     let problem = match Url::parse(text) {

@@ -1,4 +1,4 @@
-//! The `allow` key: access of the agent's programs beyond the common set.
+//! The `[allow]` section: files and sockets that the agent's programs may use beyond the common set.
 
 use super::reader::TomlTable;
 use crate::agent::ProgramAccess;

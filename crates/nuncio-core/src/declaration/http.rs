@@ -25,13 +25,13 @@ pub(super) fn headers(
     templates::named(table, used, names, "the name of a header", is_header_name)
 }
 
-/// Whether `name` is a token (RFC 9110, section 5.6.2).
+/// Whether `name` is valid as a header name: a token (RFC 9110 §5.6.2).
 pub(super) fn is_header_name(name: &str) -> bool {
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(token)
 }
 
-/// A URL template with a literal scheme. Values are percent-encoded, so a value could never supply the scheme.
+/// Reads a URL template with a literal scheme. Values are percent-encoded, so no value could supply the scheme.
 fn address(item: &TomlItem<'_>, input: &ArgumentNames<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));

@@ -50,7 +50,7 @@ fn intent(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<Intent> {
     })
 }
 
-/// A regular expression whose named groups are slots of the intent.
+/// Reads a regular expression of an intent; its named groups must be slots of the intent.
 fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
     let regex = slots::regex(item)?;
     for group in regex.capture_names().flatten().filter(|group| !slots.contains(group)) {

@@ -64,7 +64,7 @@ fn import(table: &TomlTable<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet
     Some(McpImport { only, scope, exposed, human_authorization })
 }
 
-/// Imported tool names. A repeated name is a fault, because it would be ambiguous which tool is called.
+/// Reads the imported tool names. A repeated name is a fault, because it would be ambiguous which tool is called.
 fn listed(item: &TomlItem<'_>, names: &DeclaredNames<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
     let mut tools = Vec::new();
     for item in item.some_list("a list of tool names")? {

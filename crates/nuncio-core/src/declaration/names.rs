@@ -1,4 +1,4 @@
-//! Names declared in the file, collected before references to them are checked.
+//! Names declared in the agent file, collected before references to them are checked.
 //!
 //! A name counts as declared even if the rest of its section is wrong, so that one fault does not cause others.
 
@@ -41,7 +41,7 @@ pub(super) enum OptionSecrecy {
 }
 
 impl<'a> DeclaredNames<'a> {
-    /// Collects the names and reports duplicates.
+    /// Collects the names declared in the agent file and reports duplicates.
     pub(super) fn collect(root: &TomlTable<'a>) -> Self {
         let secrecy = |option: &TomlTable<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
             Some("secret") => OptionSecrecy::Secret,
@@ -138,7 +138,7 @@ impl<'a> DeclaredNames<'a> {
 }
 
 impl<'a> ArgumentNames<'a> {
-    /// Reads the arguments from the tool's input schema.
+    /// Reads the argument names from the tool's input schema.
     pub(super) fn of(tool: &TomlTable<'a>) -> Self {
         let schema = tool.peek("input");
         let schema = schema.as_ref().and_then(|item| item.value.as_table());
@@ -175,7 +175,7 @@ fn unique<'a>(root: &TomlTable<'a>, section: &'static str, key: &str, what: &str
     seen
 }
 
-/// Checks that the name is declared, and reports a fault otherwise.
+/// Checks that the agent file declares the name, and reports a fault otherwise.
 fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
     if declared.contains(name) {
         return true;

@@ -1,4 +1,4 @@
-//! Warnings that need the whole file: allowed but probably unintended.
+//! Warnings that need the whole agent file, about declarations that are allowed but probably unintended.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ pub(super) fn low_mutating_scopes(agent: &Agent, root: &TomlTable<'_>) {
     }
 }
 
-/// Every template that may refer to a secret.
+/// Every template of the agent that may refer to a secret.
 fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {

@@ -49,7 +49,7 @@ fn option(table: &TomlTable<'_>) -> Option<AgentOption> {
 
 fn default_value(item: &TomlItem<'_>, kind: Option<OptionType>, choices: Option<&[String]>) -> Option<String> {
     let text = item.any_text()?;
-    // The value is not repeated in the message: it may be a real secret.
+    // The value is not repeated in the message, because it may be a real secret.
     if kind == Some(OptionType::Secret) && !text.is_empty() {
         return item.position.reject("a secret has no default", r#"allowed: "", or no default at all"#);
     }

@@ -48,7 +48,7 @@ fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Info
     Some(path)
 }
 
-/// Reads `[[capability]]`.
+/// Reads the `[[capability]]` sections.
 pub(super) fn abilities(root: &TomlTable<'_>, names: &DeclaredNames<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
     let tables = root.tables("capability", "id");
     bounded(&tables, "capability");
@@ -74,7 +74,7 @@ fn tools(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Vec<ToolName>
     tools.into_iter().collect()
 }
 
-/// Reads `[[interface]]`.
+/// Reads the `[[interface]]` sections.
 pub(super) fn interfaces(root: &TomlTable<'_>) -> Vec<ElsewhereInterface> {
     let tables = root.tables("interface", "name");
     bounded(&tables, "interface");

@@ -13,7 +13,7 @@ use super::similar;
 use super::source::{AgentFileSource, FilePosition, cut};
 use crate::ids::InvalidName;
 
-/// A table that records which of its keys were read.
+/// A TOML table that records which of its keys were read.
 pub(super) struct TomlTable<'a> {
     pub(super) position: FilePosition<'a>,
     entries: &'a DeTable<'a>,
@@ -57,22 +57,21 @@ impl<'a> TomlTable<'a> {
         self.entries.get(key).map(|value| TomlItem::new(&self.position, key, value))
     }
 
-    /// A required, non-empty text.
+    /// Reads a required, non-empty text.
     pub(super) fn text(&self, key: &'static str) -> Option<String> {
         self.required(key, "a text")?.text().map(str::to_owned)
     }
 
-    /// An optional text, which may not be empty.
+    /// Reads an optional text, which must not be empty.
     pub(super) fn optional_text(&self, key: &'static str) -> Option<String> {
         self.item(key)?.text().map(str::to_owned)
     }
 
-    /// A required name.
     pub(super) fn name<T>(&self, key: &'static str, parse: NameParser<T>) -> Option<T> {
         self.required(key, "a text")?.name(parse)
     }
 
-    /// A required key whose value is one of a few words.
+    /// Reads a required key whose value is one of a few words.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
         let listed = similar::list(words.iter().map(|(word, _)| *word));
         self.required(key, &format!("one of {listed}"))?.choice(words)
@@ -82,17 +81,17 @@ impl<'a> TomlTable<'a> {
         self.item(key)?.boolean()
     }
 
-    /// A whole number within a range.
+    /// Reads an optional whole number within a range.
     pub(super) fn whole_number(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         self.item(key)?.whole_number(range)
     }
 
-    /// The table `[key]`.
+    /// Reads the optional table `[key]`.
     pub(super) fn table(&self, key: &'static str) -> Option<TomlTable<'a>> {
         self.item(key)?.table()
     }
 
-    /// The tables `[[key]]`. The value of `name`, if present, identifies each table in faults.
+    /// Reads the tables `[[key]]`. The value of `name`, if present, identifies each table in faults.
     pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<TomlTable<'a>> {
         let Some(item) = self.item(key) else {
             return Vec::new();
@@ -128,7 +127,7 @@ impl<'a> TomlTable<'a> {
         sections.filter_map(read).collect()
     }
 
-    /// The one key of several that is present. No such key or more than one is a fault.
+    /// Selects the one key of several that is present. No such key or more than one is a fault.
     pub(super) fn one_of(&self, keys: &[&'static str]) -> Option<&'static str> {
         keys.iter().for_each(|key| self.know(key));
         let listed = similar::list(keys.iter().copied());
@@ -145,7 +144,7 @@ impl<'a> TomlTable<'a> {
         Some(first)
     }
 
-    /// The items of an optional list. `what` describes the expected list in the fault.
+    /// Reads an optional list. `what` describes the expected list in the fault.
     pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<TomlItem<'a>>> {
         self.item(key)?.list(what)
     }
@@ -161,7 +160,6 @@ impl<'a> TomlTable<'a> {
         entries.into_iter().map(read).collect()
     }
 
-    /// Reports a missing key.
     pub(super) fn missing<T>(&self, key: &str, what: &str) -> Option<T> {
         self.position.here(key).reject("missing", format!("needed: {what}"))
     }
@@ -213,7 +211,6 @@ impl<'a> TomlTable<'a> {
     }
 }
 
-/// A function that parses a name.
 pub(super) type NameParser<T> = fn(&str) -> Result<T, InvalidName>;
 
 impl<'a> TomlItem<'a> {
@@ -222,7 +219,7 @@ impl<'a> TomlItem<'a> {
         Self { position, value: value.get_ref() }
     }
 
-    /// A non-empty text.
+    /// The TOML value as a non-empty text; another value is a fault.
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.any_text()?;
         if text.trim().is_empty() {
@@ -231,7 +228,7 @@ impl<'a> TomlItem<'a> {
         Some(text)
     }
 
-    /// A text, possibly empty.
+    /// The TOML value as a text, possibly empty; another value is a fault.
     pub(super) fn any_text(&self) -> Option<&'a str> {
         self.value.as_str().or_else(|| self.wrong_kind("a text"))
     }
@@ -269,7 +266,7 @@ impl<'a> TomlItem<'a> {
         number.or_else(|| self.position.reject(found(), format!("allowed: {allowed}")))
     }
 
-    /// A number within a range, whole or not.
+    /// The TOML value as a number within a range, whole or not; another value is a fault.
     pub(super) fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
         let allowed = format!("a number from {} to {}", range.start(), range.end());
         let (number, found) = match self.value {
@@ -305,7 +302,7 @@ impl<'a> TomlItem<'a> {
         Some(values.iter().enumerate().map(read).collect())
     }
 
-    /// A non-empty list of distinct, non-empty texts.
+    /// The TOML value as a non-empty list of distinct, non-empty texts; another value is a fault.
     pub(super) fn distinct_texts(&self) -> Option<Vec<String>> {
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
@@ -319,7 +316,7 @@ impl<'a> TomlItem<'a> {
         Some(texts)
     }
 
-    /// A non-empty list.
+    /// The TOML value as a non-empty list; another value is a fault.
     pub(super) fn some_list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
@@ -328,7 +325,7 @@ impl<'a> TomlItem<'a> {
         Some(items)
     }
 
-    /// Reports a value of the wrong type.
+    /// Reports a TOML value of the wrong type.
     pub(super) fn wrong_kind<T>(&self, allowed: &str) -> Option<T> {
         let found = match self.value {
             DeValue::String(text) => format!("found the text {:?}", cut(text)),
@@ -344,12 +341,12 @@ impl<'a> TomlItem<'a> {
     }
 }
 
-/// Whether the array was written as `[[…]]` rather than `[…, …]`.
+/// Whether a TOML array was written as `[[…]]` rather than `[…, …]`.
 fn is_sections(array: &toml::de::DeArray<'_>) -> bool {
     !array.is_empty() && array.iter().all(|item| item.get_ref().is_table())
 }
 
-/// A key, quoted where TOML needs quotes.
+/// A TOML key, quoted where TOML needs quotes.
 fn segment(key: &str) -> String {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !key.is_empty() && key.len() <= 80 && key.bytes().all(bare) {

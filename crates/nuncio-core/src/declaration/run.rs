@@ -54,7 +54,7 @@ pub(super) fn read(
     }
 }
 
-/// A program with its arguments.
+/// Reads a command line: a program with its arguments.
 pub(super) fn argv(item: &TomlItem<'_>) -> Option<Vec<String>> {
     let mut argv = Vec::new();
     for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {

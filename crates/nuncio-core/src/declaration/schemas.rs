@@ -8,14 +8,14 @@ use super::similar;
 use super::source::cut;
 use crate::schema::{Schema, SchemaError};
 
-/// Schema of a tool's arguments.
+/// Reads the schema of a tool's arguments.
 pub(super) fn arguments(item: &TomlItem<'_>) -> Option<Schema> {
     let schema = compile(item, Schema::compile_arguments)?;
     note_required(item, schema.source());
     Some(schema)
 }
 
-/// Schema of a tool's result.
+/// Reads the schema of a tool's result.
 pub(super) fn result(item: &TomlItem<'_>) -> Option<Schema> {
     compile(item, Schema::compile)
 }
@@ -35,7 +35,7 @@ fn compile(item: &TomlItem<'_>, compile: fn(Value) -> Result<Schema, SchemaError
     }
 }
 
-/// Warns about a required argument that is not in `properties`: it is usually misspelt.
+/// Warns about a required argument that is not in `properties`, which is usually misspelt.
 fn note_required(item: &TomlItem<'_>, schema: &Value) {
     let (Some(properties), Some(required)) = (schema["properties"].as_object(), schema["required"].as_array()) else {
         return;

@@ -26,7 +26,7 @@ fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)
 }
 
 fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
-    // The value is not repeated in the message: it may be the secret itself.
+    // The value is not repeated in the message, because it may be the secret itself.
     if !item.value.is_table() {
         return item.position.reject(
             "a secret is not written into the agent file",

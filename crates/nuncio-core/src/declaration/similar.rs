@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelled_key_gets_a_suggestion() {
+    fn only_a_key_similar_to_an_allowed_one_gets_a_suggestion() {
         let keys = ["name", "title", "timeout_ms", "human_authorization"];
         for (slip, meant) in [
             ("nmae", "name"),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn two_swapped_characters_count_as_one_typing_error() {
+    fn edit_distance_counts_two_swapped_characters_as_one_edit() {
         let of = strsim::osa_distance;
         assert_eq!(of("", ""), 0);
         assert_eq!(of("", "abc"), 3);

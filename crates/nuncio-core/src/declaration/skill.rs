@@ -1,4 +1,4 @@
-//! `skill = { … }`: publication of a tool or the whole agent as a skill.
+//! The `skill` table: publication of a tool or the whole agent as a skill.
 
 mod auth;
 mod defaults;

@@ -30,7 +30,7 @@ const SLOT_TYPES: [(&str, SlotType); 5] = [
     ("pattern", SlotType::Pattern),
 ];
 
-/// The slots of an intent, which fill the arguments of its tool.
+/// Reads the slots of an intent, which fill the arguments of its tool.
 pub(super) fn read(
     intent: &TomlTable<'_>,
     tool: Option<(&ToolName, &ArgumentNames<'_>)>,
@@ -96,7 +96,7 @@ fn own_key<'a>(
     }
 }
 
-/// A default value that the slot itself would accept. A whole number may be written without quotes.
+/// Reads a default value, which the slot itself must accept. A whole number may be written without quotes.
 fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
     let written = match (item.value, kind) {
         (DeValue::Integer(number), SlotKind::Integer) => number.to_string(),
@@ -122,7 +122,7 @@ fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &Arg
     }
 }
 
-/// A valid regular expression.
+/// Reads a regular expression.
 pub(super) fn regex(item: &TomlItem<'_>) -> Option<Regex> {
     match Regex::new(item.text()?) {
         Ok(regex) => Some(regex),

@@ -70,7 +70,7 @@ impl<'a> FilePosition<'a> {
         self.source.faults.borrow_mut().push(fault);
     }
 
-    /// Reports an error at this position, for readers that then have no value.
+    /// Reports an error at this position and returns `None`.
     pub(super) fn reject<T>(&self, found: impl Into<String>, help: impl Into<String>) -> Option<T> {
         self.fault(found, help);
         None
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_positions_count_lines_and_characters_from_one() {
+    fn byte_offset_gives_line_and_column_in_characters_counted_from_one() {
         let source = AgentFileSource::new("f", "a\r\n预b\n");
         assert_eq!(source.line_and_column(0), (1, 1));
         assert_eq!(source.line_and_column(3), (2, 1));

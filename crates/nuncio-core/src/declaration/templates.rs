@@ -78,7 +78,7 @@ fn note_unknown(item: &TomlItem<'_>, variable: &str, used: TemplateUse<'_>) {
     item.position.note(format!("{:?} is unknown{effect}", cut(variable)), known);
 }
 
-/// The templates of a table whose keys are names; `what` describes a name that fits.
+/// Reads a table of templates by name; `what` describes a valid name in faults.
 pub(super) fn named(
     table: &TomlTable<'_>,
     used: TemplateUse<'_>,

@@ -1,4 +1,4 @@
-//! Invalid agent files and the exact faults reported for them.
+//! Tests of agent files: valid files, and the exact faults and warnings for others.
 
 use super::{AgentFileFaults, DeclaredAgent, parse};
 
@@ -32,7 +32,7 @@ fn notes(text: &str) -> String {
     AgentFileFaults(declared.notes).to_string()
 }
 
-/// Makes one test per invalid file: the text after `[agent]`, and all faults.
+/// Makes one test per invalid agent file: the text after `[agent]`, and all expected faults.
 macro_rules! refused {
     ($($name:ident: $body:literal => $said:literal;)*) => {$(
         #[test]
@@ -43,7 +43,7 @@ macro_rules! refused {
     )*};
 }
 
-/// Makes one test per invalid file, given from its first line.
+/// Makes one test per invalid agent file: the complete text, and all expected faults.
 macro_rules! refused_whole {
     ($($name:ident: $body:literal => $said:literal;)*) => {$(
         #[test]
@@ -53,7 +53,7 @@ macro_rules! refused_whole {
     )*};
 }
 
-/// Makes one test per file with a warning: the text after an agent that greets.
+/// Makes one test per agent file with warnings: the text after [`AGENT`] and [`GREETING`], and all expected warnings.
 macro_rules! noted {
     ($($name:ident: $body:literal => $said:literal;)*) => {$(
         #[test]

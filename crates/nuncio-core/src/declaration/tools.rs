@@ -15,7 +15,7 @@ use crate::schema::Schema;
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// Time limit of a human task without `timeout_ms`: a day. At most a month can be declared.
+/// Time limit of a human task without `timeout_ms`: a day.
 const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
 const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
 
@@ -68,7 +68,7 @@ fn tool(table: &TomlTable<'_>, names: &DeclaredNames<'_>, publisher: &SkillPubli
     })
 }
 
-/// Checks a device tool: it is offered only to that person, under a scope that no other tool uses.
+/// Checks the keys of a device tool: it has a scope and a valid name, and no `expose`.
 fn check_device_tool(table: &TomlTable<'_>, name: Option<&ToolName>) {
     table.refuse("expose", "a device tool is offered only to its person and to callers linked to them");
     if !table.has("scope") {

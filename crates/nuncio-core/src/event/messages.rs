@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_results_separate_assistant_messages() {
+    fn tool_result_starts_a_new_assistant_message() {
         let mut log = EventLog::started();
         log.delta(OutputKind::Thinking, "hm").unwrap();
         log.delta(OutputKind::Text, "one ").unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_turn_keeps_only_finished_messages() {
+    fn messages_of_a_failed_turn_omit_its_unfinished_text() {
         let mut log = EventLog::started();
         log.tool_call(&call("c1")).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();

@@ -43,10 +43,9 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
 }
 
 proptest! {
-    /// Any sequence of transitions at any clock readings: states move one way, times never go back, final states
-    /// never change.
+    /// Any sequence of transitions at any times: states move one way and final states never change.
     #[test]
-    fn execution_states_never_go_back(steps in steps()) {
+    fn execution_state_and_update_time_never_go_back(steps in steps()) {
         let mut execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), order());
         for (step, at) in steps {
             let before = execution.clone();
@@ -82,14 +81,14 @@ fn accepted_invocation_round_trips_through_json() {
 }
 
 #[test]
-fn long_waiting_low_priority_precedes_new_high_priority() {
+fn low_priority_execution_precedes_a_high_priority_one_five_minutes_newer() {
     let low = Timestamp::from_millis(0).after(Priority::Low.handicap());
     let high = Timestamp::from_millis(300_001).after(Priority::High.handicap());
     assert!(low < high);
 }
 
 #[test]
-fn only_timeout_failures_end_as_timed_out() {
+fn only_timeout_codes_end_an_execution_as_timed_out() {
     for code in [Code::ToolTimeout, Code::TurnDeadline] {
         assert_eq!(ExecutionState::of_failure(failure(code)).as_str(), "timeout");
     }

@@ -1,4 +1,4 @@
-//! A valid ledger is changed in every possible way, and verification detects each change.
+//! A valid ledger is changed in many ways, and verification detects each change.
 
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
@@ -65,7 +65,7 @@ fn by_ada(entry: LedgerEntry, device: &str, seed: u8) -> LedgerEntry {
     signed(LedgerEntry { actor, device_id: Some(DeviceId::parse(device).unwrap()), ..entry }, seed)
 }
 
-/// Grant of a, b and c; b suspended; a pruned; renewed consent for b and c until a time; c suspended and restored.
+/// Test ledger: grant of a, b and c; suspension of b; removal of a; new consent to b and c; suspension and return of c.
 fn ledger() -> Vec<LedgerEntry> {
     let mut entries: Vec<LedgerEntry> = Vec::new();
     let last = |entries: &Vec<LedgerEntry>| entries.last().map_or(Digest::ZERO, LedgerEntry::hash);
@@ -90,7 +90,7 @@ fn effective(standing: &LedgerState, now: i64) -> Vec<&str> {
     standing.effective(at(now)).map(ScopeId::as_str).collect()
 }
 
-/// Recomputes the hashes from `from` on, as a forger without a device key could.
+/// Recomputes the hashes of ledger entries from index `from` on, as a forger without a device key could.
 fn rechain(mut entries: Vec<LedgerEntry>, from: usize) -> Vec<LedgerEntry> {
     for place in from.max(1)..entries.len() {
         entries[place].prev_hash = entries[place - 1].hash();
@@ -99,7 +99,7 @@ fn rechain(mut entries: Vec<LedgerEntry>, from: usize) -> Vec<LedgerEntry> {
 }
 
 #[test]
-fn valid_ledger_yields_permissions_at_each_step() {
+fn valid_ledger_gives_the_permissions_after_each_entry() {
     let entries = ledger();
     let steps: Vec<_> =
         (1..=entries.len()).map(|length| effective(&check(&entries[..length]).unwrap(), 60).join("")).collect();
@@ -120,15 +120,15 @@ fn ledger_entries_after_revocation_are_refused() {
     assert!(standing.ended && standing.granted.is_empty());
     entries.push(by_ada(entry(8, entries[6].hash(), LedgerAction::Grant, &["b"], 70), "dev_1", 1));
     assert_eq!(check(&entries), Err(LedgerFault::AfterTheEnd(8)));
-    // The server may end the relation: that allows nothing.
+    // The server may end the relation, because that allows nothing.
     let mut ended = ledger();
     ended.push(entry(7, last, LedgerAction::Revoke, &["b", "c"], 60));
     assert!(check(&ended).unwrap().ended);
 }
 
-/// Attacks of a dishonest server without a device's key, each with the expected error.
+/// Attacks of a dishonest server without a device's key, each with the expected ledger fault.
 #[test]
-fn every_forged_ledger_entry_is_refused() {
+fn each_forgery_of_a_ledger_is_refused_with_its_fault() {
     type Tamper = fn(&mut Vec<LedgerEntry>);
     let again: fn(Vec<LedgerEntry>) -> Vec<LedgerEntry> = |entries| rechain(entries, 1);
     let cases: &[(&str, Tamper, LedgerFault)] = &[
@@ -286,12 +286,12 @@ fn every_forged_ledger_entry_is_refused() {
     }
 }
 
-/// If a forger does not recompute the hashes, the next entry reveals the change.
+/// If a forger does not recompute the hashes, the signature or the next entry reveals the change.
 #[test]
-fn changed_ledger_entry_breaks_hash_of_next_entry() {
+fn changed_ledger_entry_fails_its_signature_or_the_next_entry_hash() {
     for place in 0..5 {
         let mut entries = ledger();
-        // A well-formed change that only the signature reveals.
+        // The change is well-formed.
         entries[place].manifest_version += 7;
         let found = check(&entries).unwrap_err();
         let next = place as u64 + 1;
@@ -306,7 +306,7 @@ fn changed_ledger_entry_breaks_hash_of_next_entry() {
 }
 
 #[test]
-fn signature_with_other_label_is_refused() {
+fn ledger_signature_made_for_another_label_is_refused() {
     let mut entries = ledger();
     let unsigned = LedgerEntry { signature: None, ..entries[0].clone() };
     let elsewhere = pair(1).sign(&labelled("nuncio/device-assertion/v1", &unsigned));
@@ -315,7 +315,7 @@ fn signature_with_other_label_is_refused() {
 }
 
 #[test]
-fn signed_bytes_of_a_ledger_entry_are_stable() {
+fn signed_bytes_of_a_ledger_entry_are_its_label_and_canonical_json() {
     let entry = LedgerEntry { signature: None, ..ledger().remove(3) };
     let message = String::from_utf8(entry.message()).unwrap();
     let (label, json) = message.split_once('\n').unwrap();

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 use super::{ChainHead, LedgerAction, LedgerActor, LedgerEntry};
 
-/// Verifies a whole ledger with the keys of the person's devices, including revoked ones. The error names the first
+/// Verifies a whole ledger with the keys of the person's devices, including revoked devices. The error names the first
 /// invalid entry.
 pub fn verify(
     entries: &[LedgerEntry],
@@ -37,13 +37,13 @@ pub struct LedgerState {
     /// Version of the manifest that the person last consented to.
     pub manifest_version: u64,
     pub manifest_hash: Option<Digest>,
-    /// Time of the last entry.
+    /// Time of the last ledger entry.
     pub at: Timestamp,
     pub ended: bool,
 }
 
 impl LedgerState {
-    /// The scopes usable at `now`. A scope granted for one call may already be used; the ledger does not record that.
+    /// The scopes usable at `now`. A one-time grant may already be used, because the ledger does not record its use.
     pub fn effective(&self, now: Timestamp) -> impl Iterator<Item = &ScopeId> {
         let in_time = move |term: &GrantTerm| !matches!(term, GrantTerm::Until(end) if now >= *end);
         let granted = self.granted.iter().filter(move |(_, term)| in_time(term)).map(|(scope, _)| scope);
@@ -65,7 +65,7 @@ pub enum LedgerFault {
     /// An entry belongs to another relation, agent or person.
     #[error("entry {0} is about another person, agent or relation")]
     Foreign(u64),
-    /// An entry is older than the one before.
+    /// A ledger entry has an earlier time than the entry before it.
     #[error("entry {0} is older than the one before")]
     BackInTime(u64),
     /// An entry follows the revocation that ended the ledger.
@@ -80,7 +80,7 @@ pub enum LedgerFault {
     /// A person's entry has no signature.
     #[error("entry {0} is the person's, but no device signed it")]
     Unsigned(u64),
-    /// The device of an entry does not belong to the person, or did not at the time of the entry.
+    /// The signing device does not belong to the person, or did not at the time of the ledger entry.
     #[error("entry {seq} is signed by device {device}, which was not the person's at that time")]
     UnknownDevice { seq: u64, device: DeviceId },
     /// The signature of an entry is invalid: the entry was changed, or another key signed it.
@@ -101,13 +101,12 @@ impl<'a> LedgerVerifier<'a> {
         Self { devices, check, state: None }
     }
 
-    /// The state after the entries so far; `None` before the first.
+    /// The state after the ledger entries so far; `None` before the first.
     #[must_use]
     pub fn into_state(self) -> Option<LedgerState> {
         self.state
     }
 
-    /// Verifies the next entry.
     pub fn take(&mut self, entry: &LedgerEntry) -> Result<(), LedgerFault> {
         let seq = entry.seq;
         let head = self.state.as_ref().map_or(ChainHead::START, |state| state.head);
@@ -153,7 +152,7 @@ impl<'a> LedgerVerifier<'a> {
         Ok(())
     }
 
-    /// The person whose device signed the entry; `None` for an entry that the server may make.
+    /// The person whose device signed the ledger entry; `None` for an entry that the server may make.
     fn made_by(&self, entry: &LedgerEntry) -> Result<Option<PersonName>, LedgerFault> {
         let seq = entry.seq;
         let person = match &entry.actor {

@@ -1,4 +1,4 @@
-//! Text that devices show to the person who decides: short, and without hidden characters.
+//! Texts that devices show to the person who decides about a scope: short, and without hidden characters.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn check(text: &str, location: &str, length: DisplayTextKind, notes: &mut Manife
     }
 }
 
-/// Why a text must not be shown to people, if there is a reason.
+/// Reason why a text must not be shown to people; `None` if it may be shown.
 pub(super) fn wrong(text: &str, length: DisplayTextKind) -> Option<String> {
     if text.trim().is_empty() {
         return Some("must not be empty".to_owned());

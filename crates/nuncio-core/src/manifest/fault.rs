@@ -11,68 +11,68 @@ use crate::{Code, string_enum};
 const MAX_FAULTS: usize = 256;
 
 string_enum! {
-    /// A rule that a manifest can break. Each comment states what the rule requires.
+    /// A rule that a manifest can break.
     #[derive(PartialOrd, Ord)]
     pub enum ManifestRule {
-        /// The text is JSON.
+        /// Rule: the manifest is JSON.
         NotJson = "not_json",
-        /// Nesting is within the limit of the parser.
+        /// Rule: the nesting of the manifest is within the parser's limit.
         TooDeep = "too_deep",
-        /// No object repeats a name.
+        /// Rule: no object of the manifest repeats a name.
         RepeatedName = "repeated_name",
-        /// Every parser represents the numbers exactly.
+        /// Rule: every JSON parser represents the manifest's numbers exactly.
         UnsafeNumber = "unsafe_number",
-        /// The size is within the limit.
+        /// Rule: the size of the manifest is within the limit.
         TooLarge = "too_large",
-        /// Each field has its JSON type.
+        /// Rule: each field of the manifest has its JSON type.
         WrongType = "wrong_type",
-        /// Required fields are present.
+        /// Rule: the required fields of the manifest are present.
         Missing = "missing",
-        /// `schema_version` is "1.0".
+        /// Rule: `schema_version` is "1.0".
         SchemaVersion = "schema_version",
-        /// `agent_version` is a semantic version.
+        /// Rule: `agent_version` is a semantic version.
         AgentVersion = "agent_version",
-        /// A tool's name has the right form.
+        /// Rule: tool names have the right form.
         ToolName = "tool_name",
-        /// Tool names are unique.
+        /// Rule: tool names are unique.
         ToolDuplicate = "tool_duplicate",
-        /// A translation key has the right form.
+        /// Rule: translation keys have the right form.
         I18nKey = "i18n_key",
-        /// A time limit is within bounds.
+        /// Rule: the time limit of a tool is within bounds.
         Timeout = "timeout",
-        /// A scope's id has the right form.
+        /// Rule: scope ids have the right form.
         ScopeId = "scope_id",
-        /// Scope ids are unique.
+        /// Rule: scope ids are unique.
         ScopeDuplicate = "scope_duplicate",
-        /// A scope is not reserved for the platform.
+        /// Rule: no scope is reserved for the platform.
         ScopeReserved = "scope_reserved",
-        /// The manifest declares each tool's scope.
+        /// Rule: the manifest declares each tool's scope.
         ScopeUndeclared = "scope_undeclared",
-        /// A sensitivity is `low`, `medium` or `high`.
+        /// Rule: a scope's sensitivity is `low`, `medium` or `high`.
         Sensitivity = "sensitivity",
-        /// A sensitivity is not below its floor.
+        /// Rule: a scope's sensitivity is not below the minimum for that scope.
         SensitivityBelowFloor = "sensitivity_below_floor",
-        /// A scope without preset texts has texts of its own.
+        /// Rule: a scope without preset texts has texts of its own.
         FallbackMissing = "fallback_missing",
-        /// A text is short and has no hidden characters.
+        /// Rule: texts for people are short and have no hidden characters.
         FallbackText = "fallback_text",
-        /// A text's language is a language tag.
+        /// Rule: the language of a text is a language tag.
         FallbackLanguage = "fallback_language",
-        /// An input schema describes an object.
+        /// Rule: a tool's input schema describes an object.
         SchemaNotObject = "schema_not_object",
-        /// An input schema is valid.
+        /// Rule: a tool's input schema is valid.
         SchemaInvalid = "schema_invalid",
-        /// An input schema follows Draft 2020-12.
+        /// Rule: a tool's input schema follows Draft 2020-12.
         SchemaDraft = "schema_draft",
-        /// An input schema nests no deeper than allowed.
+        /// Rule: a tool's input schema nests no deeper than allowed.
         SchemaTooDeep = "schema_too_deep",
-        /// An input schema has no more values than allowed.
+        /// Rule: a tool's input schema has no more values than allowed.
         SchemaTooLarge = "schema_too_large",
-        /// A pattern is short and can be matched in linear time.
+        /// Rule: the patterns of an input schema are short and can be matched in linear time.
         SchemaPattern = "schema_pattern",
-        /// An input schema refers to nothing outside itself.
+        /// Rule: a tool's input schema refers to nothing outside itself.
         SchemaReference = "schema_reference",
-        /// An input schema does not change its base URI.
+        /// Rule: a tool's input schema does not change its base URI.
         SchemaRebased = "schema_rebased",
     }
 }
@@ -111,7 +111,7 @@ string_enum! {
         AdditionalProperties = "additional_properties",
         /// A tool is described only by a translation key that devices may not know.
         DescriptionFallback = "description_fallback",
-        /// A field is unknown in this version.
+        /// A field of the manifest is unknown in this version.
         UnknownField = "unknown_field",
     }
 }
@@ -122,7 +122,7 @@ pub struct ManifestFault {
     /// JSON pointer of the fault; empty for the whole manifest.
     pub pointer: String,
     pub rule: ManifestRule,
-    /// The rule's error code.
+    /// The error code of the broken rule.
     pub code: Code,
     /// What is wrong in the manifest and what its author should do.
     pub message: String,
@@ -153,8 +153,8 @@ impl ManifestFaults {
         &self.0
     }
 
-    /// The code for the whole manifest: size first; the rule's own code if all faults have the same; otherwise the
-    /// general one.
+    /// Error code for the whole manifest: the code for size if it is among them, the faults' code if all have the same,
+    /// otherwise the general one.
     #[must_use]
     pub fn code(&self) -> Code {
         let has = |code| self.0.iter().any(|fault| fault.code == code);
@@ -199,7 +199,7 @@ impl ManifestNotes {
         self.faults.len()
     }
 
-    /// The warnings if there are no faults.
+    /// The warnings of a manifest without faults.
     pub(super) fn finish(self) -> Result<Vec<ManifestWarning>, ManifestFaults> {
         if self.faults.is_empty() { Ok(self.warnings) } else { Err(ManifestFaults(self.faults)) }
     }

@@ -1,4 +1,4 @@
-//! A tool's `input_schema`: compiled, limited in size, and without outside references.
+//! The `input_schema` of a manifest's tool: compiled, limited in size, and without outside references.
 
 use serde_json::Value;
 
@@ -158,7 +158,7 @@ mod tests {
     use super::unbounded;
 
     #[test]
-    fn only_patterns_that_need_backtracking_are_refused() {
+    fn input_schema_pattern_is_refused_only_if_it_needs_backtracking() {
         for plain in ["^[a-z(?=)\\1]+$", "\\(?=", "(?:a|b)", "(?<name>a)", "[^]](x)", "\\\\1", "\\d\\b", "a\\"] {
             assert_eq!(unbounded(plain), None, "{plain}");
         }

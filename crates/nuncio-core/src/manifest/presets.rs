@@ -13,20 +13,20 @@ use crate::text::{TextByLanguage, is_language};
 /// The presets included in the program.
 const BUILT_IN: &str = include_str!("presets.toml");
 
-/// Preset scopes with their texts, and sensitivity floors of scope families.
+/// Preset scopes with their texts, and the minimum sensitivity of scope families.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presets {
     scopes: BTreeMap<ScopeId, PresetScope>,
     floors: BTreeMap<ScopePattern, Sensitivity>,
 }
 
-/// A scope that every device has translations for.
+/// A preset scope, for which every device has translations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PresetScope {
     pub id: ScopeId,
-    /// Translation key, for example `agent.scope.filesystem_read.label`.
+    /// Translation key of the scope's label, for example `agent.scope.filesystem_read.label`.
     pub label_i18n_key: String,
-    /// Translation key, for example `agent.scope.filesystem_read.description`.
+    /// Translation key of the scope's description, for example `agent.scope.filesystem_read.description`.
     pub description_i18n_key: String,
     pub label: TextByLanguage,
     pub description: TextByLanguage,
@@ -34,7 +34,7 @@ pub struct PresetScope {
     pub sensitivity: Sensitivity,
 }
 
-/// All faults in additions to the presets; never empty.
+/// All faults in the operator's additions to the presets; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct PresetFaults(Vec<String>);
@@ -47,7 +47,7 @@ impl PresetFaults {
 }
 
 impl Default for Presets {
-    /// The four built-in scopes and the built-in floors.
+    /// The four built-in scopes and the built-in minimum sensitivities.
     fn default() -> Self {
         let mut presets = Self { scopes: BTreeMap::new(), floors: BTreeMap::new() };
         presets.extend_toml(BUILT_IN).expect("the built-in presets are right, a test reads them");
@@ -56,11 +56,11 @@ impl Default for Presets {
 }
 
 impl Presets {
-    /// Adds an operator's scopes, languages and floors from TOML. Nothing is added if anything is wrong.
+    /// Adds an operator's scopes, languages and minimum sensitivities from TOML; adds nothing if any of them is wrong.
     ///
     /// # Errors
     ///
-    /// All faults with their places. A sensitivity may be raised, never lowered.
+    /// All faults with their positions. A sensitivity may be raised, never lowered.
     pub fn extend_toml(&mut self, text: &str) -> Result<(), PresetFaults> {
         let bundle = toml::from_str(text).map_err(|why| PresetFaults(vec![why.to_string()]))?;
         self.extend(bundle)
@@ -82,21 +82,20 @@ impl Presets {
         self.scopes.values()
     }
 
-    /// The minimum sensitivity of a scope in a manifest: the higher of its preset's and its family's.
+    /// Minimum sensitivity of a scope in a manifest: the higher one of its preset and its scope family.
     #[must_use]
     pub fn floor(&self, id: &str) -> Option<Sensitivity> {
         let families = self.floors.iter().filter(|(family, _)| family.has(id)).map(|(_, floor)| *floor);
         families.chain(self.scope(id).map(|scope| scope.sensitivity)).max()
     }
 
-    /// The minimum sensitivity on a device: the floor, and `medium` for mutating scopes. A manifest may declare these
-    /// lower.
+    /// Minimum sensitivity of a scope on a device: that in a manifest, and at least `medium` for mutating scopes.
     #[must_use]
     pub fn device_floor(&self, id: &ScopeId) -> Option<Sensitivity> {
         self.floor(id.as_str()).max(id.is_mutating().then_some(Sensitivity::Medium))
     }
 
-    /// The translation of a key in `language` or the nearest language.
+    /// The preset translation of a key in `language` or the nearest language.
     #[must_use]
     pub fn text(&self, key: &str, language: &str) -> Option<&str> {
         self.local_text(key).map(|text| text.in_language(language))
@@ -185,7 +184,7 @@ impl Presets {
     }
 }
 
-/// Merges translations: new ones override existing ones; `None` if English is missing.
+/// Merges translations of a text: new ones override existing ones; `None` if English is missing.
 fn merged(old: Option<&TextByLanguage>, new: BTreeMap<String, String>) -> Option<TextByLanguage> {
     let old = old.into_iter().flat_map(TextByLanguage::languages);
     let mut all: BTreeMap<String, String> = old.map(|(tag, text)| (tag.to_owned(), text.to_owned())).collect();
@@ -193,7 +192,7 @@ fn merged(old: Option<&TextByLanguage>, new: BTreeMap<String, String>) -> Option
     TextByLanguage::in_languages(all).filter(|text| text.languages().any(|(tag, _)| tag == "en"))
 }
 
-/// One scope, or every scope of a domain; in lower case, so that capitals do not bypass a floor.
+/// One scope, or every scope of a domain; in lower case, so that capitals do not bypass a minimum sensitivity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum ScopePattern {
     One(String),

@@ -33,8 +33,7 @@ pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut ManifestNot
     })
 }
 
-/// The ids of all written scopes, valid or not, so that an invalid scope is reported once and not again for each
-/// tool.
+/// Ids of all scopes in the manifest, valid or not, so that an invalid scope is reported once and not for each tool.
 fn declared<'a>(fields: &ManifestFields<'a>) -> Vec<&'a str> {
     let scopes = fields.map.get("permission_scopes").and_then(Value::as_array);
     scopes.into_iter().flatten().filter_map(|scope| scope.get("id")?.as_str()).collect()
@@ -66,7 +65,7 @@ fn flags(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option<BTree
     (notes.count() == before).then_some(flags)
 }
 
-/// Reports numbers that parsers may read differently.
+/// Reports numbers of the manifest that JSON parsers may read differently.
 pub(super) fn numbers(value: &Value, at: &str, notes: &mut ManifestNotes) {
     match value {
         Value::Number(number) if !is_exact(number) => {
@@ -112,7 +111,7 @@ impl<'a> ManifestFields<'a> {
         Some(Self { map, location })
     }
 
-    /// The JSON pointer of a field.
+    /// The JSON pointer of a field of the manifest.
     pub(super) fn at(&self, name: &str) -> String {
         pointer(&self.location, name)
     }
@@ -125,7 +124,7 @@ impl<'a> ManifestFields<'a> {
         found
     }
 
-    /// A required text.
+    /// Reads a required text of the manifest.
     pub(super) fn text(&self, name: &str, notes: &mut ManifestNotes) -> Option<&'a str> {
         let value = self.required(name, notes)?;
         let text = value.as_str();
@@ -135,7 +134,7 @@ impl<'a> ManifestFields<'a> {
         text
     }
 
-    /// A required translation key.
+    /// Reads a required translation key of the manifest.
     pub(super) fn i18n_key(&self, name: &str, notes: &mut ManifestNotes) -> Option<String> {
         let text = self.text(name, notes)?;
         if !is_i18n_key(text) {
@@ -150,7 +149,7 @@ impl<'a> ManifestFields<'a> {
         Some(text.to_owned())
     }
 
-    /// An optional boolean.
+    /// Reads an optional boolean of the manifest.
     pub(super) fn truth(&self, name: &str, notes: &mut ManifestNotes) -> Option<bool> {
         let value = self.map.get(name)?;
         if !value.is_boolean() {
@@ -159,7 +158,7 @@ impl<'a> ManifestFields<'a> {
         value.as_bool()
     }
 
-    /// Reads a required list with its JSON pointer.
+    /// Reads a required list of the manifest with its JSON pointer.
     pub(super) fn list(&self, name: &str, notes: &mut ManifestNotes) -> Option<ManifestList<'a>> {
         let value = self.required(name, notes)?;
         let Some(items) = value.as_array() else {
@@ -173,7 +172,7 @@ impl<'a> ManifestFields<'a> {
         notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", shown(found)));
     }
 
-    /// Warns about fields that are not in `known`.
+    /// Warns about fields of the manifest that are not in `known`.
     pub(super) fn unknown(&self, known: &[&str], notes: &mut ManifestNotes) {
         for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = "is kept, but no field of this version of the manifest".to_owned();
@@ -189,8 +188,8 @@ pub(super) struct ManifestList<'a> {
 }
 
 impl<'a> ManifestList<'a> {
-    /// Reads every item with its JSON pointer; `None` if one has a fault. A value of `key` that an earlier item has is
-    /// a fault.
+    /// Reads every item of the list with its JSON pointer; `None` if one has a fault. Two items with the same value of
+    /// `key` are a fault.
     pub(super) fn read_unique<T>(
         &self,
         key: &str,

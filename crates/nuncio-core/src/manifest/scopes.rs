@@ -72,7 +72,7 @@ fn sensitivity(fields: &ManifestFields<'_>, notes: &mut ManifestNotes) -> Option
     found
 }
 
-/// Reports a scope without texts: the person who decides must be able to read what it is about.
+/// Reports a scope without texts, because the person who decides must be able to read about it.
 fn words_missing(id: &ScopeId, fields: &ManifestFields<'_>, presets: &Presets, notes: &mut ManifestNotes) {
     if presets.scope(id.as_str()).is_some() {
         return;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Code;
 
-/// The manifest of the specification's §2.2.
+/// The example manifest of the specification (§2.2).
 const EXAMPLE: &str = r#"{ "schema_version": "1.0", "agent_version": "1.0.0", "tools": [ { "name": "read_file",
 "description_i18n_key": "agent.cap.read_file.description", "input_schema": { "type": "object", "properties": { "path":
 { "type": "string" } }, "required": ["path"], "additionalProperties": false }, "permission_scope": "filesystem:read",
@@ -26,7 +26,7 @@ fn check(value: &Value) -> Result<CheckedManifest, ManifestFaults> {
     parse(&value.to_string())
 }
 
-/// The example with values set at JSON pointers; null removes a value.
+/// The example manifest with values set at JSON pointers; null removes a value.
 fn with(changes: &[(&str, Value)]) -> Value {
     let mut manifest = example();
     for (location, value) in changes {
@@ -90,7 +90,7 @@ fn unknown_manifest_fields_are_preserved_and_hashed() {
     assert_eq!(unknown, ["/tools/0/x-more", "/change_note"]);
 }
 
-/// One case per rule: the changed example and the only expected fault.
+/// One case per manifest rule: the changed example and the only expected fault.
 fn rules() -> Vec<(&'static str, Value, &'static str)> {
     let schema = |schema: Value| with(&[("/tools/0/input_schema", schema)]);
     let closed =
@@ -283,7 +283,7 @@ fn each_broken_manifest_rule_is_reported_with_its_pointer() {
 }
 
 #[test]
-fn manifest_with_invalid_json_or_inexact_numbers_is_refused() {
+fn manifest_with_invalid_json_or_numbers_beyond_53_bits_is_refused() {
     let tripped = |text: &str| {
         told(&parse(text).unwrap_err()).iter().map(|(rule, at)| format!("{rule} {at}")).collect::<Vec<_>>()
     };
@@ -347,7 +347,7 @@ fn all_manifest_faults_are_reported_together() {
 }
 
 #[test]
-fn manifest_size_limit_counts_canonical_bytes() {
+fn manifest_size_limit_and_warning_count_canonical_bytes() {
     // White space is not part of the canonical form.
     let spaced = EXAMPLE.replacen('{', &format!("{{{}", " ".repeat(2 * MAX_BYTES)), 1);
     assert!(spaced.len() > MAX_BYTES && spaced.len() < MAX_WRITTEN_BYTES);
@@ -380,12 +380,12 @@ fn manifest_values_exactly_at_the_limits_are_valid() {
         schema(json!({"type": "object", "not": (0..29).fold(json!({}), |inner, _| json!({"items": inner}))})).is_ok()
     );
     let numbers: Vec<Value> = (0..4995).map(Value::from).collect();
-    // The object, its type, properties, the property and the list count as five more.
+    // The object, its type, properties, the property and the list count as five more values.
     assert!(schema(json!({"type": "object", "properties": {"a": {"enum": numbers}}})).is_ok());
     assert!(schema(json!({"type": "object", "propertyNames": {"pattern": "x".repeat(512)}})).is_ok());
     let name = |name: &str| check(&with(&[("/tools/0/name", json!(name))])).is_ok();
     assert!(name("ab") && name(&"a".repeat(32)) && name("a_9"));
-    // A keyword inside `const` is data.
+    // A keyword inside `const` or `default` is data.
     let quoted = json!({"type": "object", "properties": {"$ref": {"const": {"$ref": "https://x"}}, "pattern": {"default": {"pattern": "(?=x)"}}}});
     assert!(schema(quoted).is_ok());
     assert!(
@@ -397,7 +397,7 @@ fn manifest_values_exactly_at_the_limits_are_valid() {
 }
 
 #[test]
-fn input_schema_open_to_more_properties_or_missing_description_gets_a_warning() {
+fn open_input_schema_or_missing_tool_description_gets_a_warning() {
     let rules = |value: &Value| -> Vec<(String, String)> {
         let warnings = check(value).unwrap().warnings;
         warnings.into_iter().map(|warning| (warning.rule.to_string(), warning.pointer)).collect()
@@ -418,7 +418,7 @@ fn input_schema_open_to_more_properties_or_missing_description_gets_a_warning() 
 }
 
 #[test]
-fn presets_have_english_and_chinese_texts() {
+fn built_in_scope_presets_have_english_and_chinese_texts() {
     let presets = Presets::default();
     let told: Vec<_> = presets
         .scopes()
@@ -446,7 +446,7 @@ fn presets_have_english_and_chinese_texts() {
 }
 
 #[test]
-fn device_sensitivity_floor_of_writing_scopes_is_at_least_medium() {
+fn minimum_device_sensitivity_of_write_scopes_is_at_least_medium() {
     let mut presets = Presets::default();
     for (id, floor) in [
         ("notes:write", Some("medium")),
@@ -466,12 +466,12 @@ fn device_sensitivity_floor_of_writing_scopes_is_at_least_medium() {
     }
     presets.extend_json(r#"{"floor": [{"family": "notes:*", "sensitivity": "low"}]}"#).unwrap();
     assert_eq!(presets.device_floor(&ScopeId::parse("notes:write").unwrap()), Some(Sensitivity::Medium));
-    // Still valid in a manifest.
+    // A manifest may still declare the lower sensitivity.
     assert_eq!(presets.floor("notes:write"), Some(Sensitivity::Low));
 }
 
 #[test]
-fn operator_presets_add_scopes_languages_and_floors() {
+fn operator_presets_add_scopes_languages_and_minimum_sensitivities() {
     let mut presets = Presets::default();
     presets
         .extend_toml(

@@ -67,7 +67,7 @@ fn tool(
     })
 }
 
-/// Whether a name matches `^[a-z][a-z0-9_]{1,31}$`, which is narrower than other protocols allow.
+/// Whether a device tool's name matches `^[a-z][a-z0-9_]{1,31}$`, which is narrower than other protocols allow.
 pub(crate) fn is_device_tool_name(name: &str) -> bool {
     (2..=32).contains(&name.len())
         && name.starts_with(|first: char| first.is_ascii_lowercase())
@@ -93,7 +93,7 @@ fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut ManifestNot
         let message = format!("{} is not declared; add it to permission_scopes", shown(&Value::from(text)));
         notes.fault(ManifestRule::ScopeUndeclared, &fields.at("permission_scope"), message);
     }
-    // An invalid id is reported where it is declared.
+    // An invalid scope id is reported where the scope is declared.
     ScopeId::parse(text).ok()
 }
 

@@ -26,19 +26,19 @@ pub struct NewManifest<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelationChange {
     pub relation: Relation,
-    /// New ledger entries, in order.
+    /// New ledger entries of the relation, in order.
     pub entries: Vec<LedgerEntry>,
     /// Granted scopes that the manifest no longer declares.
     pub pruned: Vec<ScopeId>,
-    /// Granted scopes that this version suspends.
+    /// Granted scopes that the new manifest version suspends.
     pub suspended: Vec<ScopeId>,
-    /// Suspended scopes that are usable again.
+    /// Suspended scopes that the new manifest version makes usable again.
     pub restored: Vec<ScopeId>,
 }
 
 impl Relation {
     /// Applies a new manifest version to the relation: removes undeclared scopes, suspends changed ones, and restores
-    /// those that are again as accepted. `None` if nothing changes.
+    /// those that are again as accepted. `None` if the relation does not change.
     #[must_use]
     pub fn with_manifest(&self, new: &NewManifest<'_>) -> Option<RelationChange> {
         if !self.is_active() {
@@ -71,7 +71,7 @@ impl Relation {
                 continue;
             }
             let entry = next.draft(action, scopes.clone(), manifest, at);
-            // Cannot fail: the entry was drafted as the next one of an active relation.
+            // `take` cannot fail, because the entry was drafted as the next one of an active relation.
             next = next.take(&entry).ok()?;
             entries.push(entry);
         }

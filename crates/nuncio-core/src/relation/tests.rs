@@ -1,4 +1,4 @@
-//! Each transition of a relation, and that the ledger results in the same permissions.
+//! Tests of each transition of a relation, and that its ledger results in the same permissions.
 
 use proptest::prelude::*;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -86,7 +86,7 @@ fn effective(relation: &Relation, now: i64) -> Vec<&str> {
 }
 
 #[test]
-fn consent_grants_exactly_the_named_scopes() {
+fn consent_replaces_all_grants_by_exactly_the_named_scopes() {
     let relation = granted();
     assert_eq!(effective(&relation, 10), ["a", "b"]);
     assert_eq!(relation.accepted, version(1));
@@ -111,7 +111,7 @@ fn manifest_change_suspends_only_changed_granted_scopes() {
 }
 
 #[test]
-fn new_scope_needs_consent_and_suspends_nothing() {
+fn new_scope_of_a_manifest_needs_consent_and_suspends_no_grant() {
     let judged = publish(&granted(), 2, &["a", "b", "n"], &[], &["n"], 20).unwrap();
     assert_eq!(names(&judged.relation.pending.unwrap().scopes), ["n"]);
     assert!(judged.entries.is_empty() && judged.suspended.is_empty());
@@ -119,7 +119,7 @@ fn new_scope_needs_consent_and_suspends_nothing() {
 }
 
 #[test]
-fn removed_scope_loses_its_grant_permanently() {
+fn scope_removed_from_the_manifest_loses_its_grant_permanently() {
     let judged = publish(&granted(), 2, &["a"], &[], &[], 20).unwrap();
     assert_eq!(names(&judged.pruned), ["b"]);
     assert_eq!(effective(&judged.relation, 20), ["a"]);
@@ -148,7 +148,7 @@ fn reverted_manifest_restores_suspended_scopes() {
 }
 
 #[test]
-fn further_manifest_changes_add_no_second_suspension() {
+fn suspended_scope_is_not_suspended_again_by_further_manifest_changes() {
     let broken = publish(&granted(), 2, &["a", "b"], &["b"], &[], 20).unwrap().relation;
     let again = publish(&broken, 3, &["a", "b"], &["b"], &[], 30).unwrap();
     assert!(again.entries.is_empty(), "the ledger says it already");
@@ -171,7 +171,7 @@ fn new_consent_clears_pending_scopes() {
 }
 
 #[test]
-fn one_time_and_temporary_grants_end() {
+fn one_time_grant_ends_on_use_and_temporary_grant_at_its_time() {
     let relation =
         say(&blank(), &[("a", GrantTerm::Until(at(50))), ("b", GrantTerm::Once), ("c", ALWAYS)], version(1), 10);
     assert_eq!(effective(&relation, 49), ["a", "b", "c"]);
@@ -234,7 +234,7 @@ fn relation_accepts_only_the_next_ledger_entry_of_the_requested_action() {
 }
 
 #[test]
-fn clock_set_back_keeps_ledger_times_monotonic() {
+fn ledger_entry_made_after_the_clock_is_set_back_keeps_the_last_entry_time() {
     let judged = publish(&granted(), 2, &["a", "b"], &["b"], &[], 3).unwrap();
     assert_eq!(judged.entries[0].at, at(10));
 }
@@ -280,10 +280,9 @@ fn holds(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// After any sequence of steps the ledger is valid and allows what the relation allows, plus only consumed
-    /// one-time grants.
+    /// After any steps the ledger is valid and allows what the relation allows, and also used one-time grants.
     #[test]
-    fn ledger_and_relation_agree_after_any_steps(steps in steps()) {
+    fn relation_and_its_ledger_allow_the_same_scopes_after_any_steps(steps in steps()) {
         let (device, pair) = device();
         let (mut relation, mut entries) = (blank(), Vec::new());
         let mut used = BTreeSet::new();

@@ -54,7 +54,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn subschemas_are_visited_and_data_is_skipped() {
+    fn subschemas_are_visited_but_const_and_default_values_are_not() {
         let schema = json!({
             "properties": {"a/b": {"items": true}, "pattern": {"type": "string"}},
             "const": {"properties": {"x": {"not": {}}}},

@@ -1,4 +1,4 @@
-//! Calls that a tool no longer accepts, argument by argument.
+//! Finds the calls that a tool no longer accepts, argument by argument.
 //!
 //! If no keyword relates several arguments, a call is refused because of a single argument that is missing or
 //! invalid. So each changed argument is compared alone and the others are left out; required ones are added to every
@@ -30,21 +30,21 @@ pub(super) struct SchemaPair<'a> {
     pub(super) new: &'a Value,
 }
 
-/// Calls that only the old schema accepts, and calls that only the new one accepts.
+/// Calls that only the old input schema accepts, and calls that only the new one accepts.
 #[derive(Default)]
 pub(super) struct AcceptanceChanges {
     pub(super) narrowed: Vec<SchemaNarrowing>,
     pub(super) widened: Vec<SchemaNarrowing>,
 }
 
-/// Cache of argument comparisons across all tools.
+/// Cache of argument comparisons, shared by all tools of a manifest.
 #[derive(Default)]
 pub(super) struct ComparisonCache<'a> {
     known: HashMap<ArgumentComparison<'a>, Rc<[SchemaNarrowing]>>,
 }
 
 impl<'a> ComparisonCache<'a> {
-    /// All refused calls in both directions, with the same budget for each.
+    /// Finds the refused calls in both directions, with the same budget for each direction.
     pub(super) fn refusals(
         &mut self,
         pair: SchemaPair<'a>,
@@ -102,7 +102,7 @@ impl<'a> ComparisonCache<'a> {
                 found.push((order, finding));
             }
         }
-        // An invalid schema neither accepts nor refuses anything.
+        // Findings about an invalid schema replace all others, because it neither accepts nor refuses anything.
         let is_invalid = |finding: &SchemaNarrowing| finding.rule == NarrowingRule::SchemaInvalid;
         if found.iter().any(|(_, finding)| is_invalid(finding)) {
             found.retain(|(_, finding)| is_invalid(finding));
@@ -132,13 +132,13 @@ fn wholes(pair: SchemaPair<'_>, reduced: &ReducedSchemas<'_>, mut effort: Remain
     found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
 
-/// Index of an argument in the `required` list.
+/// Index of an argument in the schema's `required` list.
 fn required_at(schema: &Value, name: &str) -> usize {
     let names = schema.get("required").and_then(Value::as_array);
     names.and_then(|names| names.iter().position(|required| required == name)).unwrap_or_default()
 }
 
-/// Order of the findings: that of the keywords in a schema.
+/// Position of a finding in the report, in the order of the keywords in a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FindingOrder<'a> {
     Gone(&'a str),
@@ -150,9 +150,9 @@ enum FindingOrder<'a> {
 struct ArgumentComparisons<'a> {
     /// Findings that need no search: an argument that was removed or became required.
     plain: Vec<(FindingOrder<'a>, SchemaNarrowing)>,
-    /// Comparisons by argument; `None` stands for all names that are not listed.
+    /// Comparisons by argument; `None` stands for all argument names that are not listed.
     parts: Vec<(Option<&'a str>, ArgumentComparison<'a>)>,
-    /// Required arguments with a valid value each.
+    /// Required arguments with one valid value each.
     samples: Vec<(&'a str, Value)>,
 }
 
@@ -163,7 +163,7 @@ struct ArgumentComparison<'a> {
     new: ArgumentSchema<'a>,
 }
 
-/// One schema's constraints on one argument and on those that cannot be left out.
+/// One schema's constraints on one argument, and on the required arguments that cannot be left out.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct ArgumentSchema<'a> {
     properties: Vec<(&'a str, &'a Value)>,
@@ -237,7 +237,7 @@ impl<'a> SplitSchema<'a> {
         self.properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
     }
 
-    /// The constraint on an argument of this name; `None` if no such argument is allowed.
+    /// The schema's constraint on an argument of this name; `None` if no such argument is allowed.
     fn constraint(&self, name: &str) -> Option<&'a Value> {
         let listed = self.properties.and_then(|properties| properties.get(name));
         listed.or_else(|| (!self.is_closed()).then_some(&ANYTHING))
@@ -250,7 +250,7 @@ impl<'a> SplitSchema<'a> {
     }
 }
 
-/// Whether a keyword constrains arguments independently, or constrains nothing.
+/// Whether a schema keyword constrains arguments independently, or constrains nothing.
 fn is_one_by_one(keyword: &str, value: &Value) -> bool {
     match keyword {
         "$defs" | "properties" | "required" => true,
@@ -261,7 +261,7 @@ fn is_one_by_one(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a keyword is well-formed and constrains nothing.
+/// Whether a schema keyword is well-formed and constrains nothing.
 fn is_annotation(keyword: &str, value: &Value) -> bool {
     match keyword {
         "default" => true,
@@ -285,7 +285,7 @@ fn plain_sample(schema: &Value) -> Option<Value> {
 fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>) -> Option<ArgumentComparisons<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
-    // Required arguments without an obvious valid value cannot be left out.
+    // Required arguments without an obvious valid value cannot be left out of the comparison.
     let mut fixed = Vec::new();
     for name in &old.required {
         let schema = old.constraint(name).unwrap_or(&NOTHING);
@@ -346,7 +346,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
         split.add(Some(name), old.half(old_ones, required), new.half(new_ones, Vec::new()))?;
     }
     if !old.is_closed() && new.is_closed() {
-        // Unlisted names, together with the arguments that cannot be left out.
+        // The comparison of unlisted names includes the arguments that cannot be left out.
         let mut named: Vec<(&str, &Value)> = written.iter().map(|name| (*name, &NOTHING)).collect();
         named.retain(|(name, _)| !old.required.contains(name) || !fixed.iter().any(|(other, _)| other == name));
         let before = old.half([named.as_slice(), &fixed].concat(), names_of(&fixed));
@@ -358,7 +358,7 @@ fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: SchemaPair<'_>)
     let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
     let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
     if !same_definitions && (unneeded_old || unneeded_new) {
-        // Unused definitions are still checked to be schemas.
+        // Unused definitions are still checked to be valid schemas.
         let half = |definitions| ArgumentSchema { definitions, ..ArgumentSchema::default() };
         split.add(None, half(old.definitions), half(new.definitions))?;
     }
@@ -369,7 +369,7 @@ fn names_of<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<&'a str> {
     arguments.iter().map(|(name, _)| *name).collect()
 }
 
-/// The same arguments without constraints.
+/// The same arguments without their constraints.
 fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)> {
     arguments.iter().map(|(name, _)| (*name, &ANYTHING)).collect()
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::read::{ParsedManifest, ScopeEntry, ToolEntry, UnreadableManifest};
 
-/// Earlier manifests, parsed from the newest on when first needed.
+/// Earlier manifests, parsed when first needed, newest first.
 pub(super) struct EarlierManifests<'a> {
     history: &'a [Value],
     sides: Option<Vec<ParsedManifest<'a>>>,
@@ -26,7 +26,7 @@ impl<'a> EarlierManifests<'a> {
         self.sides().iter().find_map(|side| side.scope(name)).copied()
     }
 
-    /// Earlier manifests that could not be read; empty if no lookup was needed.
+    /// Earlier manifests that could not be read; empty if no removed tool or scope was looked up.
     pub(super) fn unread(self) -> Vec<UnreadableManifest<'a>> {
         self.unread
     }

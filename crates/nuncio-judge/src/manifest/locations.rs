@@ -14,7 +14,7 @@ use super::reduce::refers;
 use super::schema_index::SchemaIndex;
 use crate::HashSet;
 
-/// Limit of visited schema locations and compared branches.
+/// Limit of visited schema locations and compared branches per comparison.
 const MAX_STEPS: usize = 50_000;
 
 /// JSON Schema keywords that constrain nothing.
@@ -31,25 +31,25 @@ pub(super) const ANNOTATIONS: [&str; 11] = [
     "title",
     "writeOnly",
 ];
-/// JSON Schema keywords whose schemas all apply to the same part.
+/// JSON Schema keywords whose subschemas all apply to the same part of the value.
 const TOGETHER: [&str; 5] =
     ["additionalProperties", "items", "propertyNames", "unevaluatedItems", "unevaluatedProperties"];
-/// Keywords with named schemas that all apply to the same part.
+/// JSON Schema keywords with named subschemas that all apply to the same part of the value.
 const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"];
-/// Keywords whose schemas apply alternatively or conditionally.
+/// JSON Schema keywords whose subschemas apply alternatively or conditionally.
 const APART: [&str; 7] = ["anyOf", "contains", "else", "if", "not", "oneOf", "then"];
 
 #[derive(Default)]
 pub(super) struct Differences {
-    /// Locations with a different `type`.
+    /// Schema locations with a different `type`.
     pub(super) types: Vec<Difference>,
-    /// Locations with different annotations.
+    /// Schema locations with different annotations.
     pub(super) notices: Vec<(NoticeRule, Difference)>,
-    /// Whether the limit of steps was reached.
+    /// Whether the comparison reached its limit of steps.
     pub(super) exhausted: bool,
 }
 
-/// Tells which of the two schemas is meant.
+/// Selects the old or the new schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ComparedSchema {
     Old,
@@ -68,14 +68,14 @@ impl ComparedSchema {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference {
     pub(super) pointer: String,
-    /// The schema that `pointer` points into: the new one, unless the location was removed.
+    /// The schema that `pointer` points into: the new one, or the old one if the location was removed.
     pub(super) side: ComparedSchema,
     pub(super) old: Option<Value>,
     pub(super) new: Option<Value>,
 }
 
 impl Difference {
-    /// A location in the new schema.
+    /// A difference at a location of the new schema.
     pub(super) fn new_at(pointer: &str) -> Self {
         Self { pointer: pointer.to_owned(), side: ComparedSchema::New, old: None, new: None }
     }
@@ -93,7 +93,7 @@ pub(super) fn compare(old: &Value, new: &Value) -> Differences {
     walk.found
 }
 
-/// One schema that applies at a location.
+/// One of the schemas that apply at a location.
 #[derive(Clone)]
 struct SchemaLayer<'a> {
     location: String,
@@ -108,7 +108,7 @@ impl<'a> SchemaLayer<'a> {
 
 type LocationLayers<'a> = Vec<SchemaLayer<'a>>;
 
-/// Collects all schemas that apply where the given ones do, following references and `allOf`.
+/// Collects all schemas that apply at the location of the given ones, following references and `allOf`.
 fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = SchemaLayer<'a>>) -> LocationLayers<'a> {
     let mut location: LocationLayers<'a> = Vec::new();
     let mut waiting: VecDeque<SchemaLayer<'a>> = layers.into_iter().collect();
@@ -127,7 +127,7 @@ fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = SchemaL
     location
 }
 
-/// The schemas under a keyword that holds one schema or a list.
+/// The subschemas under a keyword that holds one schema or a list of them.
 fn branches<'a>(layer: &SchemaLayer<'a>, keyword: &str) -> LocationLayers<'a> {
     let location = || pointer(&layer.location, keyword);
     match layer.schema.get(keyword) {
@@ -144,7 +144,7 @@ fn branches<'a>(layer: &SchemaLayer<'a>, keyword: &str) -> LocationLayers<'a> {
 struct LocationWalk<'a> {
     old: SchemaIndex<'a>,
     new: SchemaIndex<'a>,
-    /// A work list, since references can chain deeper than the stack.
+    /// Pairs of locations still to compare. A list, because references can chain deeper than the stack.
     todo: Vec<(LocationLayers<'a>, LocationLayers<'a>)>,
     seen: HashSet<(Vec<usize>, Vec<usize>)>,
     steps: usize,
@@ -175,7 +175,7 @@ impl<'a> LocationWalk<'a> {
         self.types(old, new);
         self.annotations(old, new);
         for keyword in TOGETHER {
-            // For unnamed parts, `true` is the same as an absent schema.
+            // For unnamed parts, the schema `true` is the same as an absent schema.
             let constrains = |layer: &SchemaLayer<'_>| *layer.schema != Value::Bool(true);
             self.together(old, new, |layer| branches(layer, keyword).into_iter().filter(constrains).collect());
         }
@@ -200,7 +200,7 @@ impl<'a> LocationWalk<'a> {
         !self.found.exhausted
     }
 
-    /// The specification's rule "type of a field changed". Order and array notation are not a change.
+    /// Applies the specification's rule "type of a field changed". Order and array notation are not a change.
     fn types(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
         if types(old) == types(new) {
             return;
@@ -280,7 +280,7 @@ impl<'a> LocationWalk<'a> {
         }
     }
 
-    /// Pairs alternatives, which have no names: equal ones first, then by type, then by order.
+    /// Pairs alternatives of both schemas, which have no names: equal ones first, then by type, then by order.
     fn apart(&mut self, mut old: LocationLayers<'a>, mut new: LocationLayers<'a>) {
         let mut pairs = Vec::new();
         self.pair(&mut old, &mut new, &mut pairs, |_, old, new| old.schema == new.schema);
@@ -313,7 +313,7 @@ impl<'a> LocationWalk<'a> {
     }
 }
 
-/// The types that a location allows; `None` if it names none.
+/// The JSON types that a schema location allows; `None` if it names none.
 fn types<'a>(location: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
     let mut all: Option<BTreeSet<&str>> = None;
     for declared in location.iter().filter_map(|layer| layer.schema.get("type")) {

@@ -1,4 +1,4 @@
-//! The parts of a manifest that the judge needs. Anything ambiguous is an error.
+//! Reads the parts of a manifest that the judge needs. Anything ambiguous is an error.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ pub(super) struct ScopeEntry<'a> {
     pub(super) fields: &'a Map<String, Value>,
 }
 
-/// Why and where a manifest cannot be read.
+/// Reason and location of a fault that makes a manifest unreadable for the judge.
 #[derive(Clone)]
 pub(super) struct UnreadableManifest<'a> {
     pub(super) location: String,
@@ -80,7 +80,7 @@ impl<'a> ParsedManifest<'a> {
     }
 }
 
-/// An optional list of the manifest.
+/// Reads an optional list of the manifest.
 fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], UnreadableManifest<'a>> {
     match root.get(name) {
         None => Ok(&[]),
@@ -114,7 +114,7 @@ impl<'a> ScopeEntry<'a> {
     }
 }
 
-/// All scopes that can be recognised in a possibly invalid manifest, declared or used by a tool.
+/// All scopes that a possibly invalid manifest declares or that its tools use.
 pub(super) fn scope_names(manifest: &Value) -> impl Iterator<Item = &str> {
     let parts = |list: &'static str, name: &'static str| {
         let items = manifest.get(list).and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Removes from two schemas what need not be compared: most changes leave most arguments unchanged.
+//! Removes equal arguments from two schemas before they are compared: most changes leave most arguments unchanged.
 //!
 //! An argument that is equal on both sides cannot cause a refusal. If it is optional, the call without it is refused
 //! as well; if it is required on both sides, the call with any other valid value is refused too. So it is left out on
@@ -15,7 +15,7 @@ use super::locations::ANNOTATIONS;
 use super::sample::sample;
 use crate::schema::{NarrowingRule, SchemaNarrowing};
 
-/// Keywords that constrain arguments independently, or constrain nothing.
+/// Schema keywords that constrain arguments independently, or constrain nothing.
 const ONE_BY_ONE: [&str; 14] = [
     "$comment",
     "$defs",
@@ -32,7 +32,7 @@ const ONE_BY_ONE: [&str; 14] = [
     "title",
     "type",
 ];
-/// Keywords that can constrain an argument in addition to its own schema, and so must be equal in both schemas.
+/// Schema keywords that can constrain an argument beside its own schema, and so must be equal in both schemas.
 const BESIDE: [&str; 2] = ["patternProperties", "propertyNames"];
 
 /// Two schemas without their common arguments.
@@ -69,7 +69,7 @@ impl<'a> ReducedSchemas<'a> {
         finding
     }
 
-    /// Translates a pointer into the reduced schema to the complete one: only `required` became shorter.
+    /// Translates a pointer into the reduced schema to the complete one. Only items of `required` have other indexes.
     fn whole_pointer(&self, location: String, whole: &Value) -> String {
         let index = location.strip_prefix("/required/").and_then(|index| index.parse().ok());
         let (Some(index), Some(Value::Array(names))) = (index, whole.get("required")) else { return location };
@@ -79,7 +79,7 @@ impl<'a> ReducedSchemas<'a> {
     }
 }
 
-/// Quotes the complete schemas where only parts of them were compared.
+/// Replaces quoted parts of reduced schemas in a finding by those of the complete schemas.
 pub(super) fn restore(finding: &mut SchemaNarrowing, pair: SchemaPair<'_>) {
     let location = match finding.pointer.as_str() {
         "" => "",
@@ -132,7 +132,7 @@ fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Redu
     Some(ReducedSchemas { old, new, samples })
 }
 
-/// A schema without the given arguments, whose names are sorted.
+/// A schema without the given arguments, whose names must be sorted.
 fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>) -> Value {
     let closed = map.get("additionalProperties") == Some(&Value::Bool(false)) && !map.contains_key("patternProperties");
     let mut kept = Map::new();
@@ -165,7 +165,7 @@ fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>)
     Value::Object(kept)
 }
 
-/// Whether an argument is required; `None` if `required` is malformed.
+/// Whether an argument is required; `None` if `required` is malformed in the schema.
 fn is_required(map: &Map<String, Value>, name: &str) -> Option<bool> {
     match map.get("required") {
         None => Some(false),
@@ -196,7 +196,7 @@ pub(super) fn refers(schema: &Value) -> bool {
     found
 }
 
-/// Visits every keyword of a schema and of all its subschemas.
+/// Calls `look` with every keyword of a schema and of all its subschemas.
 fn each(schema: &Value, look: &mut impl FnMut(&str, &Value)) {
     let Value::Object(map) = schema else { return };
     for (keyword, value) in map {
@@ -205,7 +205,7 @@ fn each(schema: &Value, look: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// Visits every keyword of the schemas under a keyword.
+/// Calls `look` with every keyword of the subschemas under one keyword.
 fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(_) if keywords::ONE.contains(&keyword) => each(value, look),

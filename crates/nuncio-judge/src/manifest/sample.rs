@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::reduce::is_annotation_keyword;
 
-/// Length of the longest generated text, in characters.
+/// Length of the longest generated sample text, in characters.
 const MAX_TEXT: u64 = 64;
 
 /// A value that is certainly valid under the schema; `None` if the schema is not simple.
@@ -42,7 +42,7 @@ fn text(map: &Map<String, Value>) -> Option<Value> {
     Some("a".repeat(usize::try_from(shortest).ok()?).into())
 }
 
-/// Reads a bound: `Some(None)` if it is absent; `None` if it is not a whole number.
+/// Reads a bound of a schema: `Some(None)` if it is absent; `None` if it is not a whole number.
 #[expect(clippy::option_option, reason = "left out and wrong are two things")]
 fn bound(map: &Map<String, Value>, name: &str) -> Option<Option<u64>> {
     match map.get(name) {
@@ -65,7 +65,7 @@ mod tests {
     use nuncio_core::schema::Schema;
 
     #[test]
-    fn sample_value_generated_for_a_schema_is_valid() {
+    fn sample_value_generated_for_a_simple_schema_is_valid() {
         let plain = [
             json!(true),
             json!({"const": {"a": 1}, "title": "t"}),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn no_sample_value_is_generated_for_a_complex_schema() {
+    fn no_sample_value_is_generated_for_a_complex_or_unsatisfiable_schema() {
         let hard = [
             json!(false),
             json!({}),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_resolve_by_pointer_and_by_anchor() {
+    fn schema_references_resolve_by_pointer_and_by_anchor() {
         let schema = json!({"$defs": {"a b": {"$anchor": "x", "type": "string"}, "c~": {"const": {"$anchor": "y"}}}});
         let document = SchemaIndex::new(&schema);
         let resolve = |reference| document.resolve(reference);

@@ -1,4 +1,4 @@
-//! Rules about scopes: what a person consented to.
+//! Rules about changed scopes, which people consented to.
 
 use nuncio_core::json::pointer;
 
@@ -57,7 +57,7 @@ fn both(old: &ScopeEntry<'_>, new: &ScopeEntry<'_>, report: &mut VerdictBuilder)
     }
 }
 
-/// Whether a field of a scope is text that people read.
+/// Whether a field of a scope is a text that people read.
 pub(super) fn is_display(name: &str) -> bool {
     ["_i18n_key", "_fallback"].iter().any(|end| name.ends_with(end))
         || matches!(name, "label" | "description" | "title")

@@ -1,4 +1,4 @@
-//! Rules about tools: what an agent requests within the scopes people consented to.
+//! Rules about changed tools, which an agent uses within the scopes that people consented to.
 
 use nuncio_core::json::pointer;
 use nuncio_core::manifest::DEFAULT_TIMEOUT;
@@ -49,7 +49,7 @@ pub(super) fn removed(tool: &ToolEntry<'_>, report: &mut VerdictBuilder) {
     report.notice(NoticeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
 }
 
-/// A tool that needs an undeclared scope: people cannot have consented to it.
+/// Reports a tool that needs an undeclared scope, to which people cannot have consented.
 fn undeclared(
     old: &ParsedManifest<'_>,
     new: &ParsedManifest<'_>,
@@ -101,7 +101,7 @@ fn both<'a>(
     }
 }
 
-/// Compares the arguments of a tool: changed types, calls no longer accepted, calls newly accepted.
+/// Compares the arguments of a tool and reports changed types, calls no longer accepted, and calls newly accepted.
 fn input<'a>(
     old: &ToolEntry<'a>,
     new: &ToolEntry<'a>,
@@ -123,7 +123,7 @@ fn input<'a>(
     }
     let mut narrowed: Vec<_> = narrowed.into_iter().map(with_side).collect();
     for change in types {
-        // A textual rule and a proof at the same location become one finding with the proof's witness.
+        // A changed type and a refused call at the same location become one finding with the call as witness.
         let proof = narrowed.iter().position(|(_, known, _)| known.pointer == change.pointer);
         let witness = proof.and_then(|index| narrowed.remove(index).2);
         report.finding(ChangeRule::TypeChanged, at(change, witness));
@@ -138,7 +138,7 @@ fn input<'a>(
         report.notice(rule, at(change, None));
     }
     for finding in widened {
-        // Compared in reverse: its old is our new.
+        // The schemas were compared in reverse, so `old` and `new` are exchanged back.
         let (_, change, witness) = with_side(finding);
         let change =
             Difference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
@@ -146,7 +146,7 @@ fn input<'a>(
     }
 }
 
-/// Converts a finding about an input schema, with the schema that its pointer points into.
+/// Converts a finding about an input schema and adds whether its pointer is into the old or the new schema.
 fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, Difference, Option<Value>) {
     let SchemaNarrowing { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
@@ -154,7 +154,7 @@ fn with_side(finding: SchemaNarrowing) -> (NarrowingRule, Difference, Option<Val
     (rule, Difference { pointer, side, old, new }, witness)
 }
 
-/// A change in the tool's schema, with its pointer in the manifest.
+/// Converts a change in the tool's schema to one of the manifest, with its pointer in the manifest.
 fn at_tool<'a>(
     old: &ToolEntry<'_>,
     new: &ToolEntry<'a>,
@@ -171,7 +171,7 @@ fn at_tool<'a>(
 }
 
 /// Divides the budget among the tools with changed arguments, by size, so that many hostile schemas cost no more than
-/// one.
+/// a single one.
 struct BudgetShares {
     whole: usize,
     weight: usize,
@@ -192,7 +192,7 @@ impl BudgetShares {
     }
 }
 
-/// Size measure of a schema, by which the budget is divided.
+/// Size of a schema, by which the budget is divided: its number of JSON values.
 pub(super) fn weight(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(weight).sum(),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Limit of coefficients in exact computations.
+/// Upper limit of a decimal's coefficient in exact computations.
 const LIMIT: u128 = 10u128.pow(37);
 
 /// An exact decimal number: `±coefficient × 10^exponent`, the coefficient without trailing zeros.
@@ -160,7 +160,7 @@ impl Decimal {
         self.plus(step)
     }
 
-    /// Whether this is an integer multiple of `unit`; `None` if the numbers are too large to compute.
+    /// Whether this decimal is an integer multiple of `unit`; `None` if the numbers are too large to compute.
     pub(crate) fn is_multiple_of(self, unit: Self) -> Option<bool> {
         if self.is_zero() {
             return Some(true);
@@ -200,7 +200,7 @@ impl Decimal {
     }
 }
 
-/// A text that is equal for two JSON values exactly if JSON Schema calls them equal.
+/// A text that is equal for two JSON values if and only if JSON Schema treats them as equal.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_parsed_exactly() {
+    fn decimal_parsing_and_division_are_exact() {
         assert_eq!(decimal(&json!(1.0)), decimal(&json!(1)));
         assert_eq!(decimal(&json!(0.3)).is_multiple_of(decimal(&json!(0.1))), Some(true));
         assert_eq!(decimal(&json!(1e300)).is_multiple_of(decimal(&json!(7))), Some(false));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn unrepresentable_decimal_has_no_json_number() {
+    fn decimal_between_two_floats_has_no_json_number() {
         for value in [json!(0), json!(-5), json!(0.1), json!(1e300), json!(u64::MAX), json!(i64::MIN)] {
             assert_eq!(canonical(&decimal(&value).to_value().unwrap()), canonical(&value));
         }
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_equal_canonical_text() {
+    fn equal_json_values_have_equal_canonical_text() {
         assert_eq!(canonical(&json!({"a": [1, 2.50]})), canonical(&json!({"a": [1.0, 2.5]})));
         assert_ne!(canonical(&json!("1")), canonical(&json!(1)));
         assert_ne!(canonical(&json!([["a"], "b"])), canonical(&json!([["a", "b"]])));

@@ -1,4 +1,4 @@
-//! One of the two schemas as a document: its resources, anchors, and the resolution of references.
+//! One of the two compared schemas as a document: its resources, anchors, and the resolution of references.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -10,19 +10,19 @@ use url::Url;
 
 use crate::{HashMap, HashSet};
 
-/// Base URI of a document without `$id`.
+/// Base URI of a schema document without `$id`.
 const NOWHERE: &str = "json-schema:///";
 
-/// Whether the value of the keyword is an object of schemas; `dependencies` is one of an earlier draft.
+/// Whether a keyword's value is an object of schemas, including `dependencies` of an earlier draft.
 pub(crate) fn is_map(keyword: &str) -> bool {
     NAMED.contains(&keyword) || keyword == "dependencies"
 }
 
 pub(crate) struct SchemaDocument<'a> {
     pub(crate) root: &'a Value,
-    /// Pointer of each resource by its URI.
+    /// Pointer of each schema resource by its URI.
     resources: HashMap<String, String>,
-    /// Pointer and URI of each resource below the root.
+    /// Pointer and URI of each schema resource below the root.
     nested: Vec<(String, Url)>,
     /// Base URI of the document, computed when first needed.
     base: OnceCell<Option<Url>>,
@@ -103,7 +103,7 @@ impl<'a> SchemaDocument<'a> {
         !self.nested.is_empty()
     }
 
-    /// Resolves a reference that is written at the location `location`.
+    /// Resolves a reference that is written at `location`.
     pub(crate) fn resolve(&self, reference: &str, location: SchemaLocation<'_>) -> Option<ReferenceTarget<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);
@@ -117,7 +117,7 @@ impl<'a> SchemaDocument<'a> {
             })
             .max_by_key(|(root, _)| root.len())
             .map_or_else(|| self.base(), |(_, url)| Some(url))?;
-        // A reference that is only a fragment stays in its resource, whatever the base URI.
+        // A reference that is only a fragment stays in its schema resource, for every base URI.
         let url = base.join(reference).ok()?;
         let at = address(&url);
         let whole = || self.base().filter(|base| address(base) == at).map(|_| "");
@@ -127,7 +127,7 @@ impl<'a> SchemaDocument<'a> {
         }
     }
 
-    /// Resolves a fragment within a resource.
+    /// Resolves a fragment of a reference within a schema resource.
     fn inside(&self, resource: &str, fragment: &str) -> Option<ReferenceTarget<'a>> {
         let fragment = decode_fragment(fragment)?;
         let location = if fragment.is_empty() || fragment.starts_with('/') {
@@ -140,7 +140,7 @@ impl<'a> SchemaDocument<'a> {
     }
 }
 
-/// Whether any part has a keyword that names it, such as `$id` or `$anchor`.
+/// Whether any part of the schema has a keyword that names it, such as `$id` or `$anchor`.
 fn names_anything(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(names_anything),
@@ -171,7 +171,7 @@ impl<'p> SchemaLocation<'p> {
     }
 }
 
-/// Whether both documents have the same schema at `location`, including what it refers to.
+/// Whether both documents have the same schema at `location`, including the schemas it refers to.
 pub(crate) fn is_same_schema(old: &SchemaDocument<'_>, new: &SchemaDocument<'_>, location: &str) -> bool {
     let same_base = old.root.get("$id") == new.root.get("$id") || old.base() == new.base();
     let mut seen = HashSet::default();

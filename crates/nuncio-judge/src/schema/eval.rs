@@ -1,4 +1,4 @@
-//! Evaluation of one value; the result is `None` if some keyword is not understood.
+//! Evaluates whether one value satisfies a constraint; the result is `None` if a keyword is not understood.
 
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ impl Solver<'_> {
             (Constraint::MultipleOf(unit), Value::Number(number)) => {
                 let exact = Decimal::of(number)?.is_multiple_of(*unit)?;
                 let fraction = unit.to_value().and_then(|unit| Some((number.as_f64()? / unit.as_f64()?).fract()));
-                // For fractional units, engines that divide floats may decide differently.
+                // For fractional units, validators that divide floats may decide differently from exact arithmetic.
                 if unit.is_multiple_of(Decimal::ONE) != Some(true) && fraction.is_none_or(|rest| (rest == 0.0) != exact)
                 {
                     return None;

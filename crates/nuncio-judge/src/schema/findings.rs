@@ -1,4 +1,4 @@
-//! Finds each way in which the new schema refuses values, by negating its keywords one by one at every depth.
+//! Finds each reason why the new schema refuses values, by negating its keywords one by one at every depth.
 
 use std::rc::Rc;
 
@@ -14,24 +14,24 @@ use super::rule::NarrowingRule;
 use super::solve::{Solver, SolverMemo, SolverResult};
 use super::witness_checker::WitnessChecker;
 
-/// Limit of reported findings per comparison.
+/// Limit of reported findings per schema comparison.
 pub(crate) const MAX_FINDINGS: usize = 64;
 /// Limit of steps for checking one witness.
 const CHECK_STEPS: usize = 100_000;
 /// Nesting limit of the search for refusals.
 const MAX_DEPTH: usize = 40;
 
-/// The part of the old schema that corresponds to the current location.
+/// The part of the old schema that corresponds to the currently examined location of the new schema.
 #[derive(Clone, Copy)]
 struct OldSchemaPart<'p, 'a> {
     location: &'p str,
     map: Option<&'a Map<String, Value>>,
 }
 
-/// A possible refusal, with or without proof.
+/// A possible refusal of values by the new schema, proved or not.
 pub(crate) struct PossibleRefusal {
     pub(crate) finding: SchemaNarrowing,
-    /// The literal that a witness satisfies.
+    /// Literal that every witness of this refusal satisfies.
     pub(crate) goal: Lit,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct RefusalFinder<'l, 'a> {
     memo: SolverMemo,
     pub(crate) refusals: Vec<PossibleRefusal>,
     path: Vec<PathStep>,
-    /// Facts known at each point of the path, from the whole value on.
+    /// Facts known at each step of the path, beginning with the whole value.
     known: Vec<PathFacts>,
     open: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         }
     }
 
-    /// Searches all refusals; finds none if the schemas are compatible.
+    /// Searches all refusals by the new schema; finds none if the schemas are compatible.
     pub(crate) fn run(&mut self) -> Result<(), Malformed> {
         let (old, new) = (self.lowering.old.root, self.lowering.new.root);
         let (location, map) = counterpart(&self.lowering.old, String::new(), Some(old));
@@ -80,7 +80,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         Ok(())
     }
 
-    /// Descends one step into the value.
+    /// Descends one step into the checked value.
     fn enter(&mut self, step: PathStep) {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let facts = self.known.last().map(|local| local.inside(&mut solver, step)).unwrap_or_default();
@@ -95,7 +95,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         self.known.pop();
     }
 
-    /// Whether the facts known at this point alone contradict the literal.
+    /// Whether the facts known at the end of the path alone contradict the literal.
     fn is_ruled_out(&mut self, literal: Lit) -> bool {
         let Some(local) = self.known.last() else { return false };
         if local.granted.contains(&!literal) {
@@ -113,13 +113,13 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         answer
     }
 
-    /// Searches a value accepted by the old schema that satisfies the literal at the end of the path.
+    /// Searches a value that the old schema accepts and that satisfies the literal at the end of the path.
     fn ask(&mut self, literal: Lit) -> (Lit, SolverResult) {
-        // A local contradiction is a contradiction for the whole value.
+        // A contradiction at the end of the path is a contradiction for the whole value.
         if self.is_ruled_out(literal) { (literal, SolverResult::Empty) } else { self.ask_whole(literal) }
     }
 
-    /// [`Self::ask`] for a literal that the local facts do not contradict.
+    /// [`Self::ask`] for a literal that the facts known at the end of the path do not contradict.
     fn ask_whole(&mut self, literal: Lit) -> (Lit, SolverResult) {
         let pool = &mut self.lowering.pool;
         let mut goal = literal;
@@ -134,7 +134,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         (goal, answer)
     }
 
-    /// Searches all refusals of one schema; true if there is any.
+    /// Searches all refusals by one subschema of the new schema; true if there is any.
     fn schema(
         &mut self,
         location: &str,
@@ -173,7 +173,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         Ok(any)
     }
 
-    /// Searches all refusals of one keyword; true if there is any.
+    /// Searches all refusals by one keyword of the new schema; true if there is any.
     fn keyword(
         &mut self,
         site: LocatedSchema<'_>,
@@ -254,7 +254,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         Ok(self.refuse(rule, &location, before.value(keyword), value, goal, &answer))
     }
 
-    /// Refusals by the members of an object of schemas.
+    /// Searches refusals by the members of an object of schemas, such as `properties`.
     fn members(
         &mut self,
         site: LocatedSchema<'_>,
@@ -335,8 +335,8 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         found
     }
 
-    /// Refusals of properties that the new schema does not list: first those that the old one listed, then all
-    /// others.
+    /// Searches refusals of properties that the new schema does not list: first those that the old schema listed, then
+    /// all others.
     fn additional(
         &mut self,
         site: LocatedSchema<'_>,
@@ -374,7 +374,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         Ok(any)
     }
 
-    /// Refusals of values that the old schema enumerated.
+    /// Searches refusals of values that the old schema enumerated.
     fn removed_values(&mut self, listed: Lit, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
         let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
         let mut any = false;
@@ -394,7 +394,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
         Ok(any)
     }
 
-    /// Refusals of values that an alternative of the old schema accepted.
+    /// Searches refusals of values that an alternative of the old schema accepted.
     fn removed_branches(&mut self, kept: Lit, before: OldSchemaPart<'_, 'a>) -> Result<bool, Malformed> {
         let mut any = false;
         for keyword in ["anyOf", "oneOf"] {
@@ -445,7 +445,7 @@ impl<'l, 'a> RefusalFinder<'l, 'a> {
 }
 
 impl RefusalFinder<'_, '_> {
-    /// Whether few steps suffice to check a value; a validator then is fast too.
+    /// Whether few steps suffice to check a value, so that a validator is fast too.
     fn is_light(&mut self, value: &Value, goal: Lit) -> bool {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, SolverMemo::default());
         solver.fits(self.old, value);
@@ -463,7 +463,7 @@ impl<'a> OldSchemaPart<'_, 'a> {
         (self.location.to_owned(), self.map)
     }
 
-    /// The counterpart after descending into a keyword and optionally a member.
+    /// The corresponding part of the old schema after descending into a keyword and optionally a member.
     fn at(
         &self,
         document: &SchemaDocument<'a>,
@@ -484,7 +484,7 @@ impl<'a> OldSchemaPart<'_, 'a> {
     }
 }
 
-/// A schema of the old document with its plain references followed.
+/// A schema of the old document with its references followed, if it consists of little else.
 fn counterpart<'a>(
     document: &SchemaDocument<'a>,
     location: String,

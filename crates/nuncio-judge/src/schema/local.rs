@@ -1,4 +1,4 @@
-//! Facts known about one part of a value. They often suffice to see that the new schema accepts it.
+//! Facts known about one part of a value. They often suffice to prove that the new schema accepts the part.
 
 use serde_json::Value;
 
@@ -13,14 +13,14 @@ pub(crate) enum PathStep {
     Property(Lit),
     /// Descends to an item with an index in the range.
     Item(u64, u64),
-    /// Stays at the same value, under this condition.
+    /// Stays at the same value, and assumes this condition.
     Given(Lit),
 }
 
 /// Facts that hold for the part at the end of a path, for every value that the old schema accepts.
 pub(crate) struct PathFacts {
     pub(crate) facts: Vec<Lit>,
-    /// The facts, decomposed into literals.
+    /// All literals into which the facts decompose.
     pub(crate) granted: HashSet<Lit>,
     named: HashMap<Lit, Vec<Lit>>,
     other_names: Vec<(Lit, Lit)>,
@@ -60,7 +60,7 @@ impl PathFacts {
         local
     }
 
-    /// The facts that hold after one more step.
+    /// The facts that hold after one more step of the path.
     pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: PathStep) -> Vec<Lit> {
         match step {
             PathStep::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),

@@ -1,4 +1,4 @@
-//! Translation from JSON Schema (Draft 2020-12) to nodes.
+//! Translation from JSON Schema (Draft 2020-12) to constraint nodes.
 
 mod evaluated;
 
@@ -10,27 +10,27 @@ use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, is_same_s
 use super::node::{Constraint, Lit, NodePool, types};
 use crate::{HashMap, HashSet};
 
-/// An end of an item range that is larger than every index.
+/// End of a range of items without an upper limit; larger than every index.
 pub(crate) const END: u64 = u64::MAX;
 
 /// Recursion limit of the translation to nodes.
 const MAX_DEPTH: usize = 100;
 
-/// Tells which of the two schemas is meant.
+/// Selects the old or the new schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SchemaSide {
     Old,
     New,
 }
 
-/// A part of a schema that the specification does not allow.
+/// A part of a schema that the JSON Schema specification does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) side: SchemaSide,
     pub(crate) location: String,
 }
 
-/// Both schema documents and the nodes they are translated to.
+/// Both schema documents and the constraint nodes they are translated to.
 pub(crate) struct Lowering<'a> {
     pub(crate) pool: NodePool,
     pub(crate) old: SchemaDocument<'a>,
@@ -43,7 +43,7 @@ pub(crate) struct Lowering<'a> {
     /// Schemas that are being translated, by their address in memory.
     busy: HashSet<usize>,
     depth: usize,
-    /// Number of schemas examined for `unevaluated…`.
+    /// Number of schemas examined so far for `unevaluatedProperties` and `unevaluatedItems`.
     asked: u32,
 }
 
@@ -65,13 +65,13 @@ impl LocatedSchema<'_> {
         value.ok_or_else(|| self.malformed(keyword))
     }
 
-    /// The value of a keyword that is a count, which may be written `2.0`.
+    /// The value of a keyword that is a count, which may also be written as `2.0`.
     pub(crate) fn count(&self, keyword: &str) -> Result<u64, Malformed> {
         let number = self.number(keyword)?;
         if number.is_negative() || number.is_multiple_of(Decimal::ONE) != Some(true) {
             return Err(self.malformed(keyword));
         }
-        // Anything above the length of any text or list is equivalent.
+        // All counts above the length of any text or list are equivalent.
         Ok(number.to_value().and_then(|value| value.as_u64()).unwrap_or(END - 1).min(END - 1))
     }
 
@@ -154,7 +154,7 @@ impl<'a> Lowering<'a> {
             return Ok(*known);
         }
         if self.depth >= MAX_DEPTH || !self.busy.insert(address) {
-            // Too deep, or in progress: it is translated later as a reference.
+            // A schema that is too deep or already being translated becomes a reference, which is translated later.
             let number = self.number_at(side, location.text().into_owned());
             return Ok(self.pool.add(Constraint::Ref(number)));
         }
@@ -168,7 +168,7 @@ impl<'a> Lowering<'a> {
         Ok(all)
     }
 
-    /// The schema under a keyword; everything is valid if the keyword is absent.
+    /// The literal of the schema under a keyword; `TRUE` if the keyword is absent.
     fn at(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
         match site.map.get(keyword) {
             None => Ok(Lit::TRUE),
@@ -188,7 +188,7 @@ impl<'a> Lowering<'a> {
             .collect()
     }
 
-    /// The literal of one keyword; `TRUE` if it is an annotation or handled by another keyword.
+    /// The literal of one schema keyword; `TRUE` if it is an annotation or handled by another keyword.
     pub(crate) fn keyword(&mut self, site: LocatedSchema<'_>, keyword: &str) -> Result<Lit, Malformed> {
         let Some(value) = site.map.get(keyword) else { return Ok(Lit::TRUE) };
         Ok(match keyword {
@@ -307,12 +307,12 @@ impl<'a> Lowering<'a> {
                     let list = if member.is_array() { "dependentRequired" } else { "dependentSchemas" };
                     parts.push(self.dependency(site, keyword, list, name, member)?);
                 }
-                // Engines disagree whether this old keyword still applies, but each is consistent with itself.
+                // Validators disagree whether this old keyword still applies, but each is consistent with itself.
                 parts = vec![self.pool.and(parts), self.pool.opaque("dependencies do not count".to_owned())];
                 self.pool.or(parts)
             }
             "$defs" | "definitions" => {
-                // Only checked to be schemas; references translate them.
+                // Definitions are only checked to be valid schemas; references translate them.
                 let location = SchemaLocation::Named(&site.location, keyword);
                 for (name, member) in site.members(keyword)? {
                     self.schema(site.side, SchemaLocation::Named(&location, name), member)?;
@@ -323,7 +323,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// The literal of one member of `properties`, `patternProperties` or a `dependent…` keyword.
+    /// The literal of one member of `properties`, `patternProperties`, `dependentRequired` or `dependentSchemas`.
     pub(crate) fn member(&mut self, site: LocatedSchema<'_>, keyword: &str, name: &str) -> Result<Lit, Malformed> {
         let Some(schema) = site.members(keyword)?.get(name) else { return Ok(Lit::TRUE) };
         if keyword.starts_with("dependent") {
@@ -335,7 +335,7 @@ impl<'a> Lowering<'a> {
         Ok(self.each(name, value))
     }
 
-    /// The consequence of a property's presence; `like` selects the notation.
+    /// The literal of one dependency: a property's presence requires `entailed`. `like` selects the keyword's notation.
     fn dependency(
         &mut self,
         site: LocatedSchema<'_>,
@@ -358,7 +358,7 @@ impl<'a> Lowering<'a> {
         Ok(self.pool.and(parts))
     }
 
-    /// The names matched by neither `properties` nor `patternProperties`.
+    /// The literal for property names that neither `properties` nor `patternProperties` matches.
     pub(crate) fn additional_names(&mut self, site: LocatedSchema<'_>) -> Result<Lit, Malformed> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
@@ -456,7 +456,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The number of the reference to a location. A location that is equal in both documents has one number.
+    /// The number of the reference to a location. A location with equal schemas in both documents has one number.
     fn number_at(&mut self, side: SchemaSide, location: String) -> u32 {
         if let Some(&number) = self.references[side as usize].get(&location) {
             return number;

@@ -1,4 +1,4 @@
-//! Schemas as shared nodes: equal parts of both schemas are one node.
+//! Schemas as shared constraint nodes: equal parts of both schemas are one node.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -67,11 +67,11 @@ pub(crate) enum Constraint {
     And(Box<[Lit]>),
     /// Exactly one of the literals holds.
     OneOf(Box<[Lit]>),
-    /// The schema that the reference with this number leads to.
+    /// The constraint of the schema that the reference with this number leads to.
     Ref(u32),
-    /// A keyword that is not understood; equal numbers mean equal constraints.
+    /// A constraint that is not understood; equal numbers mean equal constraints.
     Opaque(u32),
-    /// The value has one of these types (bits).
+    /// The value has one of these JSON types (bits).
     Types(u8),
     /// The value is one of the constants with these numbers in the pool.
     Enum(Box<[u32]>),
@@ -113,7 +113,7 @@ pub(crate) enum Constraint {
     },
 }
 
-/// The types for which a literal can hold, and for which it can fail.
+/// The JSON types for which a literal can hold, and those for which it can fail.
 #[derive(Debug, Clone, Copy)]
 struct TypeReach {
     holds: u8,
@@ -127,24 +127,24 @@ pub(crate) struct NodePool {
     by_node: HashMap<Rc<Constraint>, u32>,
     values: Vec<Value>,
     by_value: HashMap<String, u32>,
-    /// The numbers of text values, which are the most frequent.
+    /// Pool numbers of text values, which are the most frequent.
     by_text: HashMap<String, u32>,
     patterns: Vec<Pattern>,
     by_pattern: HashMap<String, u32>,
     by_opaque: HashMap<String, u32>,
-    /// The literal of each reference; `None` until translated.
+    /// The literal of each reference; `None` until its schema is translated.
     pub(crate) bodies: Vec<Option<Lit>>,
-    /// References that lead back to themselves without descending into the value.
+    /// For each reference, whether it leads back to itself without descending into the value.
     pub(crate) unguarded: Vec<bool>,
 }
 
-/// A regular expression, compiled in both readings of the dot when needed; `None` if not understood.
+/// A regular expression, compiled when needed for both meanings of the dot; `None` if it is not understood.
 struct Pattern {
     text: String,
     readings: [OnceCell<Option<Regex>>; 2],
 }
 
-/// Whether a dot excludes only the line feed, or all four line terminators.
+/// Meaning of a dot in a regular expression: it excludes only the line feed, or all four line terminators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DotMeaning {
     NotLineFeed,
@@ -217,18 +217,18 @@ impl NodePool {
         &self.nodes[literal.index()]
     }
 
-    /// A shared handle that stays valid while the pool grows.
+    /// A shared handle of a literal's node, which stays valid while the pool grows.
     pub(crate) fn shared(&self, literal: Lit) -> Rc<Constraint> {
         Rc::clone(&self.nodes[literal.index()])
     }
 
-    /// The types whose values can satisfy the literal.
+    /// The JSON types whose values can satisfy the literal.
     pub(crate) fn holds(&self, literal: Lit) -> u8 {
         let reach = self.reach[literal.index()];
         if literal.is_negative() { reach.fails } else { reach.holds }
     }
 
-    /// The types whose values can violate the literal.
+    /// The JSON types whose values can violate the literal.
     pub(crate) fn fails(&self, literal: Lit) -> u8 {
         self.holds(!literal)
     }
@@ -298,7 +298,7 @@ impl NodePool {
         self.add(Constraint::Enum([number].into()))
     }
 
-    /// The literal for a property name that is one of these.
+    /// The literal for a property name that is one of these names.
     pub(crate) fn names<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Lit {
         let numbers = names.into_iter().map(|name| self.intern_text(name)).collect();
         self.numbered(numbers)
@@ -328,7 +328,7 @@ impl NodePool {
         number
     }
 
-    /// The number of a value that some schema or search has used.
+    /// The pool number of a value that some schema or search has used.
     pub(crate) fn number_of(&self, value: &Value) -> Option<u32> {
         match value {
             Value::String(text) => self.by_text.get(text).copied(),
@@ -350,13 +350,13 @@ impl NodePool {
         self.add(Constraint::Pattern(number))
     }
 
-    /// The automaton of a pattern; `None` if it is not understood.
+    /// The automaton of a pattern; `None` if the pattern is not understood.
     pub(crate) fn regex(&self, pattern: u32, dot: DotMeaning) -> Option<&Regex> {
         let Pattern { text, readings } = &self.patterns[pattern as usize];
         readings[dot as usize].get_or_init(|| Regex::parse(text, dot)).as_ref()
     }
 
-    /// Whether any pattern has a dot, whose meaning differs between engines.
+    /// Whether any pattern has a dot, whose meaning differs between validators.
     pub(crate) fn has_dots(&self) -> bool {
         self.patterns.iter().any(|pattern| pattern.text.contains('.'))
     }
@@ -374,7 +374,7 @@ impl NodePool {
         u32::try_from(self.bodies.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Finds references that lead back to themselves without descending into the value. They have no finite meaning.
+    /// Finds references that lead back to themselves without descending into the value, which have no finite meaning.
     pub(crate) fn find_unguarded(&mut self) {
         let next: Vec<Vec<u32>> = self
             .bodies

@@ -1,4 +1,4 @@
-//! Regular expressions as automata over characters, for comparing what they match.
+//! Regular expressions as automata over characters, to compare the texts that they match.
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{self, Ast, Visitor};
@@ -17,7 +17,7 @@ pub(crate) struct Regex {
 }
 
 enum AutomatonState {
-    /// A state that consumes one character of these ranges.
+    /// A state of the automaton that consumes one character of these ranges.
     Take(Box<[(char, char)]>, u32),
     Split(Vec<u32>),
     AtStart(u32),
@@ -44,10 +44,10 @@ impl Visitor for DotPositions {
     }
 }
 
-/// State of a search: the active automaton states before transitions without a character.
+/// State of a search in a text: the active automaton states before transitions without a character.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum AutomatonPosition {
-    /// A match was found; the rest of the text does not matter.
+    /// A match was found, so the rest of the text is not examined.
     Matched,
     At {
         states: Box<[u32]>,
@@ -84,7 +84,7 @@ impl Regex {
         u32::try_from(self.states.len() - 1).ok()
     }
 
-    /// Adds states that match `hir` and continue at `next`; returns the first of them.
+    /// Adds automaton states that match `hir` and continue at `next`; returns the first of them.
     fn build(&mut self, hir: &Hir, next: u32) -> Option<u32> {
         match hir.kind() {
             HirKind::Empty => Some(next),
@@ -130,7 +130,7 @@ impl Regex {
                         let mut from = next;
                         for _ in repetition.min..max {
                             let body = self.build(&repetition.sub, from)?;
-                            // Stopping here leads directly to the end.
+                            // A repetition that stops here leads directly to the end.
                             from = self.push(AutomatonState::Split(vec![body, next]))?;
                         }
                         from
@@ -165,7 +165,7 @@ impl Regex {
         AutomatonPosition::At { states: Box::new([]), start: true }
     }
 
-    /// The states reachable without a character; `None` once one of them accepts.
+    /// Automaton states reachable without a character; `None` once one of them accepts.
     fn closure(&self, states: &[u32], start: bool, end: bool) -> Option<Vec<u32>> {
         let mut seen = vec![false; self.states.len()];
         let mut takes = Vec::new();
@@ -215,7 +215,7 @@ impl Regex {
         AutomatonPosition::At { states: next.into(), start: false }
     }
 
-    /// Whether a text that ends here matches.
+    /// Whether a text that ends at this position matches.
     pub(crate) fn accepts(&self, position: &AutomatonPosition) -> bool {
         match position {
             AutomatonPosition::Matched => true,
@@ -234,7 +234,7 @@ impl Regex {
         self.accepts(&position)
     }
 
-    /// Number of states, the cost of one step.
+    /// Number of automaton states, which is the cost of one step.
     pub(crate) fn size(&self) -> usize {
         self.states.len()
     }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn automaton_matches_same_texts_as_regex_engine() {
+    fn regex_automaton_matches_the_same_texts_as_the_regex_crate() {
         let texts = ["", "a", "b", "ab", "aab", "abc", "x1", "1", "12", "a\nb", "\n", "é", "aé9_", "foo", "xfoo", " "];
         let patterns = [
             "a*",
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn regex_with_lookahead_backreference_or_huge_repeat_is_not_parsed() {
+    fn regex_that_is_invalid_huge_or_needs_lookaround_or_backreference_is_not_parsed() {
         for pattern in ["(?=x)x", "(a)\\1", "a{100000}", "\\bx", "("] {
             assert!(Regex::parse(pattern, DotMeaning::NotLineFeed).is_none(), "{pattern}");
         }

@@ -3,7 +3,7 @@
 use nuncio_core::string_enum;
 
 string_enum! {
-    /// In which way the new schema refuses what the old one accepted. Each rule has a stable name.
+    /// Reason why the new schema refuses a value that the old one accepted. Each rule has a stable name.
     #[derive(PartialOrd, Ord)]
     pub enum NarrowingRule {
         /// A property became required.
@@ -11,9 +11,9 @@ string_enum! {
         TypeNarrowed = "type_narrowed",
         /// An enumerated value was removed, or an enumeration was added.
         EnumValueRemoved = "enum_value_removed",
-        /// The constant changed, or was added.
+        /// The value of `const` changed, or `const` was added.
         ConstChanged = "const_changed",
-        /// Unlisted properties are no longer allowed, or their values are restricted.
+        /// Unlisted properties are no longer allowed, or their values are more restricted.
         AdditionalPropertiesClosed = "additional_properties_closed",
         /// A listed property is no longer allowed.
         PropertyRefused = "property_refused",
@@ -23,33 +23,33 @@ string_enum! {
         MultipleTightened = "multiple_tightened",
         PatternTightened = "pattern_tightened",
         UniqueItemsAdded = "unique_items_added",
-        /// Items that were allowed are refused.
+        /// Array items that were allowed are refused.
         ItemsClosed = "items_closed",
         /// `contains`, or its minimum or maximum count, is stricter.
         ContainsTightened = "contains_tightened",
-        /// An alternative was removed or narrowed.
+        /// An alternative of `anyOf` or `oneOf` was removed or narrowed.
         BranchRemoved = "branch_removed",
         /// More than one alternative of a `oneOf` now matches.
         BranchesOverlap = "branches_overlap",
-        /// `not` excludes more.
+        /// `not` excludes more values.
         NotWidened = "not_widened",
-        /// `if`/`then`/`else` requires more.
+        /// `if`/`then`/`else` requires more than before.
         ConditionTightened = "condition_tightened",
-        /// The presence of a property requires more.
+        /// The presence of a property requires more than before.
         DependencyAdded = "dependency_added",
-        /// Parts that no other keyword evaluates are refused.
+        /// Properties or items that no other keyword evaluates are refused.
         UnevaluatedClosed = "unevaluated_closed",
         /// The new schema is `false` and accepts nothing.
         NothingAllowed = "nothing_allowed",
         /// One of the two schemas is invalid.
         SchemaInvalid = "schema_invalid",
-        /// Neither proved nor refuted within the budget; counts as a refusal.
+        /// Compatibility is neither proved nor refuted within the budget, which counts as a refusal.
         Unknown = "unknown",
     }
 }
 
 impl NarrowingRule {
-    /// The rule for refusals by a keyword.
+    /// The rule for refusals by a schema keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Self {
         match keyword {
             "required" => Self::RequiredAdded,

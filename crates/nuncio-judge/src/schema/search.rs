@@ -1,4 +1,4 @@
-//! Search by trial where nothing was proved: generates values from what the schemas mention, to find a witness.
+//! Search for a witness by trial, if nothing was proved: generates values from the contents of the schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::witness_checker::WitnessChecker;
 /// Nesting limit of generated values.
 const MAX_DEPTH: usize = 6;
 
-/// A value that the old schema accepts and the new one refuses, if trial finds one.
+/// A value that the old schema accepts and the new one refuses, if one is found by trial.
 pub(crate) fn search(
     old: &SchemaDocument<'_>,
     new: &SchemaDocument<'_>,
@@ -129,7 +129,7 @@ impl ValueGenerator {
         self.names.get(index).cloned().unwrap_or_default()
     }
 
-    /// A value that roughly follows a schema; it need not be valid.
+    /// A generated value that roughly follows a schema; it need not be valid.
     fn make(&mut self, document: &SchemaDocument<'_>, location: &str, schema: &Value, depth: usize) -> Value {
         let Value::Object(map) = schema else { return self.any() };
         if depth > MAX_DEPTH {
@@ -251,7 +251,7 @@ impl ValueGenerator {
         Value::Array(made)
     }
 
-    /// A value with one small random change.
+    /// The value with one small random change.
     fn changed(&mut self, value: Value) -> Value {
         match value {
             Value::Object(mut map) => {

@@ -1,5 +1,5 @@
-//! Satisfiability of a set of literals: a tableau that splits by type and by alternative, and leaves the rest to the
-//! theory of each type.
+//! Decides whether some value satisfies a set of literals: a tableau that splits by type and by alternative, and leaves
+//! the rest to the theory of each type.
 
 mod arrays;
 mod distinct;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::node::{Constraint, DotMeaning, Lit, NodePool, types};
 use crate::HashMap;
 
-/// Recursion limit; a test runs it on a small stack.
+/// Recursion limit of the solver, for which a small stack suffices.
 const MAX_DEPTH: usize = 160;
 
 /// Result of a satisfiability search.
@@ -25,7 +25,7 @@ pub(crate) enum SolverResult {
     Empty,
     /// This value satisfies the goals.
     Model(Rc<Value>),
-    /// Undecided; this value may satisfy the goals.
+    /// Undecided; this value, if present, may satisfy the goals.
     Unknown(Option<Rc<Value>>),
 }
 
@@ -38,7 +38,7 @@ impl SolverResult {
         matches!(self, Self::Empty)
     }
 
-    /// The found value, whether it is proved or not.
+    /// The found value, even if it is not proved to satisfy the goals.
     pub(crate) fn candidate(&self) -> Option<&Rc<Value>> {
         match self {
             Self::Model(value) | Self::Unknown(Some(value)) => Some(value),
@@ -46,7 +46,7 @@ impl SolverResult {
         }
     }
 
-    /// The result for either of two cases; `other` is evaluated only if this one does not decide it.
+    /// The result for either of two cases; `other` is evaluated only if this result does not decide.
     fn or_else(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Model(_) => self,
@@ -59,7 +59,7 @@ impl SolverResult {
         }
     }
 
-    /// The result weakened to unknown, when only part of the goal was tested.
+    /// The result without its proof, for when only part of the goal was tested.
     fn unsure(self) -> Self {
         match self {
             Self::Model(value) => Self::Unknown(Some(value)),
@@ -68,7 +68,7 @@ impl SolverResult {
     }
 }
 
-/// Results that are valid for one pool.
+/// Cached solver results by goals; valid for one pool of nodes.
 pub(crate) type SolverMemo = HashMap<Vec<Lit>, SolverResult>;
 
 /// A search over one pool of nodes with a budget of steps.
@@ -78,7 +78,7 @@ pub(crate) struct Solver<'p> {
     steps: usize,
     depth: usize,
     memo: SolverMemo,
-    /// Goals in progress, outermost first.
+    /// Goals of the search in progress, outermost first.
     asked: Vec<Vec<Lit>>,
     /// Index of the outermost goal that a result assumed to be unsatisfiable.
     lowest: usize,
@@ -87,12 +87,12 @@ pub(crate) struct Solver<'p> {
 /// Known constraints on one value of one type.
 #[derive(Clone, Default)]
 struct KnownFacts {
-    /// All known literals in every form they took.
+    /// All known literals, original and derived.
     known: BTreeSet<Lit>,
-    /// The original goals and choices; everything else follows from them.
+    /// The original goals and choices, from which all other known literals follow.
     roots: Vec<Lit>,
     todo: Vec<Lit>,
-    /// At least one literal of each clause must hold.
+    /// Clauses, of each of which at least one literal must hold.
     clauses: Vec<Vec<Lit>>,
     /// Whether some constraint is not understood.
     opaque: bool,
@@ -103,7 +103,7 @@ impl<'p> Solver<'p> {
         Self { pool, dot, steps, depth: 0, memo, asked: Vec::new(), lowest: usize::MAX }
     }
 
-    /// Returns the cached results, for a later search.
+    /// Returns the cached results of the solver, for a later search.
     pub(crate) fn into_memo(self) -> SolverMemo {
         self.memo
     }
@@ -112,14 +112,14 @@ impl<'p> Solver<'p> {
         self.steps
     }
 
-    /// Spends steps; false when none are left.
+    /// Spends steps of the budget; false if not enough are left.
     pub(crate) fn spend(&mut self, steps: usize) -> bool {
         let enough = self.steps >= steps;
         self.steps = self.steps.saturating_sub(steps);
         enough
     }
 
-    /// Enters one more level of recursion; false at the limit.
+    /// Enters one more level of recursion; false at the recursion limit.
     pub(crate) fn enter(&mut self) -> bool {
         if self.depth >= MAX_DEPTH {
             return false;
@@ -179,7 +179,7 @@ impl<'p> Solver<'p> {
         answer
     }
 
-    /// Whether some value of one type satisfies the facts.
+    /// Whether some value of one JSON type satisfies the facts.
     fn branch(&mut self, bit: u8, mut facts: KnownFacts) -> SolverResult {
         loop {
             if !self.expand(bit, &mut facts) {
@@ -229,7 +229,7 @@ impl<'p> Solver<'p> {
         answer
     }
 
-    /// Decomposes the pending literals; false on a contradiction.
+    /// Decomposes the pending literals of the facts; false on a contradiction.
     fn expand(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
         while let Some(literal) = facts.todo.pop() {
             self.spend(1);
@@ -271,7 +271,7 @@ impl<'p> Solver<'p> {
         true
     }
 
-    /// "Exactly one", or its negation, as alternatives.
+    /// The constraint "exactly one of these literals holds", or its negation, as alternatives.
     fn one_of(&mut self, bit: u8, parts: &[Lit], negative: bool) -> Vec<Lit> {
         let mut clause = Vec::new();
         if negative {
@@ -280,7 +280,7 @@ impl<'p> Solver<'p> {
             let possible: Vec<Lit> = parts.iter().copied().filter(|part| self.pool.holds(*part) & bit != 0).collect();
             for (index, left) in possible.iter().enumerate() {
                 if !self.spend(possible.len()) {
-                    // No restriction: the search soon ends as unknown.
+                    // No restriction is returned, so that the search soon ends as unknown.
                     return vec![Lit::TRUE];
                 }
                 for right in &possible[index + 1..] {
@@ -302,7 +302,7 @@ impl<'p> Solver<'p> {
         clause
     }
 
-    /// The ways in which an array or an object can differ from this value.
+    /// Literals of which at least one holds for every array or object that differs from this value.
     fn differs(&mut self, value: &Value) -> Vec<Lit> {
         let mut clause = Vec::new();
         match value {
@@ -331,7 +331,7 @@ impl<'p> Solver<'p> {
         clause
     }
 
-    /// Removes impossible alternatives; false if a clause has none left.
+    /// Removes impossible alternatives from the clauses; false if a clause has none left.
     fn simplify(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
         let clauses = std::mem::take(&mut facts.clauses);
         for mut clause in clauses {
@@ -361,7 +361,7 @@ impl<'p> Solver<'p> {
         true
     }
 
-    /// The first enumerated value of this type that satisfies everything.
+    /// The first enumerated value of this JSON type that satisfies all facts.
     fn among(&mut self, bit: u8, listed: Lit, facts: &KnownFacts) -> SolverResult {
         let node = self.pool.shared(listed);
         let Constraint::Enum(values) = &*node else { return SolverResult::Unknown(None) };
@@ -380,7 +380,7 @@ impl<'p> Solver<'p> {
         answer
     }
 
-    /// Decides the remaining constraints when no alternatives are left.
+    /// Decides the remaining constraints with the theory of the type, when no alternatives are left.
     fn theory(&mut self, bit: u8, facts: &KnownFacts) -> SolverResult {
         match bit {
             types::NULL => SolverResult::model(Value::Null),
@@ -419,7 +419,7 @@ impl<'p> Solver<'p> {
     }
 }
 
-/// Both lists are sorted.
+/// Whether all literals of `small` are in `large`; both lists must be sorted.
 fn is_subset(small: &[Lit], large: &[Lit]) -> bool {
     if small.len() > large.len() {
         return false;

@@ -1,4 +1,4 @@
-//! Confirmation by a real validator: only then a value counts as a witness.
+//! Confirmation of witnesses by a real validator: only a confirmed value counts as a witness.
 
 use std::cell::OnceCell;
 
@@ -35,7 +35,7 @@ struct CompiledValidators {
 }
 
 impl<'a> WitnessChecker<'a> {
-    /// A checker of witnesses for two schemas. It confirms nothing if a validator could exhaust stack or time on them.
+    /// A checker of witnesses for two schemas. It confirms none if a validator could exhaust stack or time on them.
     pub(crate) fn new(old: &'a Value, new: &'a Value, circular: bool) -> Self {
         Self { old, new, circular, compiled: OnceCell::new() }
     }
@@ -54,7 +54,7 @@ impl<'a> WitnessChecker<'a> {
         self.compiled.get_or_init(compile_both).as_ref()
     }
 
-    /// Number of values that may be tried: fewer for larger schemas, none if they do not compile.
+    /// Number of values that may be tried as witnesses: fewer for larger schemas, none if a schema does not compile.
     pub(crate) fn patience(&self) -> usize {
         let tries = |compiled: &CompiledValidators| {
             usize::try_from(200_000 / compiled.weight.max(1)).unwrap_or(0).clamp(20, MOST_TRIES)
@@ -78,14 +78,14 @@ fn compile(schema: &Value) -> Option<Validator> {
         .ok()
 }
 
-/// Number of schema visits if each reference is expanded.
+/// Number of schemas that a validator visits per value, with references followed.
 fn weight(document: &SchemaDocument<'_>) -> u64 {
     WeightEstimator { document, known: HashMap::default() }.weigh(SchemaLocation::ROOT, document.root, 0)
 }
 
 struct WeightEstimator<'d, 'a> {
     document: &'d SchemaDocument<'a>,
-    /// Sizes of references; 1 while being computed, because a cycle descends into the value.
+    /// Weights of referenced schemas; 1 while being computed, because a cycle descends into the value.
     known: HashMap<String, u64>,
 }
 
@@ -118,7 +118,7 @@ impl WeightEstimator<'_, '_> {
             };
             sum = sum.saturating_add(more);
         }
-        // Validators evaluate these twice: once for the branch, once for what it evaluated.
+        // With these keywords, validators evaluate a schema again to find which parts its branches evaluated.
         let looks =
             if map.contains_key("unevaluatedProperties") || map.contains_key("unevaluatedItems") { 3 } else { 1 };
         sum.saturating_mul(looks)

@@ -1,5 +1,4 @@
-//! Arguments are compared one by one, and the verdict equals that for the whole schemas, even if arguments depend on
-//! each other.
+//! Arguments are compared one by one, and the verdict equals that for the whole schemas.
 
 use nuncio_judge::schema::{Budget, compare};
 use nuncio_judge::{ChangePolicy, ChangeVerdict, manifests};
@@ -27,7 +26,7 @@ fn judge(old: &[Value], new: &[Value]) -> ChangeVerdict {
     verdict
 }
 
-/// A closed object with these properties, some of them required.
+/// Schema of a closed object with these properties, some of them required.
 fn closed(properties: &Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
@@ -37,9 +36,9 @@ fn open(properties: &Value, required: &[&str]) -> Value {
 }
 
 #[test]
-fn comparison_by_argument_equals_whole_comparison() {
+fn judging_argument_by_argument_equals_comparing_whole_schemas() {
     let text = json!({"type": "string"});
-    // These have no obvious valid value, or none at all.
+    // These two schemas have no obvious valid value, or none at all.
     let coded = json!({"type": "string", "pattern": "^[A-Z]{3}[0-9]+$"});
     let impossible = json!({"type": "string", "minLength": 3, "maxLength": 2});
     let schemas = [
@@ -72,7 +71,7 @@ fn comparison_by_argument_equals_whole_comparison() {
     ];
     for old in &schemas {
         for new in &schemas {
-            // The table's rule on types does not apply here.
+            // The manifest table's rule on changed types does not apply to plain schemas.
             let found = judge(std::slice::from_ref(old), std::slice::from_ref(new));
             let proved = found.findings.iter().any(|finding| finding.rule.as_str() != "type_changed");
             let wanted = compare(old, new, Budget::default());
@@ -85,7 +84,7 @@ fn comparison_by_argument_equals_whole_comparison() {
 }
 
 #[test]
-fn finding_pointers_refer_to_the_complete_input_schema() {
+fn findings_of_single_arguments_have_pointers_into_the_complete_input_schema() {
     let old = closed(&json!({"a": {"type": "string"}, "b": {"enum": [1, 2]}, "c": {"type": "string"}}), &["c"]);
     let new = closed(&json!({"b": {"enum": [1]}, "c": {"type": "string"}, "d": {}}), &["c", "b", "d"]);
     let verdict = judge(&[old], &[new]);
@@ -113,7 +112,7 @@ fn finding_pointers_refer_to_the_complete_input_schema() {
 }
 
 #[test]
-fn equal_arguments_of_several_tools_are_reported_for_each_tool() {
+fn same_argument_change_in_several_tools_is_reported_for_each_tool() {
     let take = |limit: u64, also: &str| {
         closed(&json!({"n": {"type": "integer", "maximum": limit}, also: {"type": "boolean"}}), &[also])
     };
@@ -131,7 +130,7 @@ fn equal_arguments_of_several_tools_are_reported_for_each_tool() {
 }
 
 #[test]
-fn unused_definitions_must_be_valid_schemas() {
+fn invalid_unused_definition_makes_the_schema_invalid() {
     let with = |definitions: Value, argument: Value| json!({"type": "object", "properties": {"a": argument}, "additionalProperties": false, "$defs": definitions});
     let plain = with(json!({"d": {}}), json!({"type": "string"}));
     let broken = with(json!({"d": 5}), json!({"type": "string", "maxLength": 5}));
@@ -139,7 +138,7 @@ fn unused_definitions_must_be_valid_schemas() {
 }
 
 #[test]
-fn many_arguments_sharing_large_definitions_end_within_budget() {
+fn comparing_many_arguments_with_shared_definitions_ends_and_is_breaking() {
     let make = |last: usize| {
         let definitions: Value = (0..300)
             .map(|index| (format!("d{index}"), json!({"$ref": format!("#/$defs/d{}", index + 1)})))

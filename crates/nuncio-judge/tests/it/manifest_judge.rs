@@ -1,4 +1,4 @@
-//! The manifest judge against worked cases and each row of the specification's table.
+//! The manifest judge against the cases of a file and each row of the specification's table.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn manifest_pairs_of_the_case_file_give_expected_verdicts() {
     }
 }
 
-/// Checks with two validators that every witness was valid before and is invalid now.
+/// Checks with two validators that every witness of a finding was valid before and is invalid now.
 pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdict: &ChangeVerdict) -> usize {
     let schema = |manifest: &Value, name: &str| -> Option<Value> {
         let tool = manifest["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?;
@@ -80,13 +80,13 @@ fn manifest(tools: &[Value], scopes: &[Value]) -> Value {
     json!({"schema_version": "1.0", "agent_version": "1.0.0", "tools": tools, "permission_scopes": scopes})
 }
 
-/// A manifest with one tool whose only argument `a` has this schema.
+/// A manifest with one tool whose only argument `a` has the given schema.
 fn taking(schema: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"a": schema}, "additionalProperties": false});
     manifest(&[tool("do_it", "x:y", &schema)], &[scope("x:y", "medium")])
 }
 
-/// A manifest with one tool of this schema.
+/// A manifest with one tool that has the given input schema.
 fn with_schema(schema: &Value) -> Value {
     manifest(&[tool("do_it", "x:y", schema)], &[scope("x:y", "medium")])
 }
@@ -102,7 +102,7 @@ fn scopes(verdict: &ChangeVerdict) -> Vec<&str> {
 }
 
 #[test]
-fn each_specification_rule_holds_in_both_directions() {
+fn each_specification_row_gives_expected_verdict_for_change_and_reversal() {
     let open = |closed: bool, required: &[&str]| {
         json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
             "required": required, "additionalProperties": !closed})
@@ -112,7 +112,7 @@ fn each_specification_rule_holds_in_both_directions() {
         let tools = [tool("do_it", "x:y", &open(true, &[])), tool("more", also, &open(true, &[]))];
         manifest(&tools, &[scope("x:y", "low"), scope("x:z", "low")])
     };
-    // The change, whether it is breaking, and whether its reversal is.
+    // The columns: the change, whether it is breaking, and whether its reversal is.
     let rows = [
         ("required added", with_schema(&open(true, &["a"])), with_schema(&open(true, &["a", "b"])), true, false),
         ("type changed", taking(&json!({"type": "string"})), taking(&json!({"type": "integer"})), true, true),
@@ -147,7 +147,7 @@ fn each_specification_rule_holds_in_both_directions() {
 }
 
 #[test]
-fn every_judge_rule_is_documented() {
+fn every_judge_rule_and_the_step_budget_are_documented() {
     let page = include_str!("../../../../docs/change-judge.md");
     let rules = ChangeRule::ALL.iter().map(|rule| rule.as_str());
     let rules = rules.chain(NoticeRule::ALL.iter().map(|rule| rule.as_str()));
@@ -159,7 +159,7 @@ fn every_judge_rule_is_documented() {
 }
 
 #[test]
-fn findings_have_rule_pointer_and_witness() {
+fn removed_enum_value_finding_has_pointer_values_scope_tool_and_witness() {
     let verdict = judge(&taking(&json!({"enum": ["x", "y"]})), &taking(&json!({"enum": ["x"]})));
     let [finding] = verdict.findings.as_slice() else { panic!("{verdict:?}") };
     // A removed value is reported at its old location.
@@ -174,10 +174,10 @@ fn findings_have_rule_pointer_and_witness() {
 }
 
 #[test]
-fn changed_type_is_breaking_at_any_depth() {
+fn changed_type_is_breaking_at_any_depth_unless_only_the_notation_changed() {
     let array = |inner: &Value| taking(&json!({"type": "array", "items": {"prefixItems": [true, inner]}}));
     let (number, integer) = (json!({"type": "number"}), json!({"type": "integer"}));
-    // Wider, but a different type.
+    // The new type accepts more values, but is a different type.
     for wrap in [
         |inner: &Value| taking(inner),
         |inner: &Value| taking(&json!({"type": "object", "properties": {"b": {"properties": {"c": inner}}}})),
@@ -232,20 +232,20 @@ fn changed_type_is_breaking_at_any_depth() {
 }
 
 #[test]
-fn changed_type_finding_has_witness_if_one_exists() {
+fn changed_type_finding_has_a_witness_unless_the_type_was_widened() {
     let verdict = judge(&taking(&json!({"type": "string"})), &taking(&json!({"type": "integer"})));
     assert_eq!(rules(&verdict), BTreeSet::from(["type_changed"]), "{verdict:?}");
     let finding = &verdict.findings[0];
     assert_eq!(finding.pointer, "/tools/0/input_schema/properties/a/type");
     assert!(finding.witness.is_some(), "{finding:?}");
-    // Wider: everything accepted before is still accepted.
+    // The new type accepts every value that was accepted before.
     let verdict = judge(&taking(&json!({"type": "string"})), &taking(&json!({"type": ["string", "null"]})));
     assert_eq!((verdict.findings.len(), &verdict.findings[0].witness), (1, &None));
     assert!(notices(&verdict).contains("input_widened"));
 }
 
 #[test]
-fn moving_tool_to_other_scope_needs_consent() {
+fn tool_moved_to_another_scope_needs_consent_to_that_scope() {
     let any = json!({"type": "object"});
     let with =
         |scope_of: &str| manifest(&[tool("do_it", scope_of, &any)], &[scope("a:a", "low"), scope("b:b", "high")]);
@@ -254,7 +254,7 @@ fn moving_tool_to_other_scope_needs_consent() {
         assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from(["tool_moved"]), vec![to]));
         assert_eq!(verdict.findings[0].pointer, "/tools/0/permission_scope");
     }
-    // Into a new scope, and into an undeclared one.
+    // The tool moves into a new scope, and into an undeclared one.
     let moved =
         manifest(&[tool("do_it", "c:c", &any)], &[scope("a:a", "low"), scope("b:b", "high"), scope("c:c", "low")]);
     assert_eq!(rules(&judge(&with("a:a"), &moved)), BTreeSet::from(["scope_added", "tool_moved"]));
@@ -262,7 +262,7 @@ fn moving_tool_to_other_scope_needs_consent() {
 }
 
 #[test]
-fn removing_and_readding_a_tool_hides_no_change() {
+fn removed_and_readded_tool_is_compared_with_its_last_form() {
     let policy = ChangePolicy::default();
     let of = |types: &[&str], scopes: &[&str]| {
         let tools: Vec<_> = types
@@ -275,12 +275,12 @@ fn removing_and_readding_a_tool_hides_no_change() {
     let verdict = manifests(Some(&without), Some(&second), std::slice::from_ref(&first), &policy);
     assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from(["type_changed"]), vec!["a:a"]));
     assert!(witnesses_hold(&without, &second, std::slice::from_ref(&first), &verdict) > 0);
-    // In its last form, and in the one before.
+    // The tool is added again in its last form, and in the form before.
     let history = [second.clone(), first.clone(), without.clone(), Value::Null];
     assert!(!manifests(Some(&without), Some(&first), &history, &policy).breaking);
     assert!(manifests(Some(&without), Some(&second), &history, &policy).breaking);
     assert_eq!(notices(&manifests(Some(&without), Some(&first), &history, &policy)), BTreeSet::from(["tool_readded"]));
-    // Without history it is only new.
+    // Without history, the tool counts as new.
     assert_eq!(notices(&manifests(Some(&without), Some(&second), &[], &policy)), BTreeSet::from(["tool_added"]));
     // A scope that is declared again is always reported, in any form.
     let verdict = manifests(Some(&of(&[], &[])), Some(&of(&[], &["a:a"])), std::slice::from_ref(&first), &policy);
@@ -291,7 +291,7 @@ fn removing_and_readding_a_tool_hides_no_change() {
 }
 
 #[test]
-fn first_manifest_needs_consent_and_clearing_does_not() {
+fn first_manifest_needs_consent_and_clearing_a_manifest_does_not() {
     let policy = ChangePolicy::default();
     let some = manifest(&[], &[scope("a:a", "low"), scope("b:b", "low")]);
     for nothing in [None, Some(&Value::Null)] {
@@ -309,7 +309,7 @@ fn first_manifest_needs_consent_and_clearing_does_not() {
 }
 
 #[test]
-fn changes_without_consent_are_still_noticed() {
+fn changes_that_need_no_consent_give_a_notice() {
     let mut base = taking(&json!({"type": "string"}));
     base["capability_flags"] = json!({"supports_voice": false});
     base["tools"][0]["timeout_ms"] = json!(5000);
@@ -366,7 +366,7 @@ fn changes_without_consent_are_still_noticed() {
 }
 
 #[test]
-fn widening_needs_consent_under_strict_policy() {
+fn widening_is_a_notice_by_default_and_needs_consent_under_strict_policy() {
     let strict = ChangePolicy { reauth_on_widening: true, ..ChangePolicy::default() };
     let any = json!({"type": "object"});
     let more = |names: &[&str], sensitivity: &str| {
@@ -397,7 +397,7 @@ fn widening_needs_consent_under_strict_policy() {
 }
 
 #[test]
-fn unreadable_manifest_is_breaking_without_panic() {
+fn unreadable_manifest_or_invalid_schema_is_breaking() {
     let good = taking(&json!({"type": "string"}));
     let put = |place: &str, value: Value| {
         let mut bad = good.clone();
@@ -446,7 +446,7 @@ fn unreadable_manifest_is_breaking_without_panic() {
 }
 
 #[test]
-fn hostile_schema_gives_breaking_verdict() {
+fn changed_schema_with_long_reference_chain_or_200_branches_is_breaking() {
     // A chain of references longer than the stack, and a cycle.
     let mut defs: Map<String, Value> = (0..3000)
         .map(|index| (format!("d{index}"), json!({"properties": {"n": {"$ref": format!("#/$defs/d{}", index + 1)}}})))

@@ -73,7 +73,7 @@ fn object(dice: &mut TestRandom, depth: usize) -> Value {
     object
 }
 
-/// A random input schema: an object, with definitions it can refer to.
+/// A random input schema: an object, with definitions that it can refer to.
 fn input(dice: &mut TestRandom) -> Value {
     let mut input = object(dice, 2);
     let shared = schema(dice, 0);
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn same_or_reordered_manifest_is_no_change(seed: u64) {
+    fn random_manifest_unchanged_or_reordered_gives_no_change(seed: u64) {
         let manifest = manifest(&mut TestRandom(seed));
         prop_assert_eq!(judge(&manifest, &manifest), ChangeVerdict::default());
         // A different order of unordered parts is no change either.
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn schema_change_gives_same_verdict_as_schema_comparison(seed: u64) {
+    fn random_schema_change_gives_the_verdict_of_the_schema_comparison(seed: u64) {
         let dice = &mut TestRandom(seed);
         let old = manifest(dice);
         let mut new = old.clone();
@@ -195,17 +195,17 @@ proptest! {
         prop_assert!(verdict.scopes_requiring_reauth.iter().all(|found| found == scope));
         prop_assert_eq!(before == after, verdict == ChangeVerdict::default(), "a change is told: {} {}", before, after);
         witnesses_hold(&old, &new, &[], &verdict);
-        // Removed and added again, the same findings result.
+        // The same findings result if the tool is removed and added again.
         let mut without = old.clone();
         without["tools"].as_array_mut().unwrap().remove(index);
         let hidden = manifests(Some(&without), Some(&new), std::slice::from_ref(&old), &ChangePolicy::default());
         prop_assert_eq!(&hidden.findings, &verdict.findings);
-        // The stricter policy asks at least as often.
+        // The stricter policy reports a breaking change at least as often.
         let strict = ChangePolicy { reauth_on_widening: true, ..ChangePolicy::default() };
         let strict = manifests(Some(&old), Some(&new), &[], &strict);
         hangs_together(&strict);
         prop_assert_eq!(strict.breaking, verdict.breaking || notices(&verdict).contains("input_widened"));
-        // A pair judged compatible has no counterexample.
+        // A pair judged compatible has no counterexample among random arguments.
         if !verdict.breaking {
             for _ in 0..40 {
                 let arguments = arguments(dice, 2);
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn random_type_change_is_breaking(seed: u64) {
+    fn random_type_change_in_an_input_schema_is_breaking(seed: u64) {
         let dice = &mut TestRandom(seed);
         let mut old = manifest(dice);
         let mut places = Vec::new();
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn non_schema_change_gives_expected_rule(seed: u64) {
+    fn random_manifest_change_outside_schemas_gives_the_expected_rule(seed: u64) {
         let dice = &mut TestRandom(seed);
         let old = manifest(dice);
         let mut new = old.clone();

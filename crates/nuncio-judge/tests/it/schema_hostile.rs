@@ -26,7 +26,7 @@ fn definitions(count: usize, body: impl Fn(usize) -> Value) -> Map<String, Value
 }
 
 #[test]
-fn deeply_nested_schemas_end_within_budget() {
+fn comparing_deeply_nested_schemas_ends_within_budget() {
     type Wrap = fn(Value) -> Value;
     let wraps: [(&str, Wrap); 7] = [
         ("properties", |inner| json!({"properties": {"a": inner}})),
@@ -54,7 +54,7 @@ fn deeply_nested_schemas_end_within_budget() {
 }
 
 #[test]
-fn cyclic_schemas_end_within_budget() {
+fn comparing_cyclic_schemas_and_long_reference_chains_ends_within_budget() {
     let in_place =
         json!({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"});
     on_a_small_stack("in place", in_place.clone(), json!({"type": "null"}), NOT_COMPATIBLE);
@@ -101,7 +101,7 @@ fn cyclic_schemas_end_within_budget() {
 }
 
 #[test]
-fn exponential_schemas_end_within_budget() {
+fn comparing_schemas_with_exponentially_many_branches_ends_within_budget() {
     let doubling = |end: Value| {
         let body = |index: usize| {
             if index == 0 {
@@ -135,7 +135,7 @@ fn exponential_schemas_end_within_budget() {
 }
 
 #[test]
-fn huge_patterns_and_sizes_end_within_budget() {
+fn comparing_schemas_with_huge_patterns_and_sizes_ends_within_budget() {
     for pattern in [
         "^(a{1,50}){1,50}$",
         "^(a|aa|aaa)*b{1000}$",
@@ -221,7 +221,7 @@ fn comparison_with_an_invalid_schema_is_unknown() {
 }
 
 #[test]
-fn zero_budget_gives_unknown_not_compatible() {
+fn comparison_of_compatible_schemas_with_too_small_budget_is_unknown() {
     let (old, new) = (json!({"items": {"minimum": 1}}), json!({"items": {"minimum": 0}}));
     for steps in 0..40 {
         let outcome = compare(&old, &new, Budget::new(steps)).outcome;

@@ -1,4 +1,4 @@
-//! Random schemas, changes to them and values for them, from one seed.
+//! Generator of random schemas, changes to them and values for them, from one seed.
 
 use serde_json::{Map, Value, json};
 
@@ -78,7 +78,7 @@ impl SchemaGenerator {
         }
     }
 
-    /// Two schemas, usually one with a change or two.
+    /// Two schemas; the second is usually the first with one or two changes.
     pub(crate) fn pair(&mut self, depth: usize) -> (Value, Value) {
         let old = self.document(depth);
         let mut new = self.changed(&old);
@@ -136,7 +136,7 @@ impl SchemaGenerator {
         Value::Object(map)
     }
 
-    /// Adds a keyword, often together with related ones.
+    /// Adds a random keyword, often together with related ones.
     pub(crate) fn keyword(&mut self, map: &mut Map<String, Value>, depth: usize) {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
@@ -217,7 +217,7 @@ impl SchemaGenerator {
         [json!(0), json!(1), json!(2), json!(3), json!(-1), json!(0.5), json!(1.5), json!(2.5)][self.below(8)].clone()
     }
 
-    /// A schema with a small change somewhere.
+    /// The schema with a small random change at some depth.
     pub(crate) fn changed(&mut self, schema: &Value) -> Value {
         let Value::Object(map) = schema else { return self.schema(1) };
         let mut map = map.clone();
@@ -307,7 +307,7 @@ impl SchemaGenerator {
         }
     }
 
-    /// A value that roughly follows a schema; it need not be valid.
+    /// A random value that roughly follows a schema; it need not be valid.
     pub(crate) fn fitting(&mut self, root: &Value, schema: &Value, depth: usize) -> Value {
         let Value::Object(map) = schema else { return self.value(depth.min(2)) };
         if depth == 0 || self.below(8) == 0 {
@@ -394,7 +394,7 @@ fn two_types(one: &str, other: &str) -> Value {
     if one == other { json!(one) } else { json!([one, other]) }
 }
 
-/// Removes references, which would be dangling without definitions; those to the root stay.
+/// Removes references, which would lead nowhere without definitions; references to the root stay.
 fn without_references(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! No pair judged compatible has a counterexample: random pairs, and all values of small domains.
+//! Pairs of schemas judged compatible have no counterexample: random pairs, and all values of small domains.
 
 use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
 use serde_json::Value;
@@ -11,12 +11,12 @@ fn validator(schema: &Value) -> jsonschema::Validator {
 }
 
 #[test]
-fn no_random_value_refutes_a_compatible_pair() {
+fn no_random_value_refutes_schemas_judged_compatible() {
     let (mut compatible, mut breaking, mut unknown) = (0, 0, 0);
     for seed in 0..600 {
         let mut maker = SchemaGenerator::new(seed);
         let (old, new) = maker.pair(2);
-        // A direct reference to the root has no meaning and overflows validators.
+        // A schema that refers to itself directly has no meaning and makes validators overflow.
         if old.to_string().contains("\"$ref\":\"#\"") || new.to_string().contains("\"$ref\":\"#\"") {
             continue;
         }
@@ -45,7 +45,7 @@ fn no_random_value_refutes_a_compatible_pair() {
 }
 
 #[test]
-fn compatible_pairs_hold_for_every_value_of_small_domain() {
+fn no_value_of_a_small_domain_refutes_schemas_judged_compatible() {
     for world in ConstrainedType::ALL {
         let values = world.values();
         let (mut settled, mut unknown) = (0, 0);

@@ -1,11 +1,11 @@
-//! Hand-written pairs: every keyword in both directions, and difficult cases.
+//! Hand-written pairs of schemas: every keyword in both directions, and difficult cases.
 
 use nuncio_judge::schema::{Budget, ComparisonOutcome, NarrowingRule, compare};
 use serde_json::{Value, json};
 
 use super::validators::is_valid;
 
-/// The expected result: compatible, or a finding of this rule with a witness.
+/// The expected result of a comparison: compatible, or a finding of this rule with a witness.
 enum Expected {
     Fine,
     Breaks(NarrowingRule),
@@ -519,7 +519,7 @@ fn table_of_reference_changes_gives_expected_compatibility() {
             json!({"minimum": 1, "maximum": 3}),
             Fine,
         ),
-        // The same list, one schema unrolled twice.
+        // Both schemas describe the same list; one of them is unrolled twice.
         (
             json!({"type": "object", "properties": {"next": {"$ref": "#"}}}),
             json!({"type": "object", "properties": {"next": {"type": "object", "properties": {"next": {"$ref": "#"}}}}}),
@@ -535,7 +535,7 @@ fn table_of_reference_changes_gives_expected_compatibility() {
             json!({"type": "object", "properties": {"next": {"type": "object", "properties": {"next": {"type": "object", "properties": {"next": {"$ref": "#"}}, "maxProperties": 0}}}}}),
             Breaks(R::BoundTightened),
         ),
-        // No finite value is valid.
+        // No finite value is valid under these schemas.
         (json!({"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}}), json!(false), Fine),
         (json!({"type": "array", "minItems": 1, "items": {"$ref": "#"}}), json!({"type": "string"}), Fine),
         (

@@ -1,15 +1,15 @@
-//! Certified pairs of schemas: no breaking pair is missed, and few compatible ones are called breaking.
+//! Labelled pairs of schemas: no breaking pair is missed, and no compatible pair is called breaking.
 
 use nuncio_judge::schema::{Budget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 use super::validators::is_valid;
 
-/// Pairs that the public labels call compatible although `{"x": "a"}` was valid and no longer is.
+/// Pairs that the public file labels compatible, although `{"x": "a"}` was valid and is invalid now.
 const MISLABELLED: &[&str] = &["pattern_properties_fall_back_to_additional_properties"];
 
 #[test]
-fn schema_pairs_of_the_vector_file_are_judged_as_marked() {
+fn schema_pairs_of_the_vector_file_are_judged_as_labelled() {
     let text = include_str!("../vectors/a2h/schema_compat.jsonl");
     let (mut missed, mut strict, mut pairs) = (Vec::new(), Vec::new(), 0);
     for line in text.lines() {

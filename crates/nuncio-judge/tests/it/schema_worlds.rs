@@ -1,4 +1,4 @@
-//! Small domains: schemas of one type, with all values that matter for it.
+//! Small domains for tests: random schemas of one type, with all values that matter for the type.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ pub(crate) enum ConstrainedType {
 impl ConstrainedType {
     pub(crate) const ALL: [Self; 4] = [Self::Numbers, Self::Strings, Self::Arrays, Self::Objects];
 
-    /// Every value of the domain.
+    /// Every value of the small domain.
     pub(crate) fn values(self) -> Vec<Value> {
         match self {
             Self::Numbers => (-12..=24).map(|quarter| json!(f64::from(quarter) / 4.0)).collect(),

@@ -1,4 +1,4 @@
-//! Messages and keys of devices and agents at the relay. Envelopes are opaque bytes here.
+//! Messages and keys of test devices and agents at the relay. Envelopes are opaque bytes here.
 
 use nuncio_core::bundle::{AgreementKey, BundleKeys, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
@@ -35,7 +35,7 @@ impl ExternalAgent {
         json!({"type": "agent", "id": self.id})
     }
 
-    /// The agent as a recipient of events.
+    /// The agent as the recipient of notifications.
     #[must_use]
     pub fn recipient(&self) -> RelayParty {
         RelayParty::Agent(AgentId::parse(&self.id).unwrap())
@@ -55,12 +55,12 @@ impl ExternalAgent {
         self.send(Method::POST, &format!("/conversations/{conversation}/messages"), message).await
     }
 
-    /// Polls for events, with a query such as `?wait=0`.
+    /// Polls for the agent's events, with a query such as `?wait=0`.
     pub async fn poll(&self, query: &str) -> A2hResponse {
         self.get(&format!("/agents/{}/messages/poll{query}", self.id)).await
     }
 
-    /// Connects and authenticates. Returns the socket and the first response.
+    /// Connects the agent's WebSocket and authenticates. Returns the socket and the first response.
     pub async fn connect(&self) -> (Socket, Value) {
         let mut socket = self.server.socket(&format!("agent?agent_id={}", self.id)).await;
         socket.say(&json!({"type": "auth", "token": self.token})).await;
@@ -91,14 +91,14 @@ impl TestDevice {
         self.key.bundle(RelayParty::Person(PersonName::parse(person).unwrap()), &self.id, seq, SealMode::Stateful)
     }
 
-    /// Uploads the external agent's keys.
+    /// Uploads the device's keys.
     pub async fn bring(&self, body: &Value) -> A2hResponse {
         self.send(Method::POST, &format!("/users/me/devices/{}/keys", self.id), body).await
     }
 }
 
 impl DeviceKey {
-    /// A key bundle signed with this key; its encryption keys are fixed dummies.
+    /// A key bundle signed with this key, with fixed dummy encryption keys.
     #[must_use]
     pub fn bundle(&self, owner: RelayParty, device: &str, seq: u64, mode: SealMode) -> KeyBundle {
         let keys = BundleKeys {
@@ -143,7 +143,7 @@ pub fn artifact(client_id: &str, subtype: &str, envelope: impl Into<Value>) -> V
     })
 }
 
-/// Manifest with three tools, one for each sensitivity.
+/// Test manifest with three tools, one for each sensitivity.
 #[must_use]
 pub fn manifest() -> Value {
     let tool = |name: &str, scope: &str| {

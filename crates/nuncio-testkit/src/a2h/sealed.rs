@@ -1,5 +1,5 @@
-//! A small sealed device and agent on the real peer library. The device enrols, stores its keys, opens messages, claims
-//! calls and answers them as the test demands.
+//! Test device and test agent that exchange sealed messages through the real peer library. The device enrols, stores
+//! its keys, opens messages, claims calls and answers them as the test demands.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -64,16 +64,16 @@ impl PeerPorts {
     }
 }
 
-/// Answer of the device to a tool call.
+/// Function that gives the device's answer to a tool call.
 type CallAction = Arc<dyn Fn(&ToolCall) -> ToolOutcome + Send + Sync>;
 
-/// A device that exchanges sealed messages.
+/// A test device that exchanges sealed messages.
 #[derive(Debug)]
 pub struct SealedDevice {
     pub peer: Peer,
     pub relay: Arc<HttpRelay>,
     pub person: PersonName,
-    /// Number of calls that the device ran.
+    /// Number of tool calls that the device ran.
     pub ran: Arc<AtomicUsize>,
     /// Messages that the device opened.
     pub heard: Arc<Mutex<Vec<InboundMessage>>>,
@@ -94,11 +94,11 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// Record with the device's identity, beside its keys.
+/// Key of the stored record with the device's identity, beside its keys.
 const SELF: &str = "test/self";
 
 impl SealedDevice {
-    /// Enrols a device with its keys in `keep`; an enrolled device is opened again, and `code` is unused.
+    /// Enrols a device with its keys in `key_store`. A device already enrolled there is opened again without `code`.
     pub async fn start(
         url: &str,
         code: &str,
@@ -223,13 +223,13 @@ impl SealedDevice {
         self.ran.load(Ordering::SeqCst)
     }
 
-    /// Why each message could not be opened.
+    /// Reasons why messages could not be opened by the device.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
         self.refused.lock().unwrap().iter().map(|refused| refused.why.to_string()).collect()
     }
 
-    /// Stream events in short: `begun`, the joined text, `done` or `aborted`.
+    /// Stream events in short form: `begun`, the joined text, `done` or `aborted`.
     #[must_use]
     pub fn streams(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
@@ -265,7 +265,7 @@ impl Drop for SealedDevice {
     }
 }
 
-/// Claims calls and answers each once; a repeated call gets the stored answer.
+/// Claims tool calls and answers each once; a repeated call gets the stored answer.
 struct TestDeviceHandler {
     relay: Arc<HttpRelay>,
     key_store: Arc<dyn KeyStore>,
@@ -313,7 +313,7 @@ impl PeerHandler for TestDeviceHandler {
 }
 
 impl TestDeviceHandler {
-    /// Claims a call, retrying while the relay cannot be reached.
+    /// Claims a tool call, retrying while the relay cannot be reached.
     async fn claim(&self, index: &MessageRef) -> bool {
         loop {
             match self.relay.claim(&index.id().unwrap()).await {
@@ -326,7 +326,7 @@ impl TestDeviceHandler {
         }
     }
 
-    /// Runs a new call; returns the stored outcome of a known one.
+    /// Runs a new tool call; returns the stored outcome of a known one.
     async fn once(&self, call: &ToolCall) -> ToolOutcome {
         let name = |call: &CallId| format!("test/call/{}", Digest::of_bytes(call.as_str().as_bytes()));
         let name = name(&call.call_id);

@@ -1,4 +1,4 @@
-//! WebSocket client that reads frame by frame.
+//! WebSocket test client that reads frame by frame.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 #[derive(Debug, Clone, PartialEq)]
 pub enum SocketMessage {
     Frame(Value),
-    /// Ping of the server, which the library answers with the next read or write.
+    /// Ping of the server, which the WebSocket library answers with the next read or write.
     Ping,
     /// The server closed the socket with this code; zero without a code.
     Closed(u16),
@@ -26,7 +26,7 @@ impl Socket {
         Self::try_open(url, &[]).await.unwrap()
     }
 
-    /// Connects with headers.
+    /// Connects to an `http:` URL with additional headers.
     ///
     /// # Errors
     /// HTTP status of the refusal.
@@ -42,7 +42,7 @@ impl Socket {
         }
     }
 
-    /// Connects with a limit of the frame size.
+    /// Connects with a limit of the frame size, in bytes.
     pub async fn open_for_frames(url: &str, most: usize) -> Self {
         let config = WebSocketConfig::default().max_frame_size(Some(most));
         let url = url.replacen("http", "ws", 1);
@@ -63,7 +63,7 @@ impl Socket {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return SocketMessage::Frame(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Ping(_))) => {
-                    // The pong is sent by the flush.
+                    // The flush sends the pong.
                     let _ = self.0.flush().await;
                     return SocketMessage::Ping;
                 }
@@ -77,7 +77,7 @@ impl Socket {
         }
     }
 
-    /// The next frame, skipping pings. Panics if the connection ends.
+    /// The next JSON frame, skipping pings. Panics if the connection ends.
     pub async fn frame(&mut self) -> Value {
         loop {
             match self.hear().await {
@@ -88,7 +88,7 @@ impl Socket {
         }
     }
 
-    /// The next frame of type `kind`, skipping others.
+    /// The next JSON frame of type `kind`, skipping others.
     pub async fn event(&mut self, kind: &str) -> Value {
         loop {
             let frame = self.frame().await;
@@ -98,7 +98,7 @@ impl Socket {
         }
     }
 
-    /// The close code of the connection, skipping frames before it.
+    /// Waits for the close code of the connection, skipping frames before it.
     pub async fn closed(&mut self) -> u16 {
         loop {
             if let SocketMessage::Closed(code) = self.hear().await {

@@ -8,7 +8,7 @@ use crate::declaration::source::cut;
 /// Longest ANP method name, in bytes.
 const MAX_METHOD: usize = 128;
 
-/// A did:wba, or the URL of a description.
+/// Reads the target agent: a did:wba, or the URL of an agent description.
 pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     let Err(problem) = check_target(text) else { return Some(text.to_owned()) };
@@ -50,7 +50,7 @@ fn check_target(text: &str) -> Result<(), String> {
     }
 }
 
-/// Checks the part after `did:wba:` without resolving it.
+/// Checks the part of a DID after `did:wba:` without resolving the DID.
 fn check_did(rest: &str) -> Result<(), String> {
     let Some(name) = rest.strip_prefix("wba:") else {
         return Err("only did:wba is spoken".to_owned());

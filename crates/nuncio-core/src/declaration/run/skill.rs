@@ -32,7 +32,7 @@ pub(super) fn read(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Ski
     }
 }
 
-/// The URL of a descriptor, or `SKILL-ID@HOST[:PORT]`.
+/// Reads the target skill: the URL of a descriptor, or `SKILL-ID@HOST[:PORT]`.
 fn target(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     let Err(problem) = check_target(text) else { return Some(text.to_owned()) };
@@ -68,7 +68,7 @@ fn check_target(text: &str) -> Result<(), String> {
     }
 }
 
-/// The credential for calls, if the author declared one.
+/// Reads the credential for calls of another host's skill, if the author declared one.
 fn credential(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCredential> {
     if CREDENTIALS.into_iter().filter_map(|key| table.item(key)).count() == 0 {
         return None;
@@ -94,7 +94,7 @@ fn client(table: &TomlTable<'_>, names: &DeclaredNames<'_>) -> Option<SkillCrede
 }
 
 fn secret(item: &TomlItem<'_>, names: &DeclaredNames<'_>) -> Option<Template> {
-    // The value is not repeated in the message: it may be the secret itself.
+    // The value is not repeated in the message, because it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
         return item.position.reject("is not a non-empty text", "allowed: one such as \"{{ secrets.NAME }}\"");
     }

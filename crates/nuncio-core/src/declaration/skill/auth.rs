@@ -96,7 +96,7 @@ fn header(item: &TomlItem<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// An issuer URL as in RFC 8414, section 2.
+/// Reads an issuer URL (RFC 8414 §2).
 fn issuer(item: &TomlItem<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {

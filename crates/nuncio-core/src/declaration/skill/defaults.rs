@@ -16,12 +16,12 @@ const PROVIDER: &str = "{provider}";
 
 /// The tool or agent that a skill publishes, as the source of default values.
 pub(in crate::declaration) struct SkillDefaults<'a> {
-    /// Last part of the default skill id; `None` if the name is invalid.
+    /// Last part of the default skill id; `None` if the name of the tool is invalid.
     pub(in crate::declaration) part: Option<&'a str>,
     pub(in crate::declaration) name: Option<&'a str>,
     /// Description of the tool or agent; `None` if it is missing, which is reported elsewhere.
     pub(in crate::declaration) description: Option<&'a str>,
-    /// The permission that callers need.
+    /// Permission that callers of the skill need.
     pub(in crate::declaration) scope: Option<&'a str>,
     pub(in crate::declaration) input: Option<&'a Value>,
 }
@@ -35,7 +35,7 @@ pub(in crate::declaration) struct SkillPublisher {
 }
 
 impl SkillPublisher {
-    /// Reads `[agent]` without reporting its faults, which are reported elsewhere.
+    /// Reads name and version from `[agent]` without reporting faults, which `[agent]` itself reports.
     pub(in crate::declaration) fn of(root: &TomlTable<'_>) -> Self {
         let agent = root.peek("agent").and_then(|item| item.value.as_table());
         let text = |key: &str| agent.and_then(|table| table.get(key)).and_then(|value| value.get_ref().as_str());
@@ -51,7 +51,7 @@ impl SkillPublisher {
         self.name.as_ref().map_or("AGENT", AgentName::as_str)
     }
 
-    /// A skill id that is unique in the file.
+    /// Reads a skill id, or derives it from the tool's name, and checks that the id is unique in the file.
     pub(super) fn id(&self, table: &TomlTable<'_>, subject: &SkillDefaults<'_>) -> Option<SkillId> {
         let (position, missing, written) = match table.item("id") {
             Some(item) => (item.position.clone(), "", item.text()?.to_owned()),
@@ -59,7 +59,7 @@ impl SkillPublisher {
         };
         let text = match &self.name {
             Some(name) => written.replace(PROVIDER, name.as_str()),
-            // The invalid agent name is reported elsewhere.
+            // The invalid agent name is reported by the `[agent]` section.
             None if written.contains(PROVIDER) => return None,
             None => written,
         };
@@ -81,7 +81,7 @@ impl SkillPublisher {
         Some(id)
     }
 
-    /// The skill's version, or the agent's if the agent's version has three plain numbers.
+    /// The skill's version. If absent, the agent's version, which must then be three plain numbers.
     pub(super) fn version(&self, table: &TomlTable<'_>) -> Option<SkillVersion> {
         if let Some(item) = table.item("version") {
             let text = item.any_text()?;

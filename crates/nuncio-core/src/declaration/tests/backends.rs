@@ -3,7 +3,7 @@
 use super::refused;
 
 refused! {
-run_without_backend_is_refused:
+tool_run_without_backend_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -17,7 +17,7 @@ agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command", "human", 
   needed: one of them
 "#;
 
-run_with_two_backends_is_refused:
+tool_run_with_two_backends_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -34,7 +34,7 @@ agent.toml:8:20: tool "find".run.command: not allowed together with "mcp"
   allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
-unknown_run_backend_is_refused:
+tool_run_with_unknown_backend_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -50,7 +50,7 @@ agent.toml:8:9: tool "find".run.robot: unknown key
   allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
-run_given_as_text_is_refused:
+tool_run_given_as_text_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -64,7 +64,7 @@ agent.toml:8:7: tool "find".run: found the text "date"
   allowed: a table
 "#;
 
-undeclared_mcp_server_is_refused_with_suggestion:
+tool_with_misspelt_mcp_server_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -81,7 +81,7 @@ agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotle"
   did you mean "hotel"? declared: "hotel"
 "#;
 
-mcp_server_reference_without_any_server_is_refused:
+tool_with_mcp_server_is_refused_if_the_file_declares_no_servers:
 r#"
 [[tool]]
 name = "find"
@@ -95,7 +95,7 @@ agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotel"
   the file has no [[mcp]] sections
 "#;
 
-empty_command_is_refused:
+tool_command_that_is_empty_or_a_text_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -123,7 +123,7 @@ agent.toml:18:19: tool "c".run.command: found the text "date"
   allowed: a list of a program and its arguments
 "#;
 
-nul_character_in_command_is_refused:
+nul_character_in_tool_command_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -137,7 +137,7 @@ agent.toml:8:25: tool "find".run.command[1]: contains a NUL character
   allowed: a text without NUL
 "#;
 
-env_and_tool_keys_are_refused_for_http_run:
+env_and_tool_keys_are_refused_for_http_tool:
 r#"
 [[tool]]
 name = "find"
@@ -166,7 +166,7 @@ r#"
 agent.toml:8:42: tool "find".run.env."A=B": "A=B" is not the name of an environment variable
 "#;
 
-http_run_without_url_is_refused:
+http_tool_without_url_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -180,7 +180,7 @@ agent.toml:8:16: tool "find".run.http.url: missing
   needed: the URL of the request
 "#;
 
-unknown_http_method_is_refused:
+unknown_http_method_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -194,7 +194,7 @@ agent.toml:8:27: tool "find".run.http.method: found "get"
   did you mean "GET"? allowed: "GET", "POST", "PUT", "PATCH", "DELETE"
 "#;
 
-invalid_http_url_is_refused:
+http_tool_url_without_http_scheme_and_host_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -237,7 +237,7 @@ agent.toml:8:75: tool "find".run.http.headers.C: found the number 1
   allowed: a text
 "#;
 
-invalid_body_template_is_refused:
+invalid_http_body_template_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -251,7 +251,7 @@ agent.toml:8:53: tool "find".run.http.body: not a template: unexpected end of bl
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 "#;
 
-undeclared_secret_is_refused_with_suggestion:
+misspelt_secret_in_template_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -267,7 +267,7 @@ agent.toml:8:62: tool "find".run.http.headers.A: no secret is called "KYE"
   did you mean "KEY"? declared: "KEY"
 "#;
 
-secret_reference_without_any_secret_is_refused:
+secret_in_template_is_refused_if_the_file_declares_no_secrets:
 r#"
 [[tool]]
 name = "find"
@@ -349,7 +349,7 @@ agent.toml:6:7: mcp "m".url: "ws://m.example/" is not a web address: its scheme 
   allowed: an address beginning with "https://" or "http://"
 "#;
 
-headers_are_refused_for_mcp_command:
+headers_are_refused_for_mcp_server_with_command:
 r#"
 [[mcp]]
 name = "m"
@@ -362,7 +362,7 @@ agent.toml:7:1: mcp "m".headers: not allowed here
   allowed only with "url"
 "#;
 
-env_is_refused_for_mcp_url:
+env_is_refused_for_mcp_server_with_url:
 r#"
 [[mcp]]
 name = "m"
@@ -403,7 +403,7 @@ agent.toml:7:10: mcp "m".import: found the text "all"
   allowed: true for every tool, or a list of tool names
 "#;
 
-empty_mcp_import_is_refused:
+empty_mcp_import_list_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -416,7 +416,7 @@ agent.toml:7:10: mcp "m".import: found an empty list
   allowed: a list of tool names, not empty
 "#;
 
-import_settings_without_import_are_refused:
+mcp_import_settings_without_import_are_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -449,7 +449,7 @@ agent.toml:8:9: mcp "m".scope: no [[scope]] is called "a"
   the file has no [[scope]] sections
 "#;
 
-imported_tool_with_used_name_is_refused:
+imported_mcp_tool_with_already_used_name_is_refused:
 r#"
 [[tool]]
 name = "find"

@@ -53,7 +53,7 @@ agent.toml:6:12: brain.fallback: not a template: unexpected end of input, expect
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 "#;
 
-secret_in_text_for_people_is_refused:
+secret_in_fallback_answer_is_refused:
 r#"
 [brain]
 kind = "rules"
@@ -93,7 +93,7 @@ agent.toml:4:1: intent "go".answer: missing
   needed: what to say
 "#;
 
-empty_and_repeated_keywords_are_refused:
+empty_and_repeated_intent_keywords_are_refused:
 r#"
 [[intent]]
 name = "go"
@@ -112,7 +112,7 @@ agent.toml:10:19: intent "on".keywords[1]: found an empty text
   allowed: a non-empty text
 "#;
 
-invalid_regex_is_refused:
+invalid_intent_pattern_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -125,7 +125,7 @@ agent.toml:6:13: intent "go".patterns[0]: not a pattern: unclosed group
   allowed: a regular expression of Rust's regex crate
 "#;
 
-regex_group_without_matching_slot_is_refused:
+intent_pattern_group_without_matching_slot_is_refused_with_suggestion:
 r#"
 [[intent]]
 name = "go"
@@ -141,7 +141,7 @@ agent.toml:6:13: intent "go".patterns[0]: the group "dya" is not a slot of the i
   did you mean "day"? slots: "day"
 "#;
 
-regex_group_is_refused_if_intent_has_no_slots:
+intent_pattern_group_is_refused_if_the_intent_has_no_slots:
 r#"
 [[intent]]
 name = "go"
@@ -154,7 +154,7 @@ agent.toml:6:13: intent "go".patterns[0]: the group "day" is not a slot of the i
   the intent has no [[intent.slot]] at all
 "#;
 
-undeclared_tool_of_intent_is_refused_with_suggestion:
+intent_with_misspelt_tool_is_refused_with_suggestion:
 r#"
 [[intent]]
 name = "go"
@@ -173,7 +173,7 @@ agent.toml:8:8: intent "go".tool: no [[tool]] is called "fnid"
   did you mean "find"? declared: "find"
 "#;
 
-tool_reference_without_any_tool_is_refused:
+intent_with_tool_is_refused_if_the_file_declares_no_tools:
 r#"
 [[intent]]
 name = "go"
@@ -187,7 +187,7 @@ agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
   the file has no [[tool]] sections
 "#;
 
-tool_missing_from_mcp_imports_is_refused:
+intent_tool_missing_from_mcp_imports_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -205,7 +205,7 @@ agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
   declared: "other"
 "#;
 
-failure_text_without_tool_is_refused:
+failure_text_of_intent_without_tool_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -219,7 +219,7 @@ agent.toml:8:1: intent "go".failure: not allowed here
   only an intent with a tool can fail
 "#;
 
-slot_that_is_no_tool_argument_is_refused:
+intent_slot_that_is_no_argument_of_its_tool_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -318,7 +318,7 @@ agent.toml:12:1: intent "go".slot "a".pattern: not allowed here
   only a slot of type "pattern" has this
 "#;
 
-slot_default_of_wrong_type_is_refused:
+slot_default_that_does_not_fit_the_slot_is_refused:
 r#"
 [[intent]]
 name = "go"

@@ -63,7 +63,7 @@ MODEL_KEY = { env = "MODEL_KEY" }
 }
 
 #[test]
-fn model_brain_with_only_required_keys_is_read() {
+fn model_brain_keys_left_out_stay_unset() {
     let spec = model("[brain]\nkind = 'model'\nprovider = 'ollama'\nmodel = 'm'\ntemperature = 1\n");
     assert_eq!((spec.provider, spec.temperature), (Provider::Ollama, Some(1.0)));
     assert_eq!((spec.base_url, spec.key, spec.max_tokens, spec.window_tokens), (None, None, None, None));
@@ -71,7 +71,7 @@ fn model_brain_with_only_required_keys_is_read() {
 }
 
 #[test]
-fn every_provider_is_read_by_its_name() {
+fn every_model_provider_is_read_by_its_exact_name() {
     for provider in Provider::ALL {
         let name = provider.as_str();
         assert_eq!(Provider::parse(name), Some(provider));
@@ -100,7 +100,7 @@ KEY = { file = "key" }
 }
 
 #[test]
-fn aap_brain_is_read() {
+fn aap_brain_with_and_without_agent_and_key_is_read() {
     let plain = agent("[brain]\nkind = 'aap'\nurl = 'http://localhost:7400/aap'\n").brain;
     let url = "http://localhost:7400/aap".parse().unwrap();
     assert_eq!(plain, BrainSpec::Aap(AapSpec { url, agent: None, key: None }));
@@ -111,7 +111,7 @@ fn aap_brain_is_read() {
 }
 
 #[test]
-fn model_without_key_and_unknown_template_variable_get_warnings() {
+fn model_brain_without_key_or_with_unknown_instruction_variables_gets_warnings() {
     let said = notes(&format!(
         "{AGENT}{}",
         r#"[brain]
@@ -147,7 +147,7 @@ agent.toml:16:7: secrets.KEY: no template uses this secret
 }
 
 #[test]
-fn unknown_variable_in_brain_environment_gets_warning() {
+fn unknown_variable_in_process_brain_environment_gets_warning() {
     let text = format!("{AGENT}[brain]\nkind = \"process\"\ncommand = [\"x\"]\nenv = {{ A = \"{{{{ args.q }}}}\" }}\n");
     let expected =
         "agent.toml:7:13: brain.env.A: \"args\" is unknown, so the program could not be started\n  known: secrets";
@@ -155,7 +155,7 @@ fn unknown_variable_in_brain_environment_gets_warning() {
 }
 
 #[test]
-fn starter_file_with_each_other_brain_is_valid() {
+fn each_commented_out_brain_of_the_starter_file_is_valid() {
     let mut kinds = Vec::new();
     for block in STARTER.split("#   [brain]").skip(1) {
         let lines = block.lines().skip(1).map_while(|line| line.strip_prefix('#'));
@@ -179,7 +179,7 @@ agent.toml:4:1: brain.model: missing
   needed: a text
 "#;
 
-model_brain_reports_every_invalid_key:
+all_invalid_keys_of_a_model_brain_are_reported:
 r#"
 [brain]
 kind = "model"
@@ -248,7 +248,7 @@ agent.toml:10:11: brain.options: found the text "model"
   allowed: a table
 "#;
 
-brain_key_without_any_secret_is_refused:
+brain_key_is_refused_if_the_file_declares_no_secrets:
 r#"
 [brain]
 kind = "aap"
@@ -261,7 +261,7 @@ agent.toml:7:7: brain.key: no secret is called "KEY"
   the file has no [secrets] at all
 "#;
 
-brain_options_must_be_declared_with_matching_secrecy:
+brain_option_that_is_undeclared_or_of_wrong_secrecy_is_refused:
 r#"
 [brain]
 kind = "model"
@@ -291,7 +291,7 @@ agent.toml:12:1: brain.options.max_tokens: unknown key
   allowed: "model", "temperature", "key"
 "#;
 
-brain_option_without_any_option_is_refused:
+brain_option_is_refused_if_the_file_declares_no_options:
 r#"
 [brain]
 kind = "model"
@@ -349,7 +349,7 @@ agent.toml:6:9: brain.agent: "My Agent" is not an agent name
   allowed: 1 to 64 lower-case letters, digits and hyphens, beginning with a letter or digit
 "#;
 
-misspelt_brain_kind_is_the_only_reported_fault:
+misspelt_brain_kind_is_reported_without_faults_of_other_brain_keys:
 r#"
 [brain]
 kind = "modle"

@@ -1,9 +1,9 @@
-//! Faults in the file as a whole, `[agent]` and `[capabilities]`.
+//! Faults in the agent file as a whole, `[agent]` and `[capabilities]`.
 
 use super::{refused, refused_whole};
 
 refused_whole! {
-empty_file_is_refused:
+empty_agent_file_is_refused:
 r#"
 "#
 =>
@@ -24,7 +24,7 @@ agent.toml:1:1: agent.version: missing
   needed: a text such as "1.0.0"
 "#;
 
-agent_given_as_text_is_refused:
+agent_section_given_as_text_is_refused:
 r#"
 agent = "a"
 "#
@@ -62,7 +62,7 @@ agent.toml:2:1: agent.nmae: unknown key
   did you mean "name"? allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
 "#;
 
-agent_numbers_in_place_of_texts_are_refused:
+agent_keys_that_are_not_texts_are_refused:
 r#"
 [agent]
 name = 5
@@ -97,7 +97,7 @@ agent.toml:4:17: agent.owner.url: "example.com" is not a web address: relative U
   allowed: an address beginning with "https://" or "http://"
 "#;
 
-scope_given_as_text_is_refused:
+scope_section_given_as_text_is_refused:
 r#"
 scope = ["a"]
 [agent]
@@ -110,7 +110,7 @@ agent.toml:1:10: scope[0]: found the text "a"
   allowed: a table
 "#;
 
-all_faults_are_reported_in_file_order:
+all_faults_of_an_agent_file_are_reported_in_file_order:
 r#"
 [agent]
 name = "Hotel"
@@ -206,7 +206,7 @@ r#"
 agent.toml:6:1: not TOML: duplicate key
 "#;
 
-unlimited_nesting_is_a_toml_error:
+too_deep_nesting_is_a_toml_error:
 r#"
 x = [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
 "#
@@ -258,7 +258,7 @@ agent.toml:4:1: brain: found a list of sections
   allowed: a single table, in single brackets
 "#;
 
-unknown_key_with_control_characters_is_escaped:
+unknown_key_with_line_break_is_reported_escaped:
 r#"
 "a b\nc" = 1
 "#
@@ -270,7 +270,7 @@ agent.toml:4:1: agent."a b\nc": unknown key
 }
 
 refused! {
-unknown_capability_is_refused:
+unknown_capability_is_refused_with_suggestion:
 r#"
 [capabilities]
 histroy = []
@@ -281,7 +281,7 @@ agent.toml:5:1: capabilities.histroy: unknown key
   did you mean "history"? allowed: "history", "stream", "application_tools", "images"
 "#;
 
-unknown_history_capability_is_refused:
+unknown_history_capability_is_refused_with_suggestion:
 r#"
 [capabilities]
 history = ["compact"]
@@ -314,7 +314,7 @@ agent.toml:5:21: capabilities.application_tools: found the text "yes"
   allowed: true or false
 "#;
 
-boolean_in_place_of_image_list_is_refused:
+boolean_in_place_of_image_capability_list_is_refused:
 r#"
 [capabilities]
 images = true

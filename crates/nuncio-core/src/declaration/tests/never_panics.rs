@@ -1,4 +1,4 @@
-//! Property tests: any file is parsed or refused, and every fault points into it.
+//! Property tests: any agent file is parsed or refused without a panic, and every fault points into the file.
 
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ const PIECES: &[&str] = &[
     "{provider}",
 ];
 
-/// An edit of a text: removes and inserts at a position.
+/// A random edit of an agent file: removes characters at a position and inserts others.
 #[derive(Debug, Clone)]
 struct TextEdit {
     at: prop::sample::Index,
@@ -96,7 +96,7 @@ fn changed(text: &str, changes: &[TextEdit]) -> String {
     text.into_iter().collect()
 }
 
-/// The lines of a file in random order, some repeated.
+/// Lines of the test file `hotel.toml` in random order, some repeated.
 fn shuffled() -> impl Strategy<Value = String> {
     let lines: Vec<&str> = HOTEL.lines().collect();
     prop::collection::vec(prop::sample::select(lines), 0..80).prop_map(|lines| lines.join("\n"))
@@ -124,18 +124,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn randomly_edited_file_never_panics(starter in any::<bool>(), changes in prop::collection::vec(change(), 1..6)) {
+    fn randomly_edited_agent_file_is_parsed_or_refused_without_panic(starter in any::<bool>(), changes in prop::collection::vec(change(), 1..6)) {
         let text = if starter { STARTER } else { HOTEL };
         read_or_refused(&changed(text, &changes))?;
     }
 
     #[test]
-    fn shuffled_lines_never_panic(text in shuffled()) {
+    fn shuffled_agent_file_lines_are_parsed_or_refused_without_panic(text in shuffled()) {
         read_or_refused(&text)?;
     }
 
     #[test]
-    fn arbitrary_text_never_panics(text in any::<String>()) {
+    fn arbitrary_text_is_parsed_or_refused_as_agent_file_without_panic(text in any::<String>()) {
         read_or_refused(&text)?;
     }
 }

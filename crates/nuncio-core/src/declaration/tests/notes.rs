@@ -39,7 +39,7 @@ agent.toml:9:7: secrets.KEY: no template uses this secret
   write {{ secrets.KEY }}, or leave it out
 "#;
 
-hidden_tool_without_intent_gets_warning:
+hidden_tool_that_no_intent_uses_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -54,7 +54,7 @@ agent.toml:8:1: tool "find": the tool cannot be called
   it is hidden, and no intent uses it
 "#;
 
-high_scope_without_description_gets_warning:
+high_sensitivity_scope_without_description_gets_warning:
 r#"
 [[scope]]
 id = "a"
@@ -73,7 +73,7 @@ agent.toml:8:1: scope "a".description: missing, though the sensitivity is high
   whoever is asked sees only the label; add a sentence that says what is at stake
 "#;
 
-description_missing_a_label_language_gets_warning:
+scope_description_missing_a_language_of_its_label_gets_warning:
 r#"
 [[scope]]
 id = "a"
@@ -93,7 +93,7 @@ agent.toml:11:1: scope "a".description: not given in "zh-CN"
   the label has these languages; give the description in them too
 "#;
 
-low_scope_of_writing_server_tool_gets_warning:
+low_sensitivity_write_scope_gets_warning_except_for_device_tools:
 r#"
 [[scope]]
 id = "notes:write"
@@ -122,7 +122,7 @@ agent.toml:8:1: scope "notes:write".sensitivity: is "low", though the scope lets
   calls under a low scope are not asked about; use "medium" or "high"
 "#;
 
-required_argument_without_slot_gets_warning:
+intent_without_slot_for_a_required_tool_argument_gets_warning:
 r#"
 [[intent]]
 name = "go"
@@ -141,7 +141,7 @@ agent.toml:12:1: intent "go".tool: "find" cannot be called without "q", for whic
   the intent has no slots
 "#;
 
-required_argument_missing_from_properties_gets_warning:
+required_tool_argument_missing_from_properties_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -155,7 +155,7 @@ agent.toml:11:9: tool "find".input: requires "rooom", which is not among its pro
   did you mean "room"? properties: "room"
 "#;
 
-unknown_argument_in_template_gets_warning:
+unknown_tool_argument_in_url_template_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -169,7 +169,7 @@ agent.toml:12:24: tool "find".run.http.url: the input has no property "qq"
   did you mean "q"? properties: "q"
 "#;
 
-unknown_variable_in_template_gets_warning:
+unknown_variable_in_environment_template_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -190,7 +190,7 @@ agent.toml:17:13: mcp "m".env.A: "args" is unknown, so the server could not be r
   known: secrets
 "#;
 
-template_in_command_line_gets_warning:
+template_in_command_argument_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -204,7 +204,7 @@ agent.toml:12:28: tool "find".run.command[1]: is not expanded as a template
   arguments are passed unchanged; only environment values are templates
 "#;
 
-url_host_from_arguments_gets_warning:
+url_host_taken_from_tool_arguments_gets_warning:
 r#"
 [[tool]]
 name = "find"

@@ -32,7 +32,7 @@ expose = false
 "#;
 
 #[test]
-fn published_sections_are_read() {
+fn information_interface_owner_and_anp_settings_are_read() {
     let agent = agent(
         r#"
 created = 2026-01-15
@@ -69,7 +69,7 @@ human_authorization = true
 }
 
 #[test]
-fn capabilities_default_to_exposed_tools() {
+fn agent_without_declared_capabilities_publishes_one_per_exposed_tool() {
     let abilities = agent(TOOLS).abilities();
     let shown: Vec<_> = abilities
         .iter()
@@ -85,7 +85,7 @@ fn capabilities_default_to_exposed_tools() {
 }
 
 #[test]
-fn declared_capabilities_replace_those_of_tools() {
+fn declared_capabilities_replace_those_derived_from_tools() {
     let section = r#"
 [[capability]]
 id = "cap.hotel.booking"
@@ -107,7 +107,7 @@ description = "Everything."
 }
 
 #[test]
-fn too_many_sections_are_refused() {
+fn more_than_256_capability_sections_are_refused() {
     let one = |n: usize| format!("[[capability]]\nid = \"c{n}\"\nname = \"C\"\ndescription = \"D.\"\n");
     let sections: String = (0..256).map(one).collect();
     assert_eq!(agent(&format!("{GREETING}{sections}")).abilities.len(), 256);
@@ -146,7 +146,7 @@ agent.toml:8:1: information "Rooms.".file: not allowed together with "url"
   allowed: only one of "url", "file"
 "#;
 
-information_files_outside_folder_or_with_same_name_are_refused:
+information_files_outside_the_folder_or_with_the_same_name_are_refused:
 r#"
 [[information]]
 type = "Product"
@@ -169,7 +169,7 @@ agent.toml:15:8: information "C.".file: the file at line 11 already has the name
   allowed: a name that no other file has, whatever its folder
 "#;
 
-capabilities_with_empty_or_invalid_keys_are_refused:
+all_invalid_keys_of_capabilities_are_reported:
 r#"
 [[capability]]
 id = "cap..x"
@@ -202,7 +202,7 @@ agent.toml:16:1: capability "cap.y".nmae: unknown key
   did you mean "name"? allowed: "id", "name", "description", "tags", "tools"
 "#;
 
-interface_without_protocol_and_url_is_refused:
+all_missing_and_invalid_keys_of_an_interface_are_reported:
 r#"
 [[interface]]
 name = "a b"
@@ -224,7 +224,7 @@ agent.toml:6:8: interface "a b".type: found "telepathy"
 }
 
 refused_whole! {
-invalid_owner_and_anp_settings_are_refused:
+invalid_created_owner_and_anp_settings_are_refused:
 r#"
 [agent]
 name = "a"

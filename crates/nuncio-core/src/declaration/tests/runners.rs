@@ -1,4 +1,4 @@
-//! Tools run by people or other hosts: valid and invalid targets.
+//! Tools run by people, devices or other hosts: valid and invalid settings.
 
 use super::{AGENT, faults, noted, refused};
 use crate::agent::RunSpec;
@@ -12,7 +12,7 @@ fn tool(run: &str) -> String {
 }
 
 #[test]
-fn skill_target_is_url_or_id_at_host() {
+fn skill_target_must_be_a_url_or_skill_id_at_host() {
     for target in [
         "https://weather.example/skills/forecast.json",
         "http://localhost:7400/skills/script/echo",
@@ -56,7 +56,7 @@ fn skill_target_is_url_or_id_at_host() {
 }
 
 #[test]
-fn anp_target_is_did_or_description_url() {
+fn anp_target_must_be_a_did_or_description_url() {
     let fingerprint = "e1_Hs6DWTRbRv1csGvLTRCtxMP67itGzrA-7zUwkqVC620";
     let did = format!("did:wba:localhost%3A7400:agents:hotel:{fingerprint}");
     for target in [did.as_str(), "did:wba:example.com:hotel", "https://example.com/agents/hotel/ad.json"] {
@@ -88,7 +88,7 @@ fn anp_target_is_did_or_description_url() {
 }
 
 refused! {
-invalid_anp_run_is_refused:
+invalid_anp_tool_settings_are_refused:
 r#"
 [[tool]]
 name = "find"
@@ -120,7 +120,7 @@ agent.toml:18:26: tool "c".run.method: not allowed here
   the method of another agent: allowed only with "anp"
 "#;
 
-invalid_human_run_is_refused:
+invalid_human_tool_settings_are_refused:
 r#"
 [[tool]]
 name = "find"
@@ -163,7 +163,7 @@ agent.toml:23:17: tool "d".run.human: found the text "Find it."
   allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
 "#;
 
-invalid_skill_run_is_refused:
+invalid_skill_tool_settings_are_refused:
 r#"
 [[tool]]
 name = "find"
@@ -217,7 +217,7 @@ agent.toml:28:17: tool "e".run.skill: found true
 }
 
 noted! {
-human_tool_without_output_schema_gets_warning:
+human_tool_without_output_schema_or_with_unknown_variables_gets_warnings:
 r#"
 [[tool]]
 name = "find"
@@ -235,7 +235,7 @@ agent.toml:12:34: tool "find".run.human.instructions: "who" is unknown and will 
   known: args
 "#;
 
-exposed_skill_credentials_get_warnings:
+skill_credential_that_is_unencrypted_or_written_out_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -280,7 +280,7 @@ fn device_tool_is_not_offered_to_clients() {
 }
 
 refused! {
-device_tool_needs_scope_and_manifest_name:
+device_tool_without_scope_or_with_invalid_name_is_refused:
 r#"
 [[tool]]
 name = "Find-it"

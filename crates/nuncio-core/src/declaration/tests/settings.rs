@@ -1,4 +1,4 @@
-//! Faults in `[[option]]`, `[[scope]]` and `[secrets]`.
+//! Faults in `[[option]]`, `[[scope]]`, `[secrets]` and `[allow]`.
 
 use super::refused;
 
@@ -80,7 +80,7 @@ agent.toml:8:11: option "o".default: found "english"
   did you mean "English"? allowed: "English", "German"
 "#;
 
-choices_of_text_option_are_refused:
+list_of_choices_for_text_option_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -208,7 +208,7 @@ agent.toml:9:6: scope "a".id: the scope at line 4 already has this id
 }
 
 refused! {
-secret_value_in_agent_file_is_refused:
+secret_value_written_into_agent_file_is_refused:
 r#"
 [secrets]
 KEY = "hunter2"
@@ -279,7 +279,7 @@ agent.toml:5:15: secrets.KEY.env: found an empty text
   allowed: a non-empty text
 "#;
 
-unknown_allow_key_is_refused:
+unknown_key_in_allow_section_is_refused:
 r#"
 [allow]
 exec = ["/opt"]
@@ -290,7 +290,7 @@ agent.toml:5:1: allow.exec: unknown key
   allowed: "read", "write", "unix"
 "#;
 
-invalid_allow_paths_are_refused:
+invalid_values_in_allow_section_are_refused:
 r#"
 [allow]
 read = "/srv"

@@ -4,7 +4,7 @@ use super::{AGENT, faults, noted, refused, refused_whole};
 use crate::agent::{Skill, SkillAuth};
 use crate::declaration::parse;
 
-/// A file with a tool on line 4 that has this skill; `more` can add a scope.
+/// An agent file with a tool on line 4 that has this skill; `more` adds keys of the tool, such as a scope.
 fn tool(more: &str, skill: &str) -> String {
     let scope = "[[scope]]\nid = \"s\"\nlabel = \"S\"\nsensitivity = \"low\"\n";
     format!(
@@ -33,7 +33,7 @@ fn shown(skill: &Skill) -> String {
 }
 
 #[test]
-fn minimal_skill_gets_defaults() {
+fn skill_keys_left_out_get_defaults() {
     for (more, said, is) in [
         ("", r#"type = "task""#, "a/find find 1.0.0: task public none POST"),
         ("title = \"Find it\"\n", r#"type = "plugin""#, "a/find Find it 1.0.0: plugin public none POST"),
@@ -68,7 +68,7 @@ fn minimal_skill_gets_defaults() {
 }
 
 #[test]
-fn skill_times_are_read_as_text_or_toml_dates() {
+fn skill_times_are_read_from_texts_or_toml_dates() {
     for (written, meant) in [
         (r#""2025-01-15T08:00:00Z""#, "2025-01-15T08:00:00.000Z"),
         (r#""2025-01-15T08:00:00.5+08:00""#, "2025-01-15T00:00:00.500Z"),
@@ -91,7 +91,7 @@ fn skill_times_are_read_as_text_or_toml_dates() {
 }
 
 #[test]
-fn reserved_headers_are_refused_for_api_keys() {
+fn reserved_or_invalid_api_key_header_is_refused() {
     for header in [
         "Authorization",
         "host",
@@ -143,7 +143,7 @@ agent.toml:9:9: tool "find".skill.type: missing
   needed: one of "plugin", "api", "knowledge", "task"
 "#;
 
-skill_reports_every_invalid_key:
+all_invalid_keys_of_a_skill_are_reported:
 r#"
 [[tool]]
 name = "find"
@@ -324,7 +324,7 @@ agent.toml:21:31: tool "c".skill.id: the skill at line 9 already has the id "a/f
   allowed: one that no other skill has
 "#;
 
-tool_name_unusable_as_skill_id_is_refused:
+tool_name_that_gives_an_invalid_skill_id_is_refused:
 r#"
 [[tool]]
 name = "find.json"
@@ -339,7 +339,7 @@ agent.toml:9:9: tool "find.json".skill.id: missing, and "a/find.json" is not a s
   allowed: 1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'
 "#;
 
-update_time_before_creation_time_is_refused:
+skill_update_time_before_creation_time_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -394,7 +394,7 @@ agent.toml:11:1: tool "find".skill.version: missing, and the agent's version "1.
   needed: MAJOR.MINOR.PATCH, such as "1.0.0"
 "#;
 
-agent_fault_is_not_repeated_for_its_skills:
+fault_in_agent_name_or_version_is_not_repeated_for_its_skills:
 r#"
 [agent]
 name = "A"
@@ -443,7 +443,7 @@ agent.toml:6:9: tool "ask".skill.id: the skill at line 11 already has the id "a/
 }
 
 noted! {
-anonymous_skill_with_scope_gets_warning:
+scope_of_skill_without_authentication_gets_warning:
 r#"
 [[scope]]
 id = "s"
@@ -463,7 +463,7 @@ agent.toml:18:44: tool "find".skill.auth: its callers are "anonymous", and the t
   until `nuncio grant create anonymous a s` they are refused
 "#;
 
-structured_inputs_of_get_skill_get_warning:
+object_and_array_inputs_of_get_skill_get_warning:
 r#"
 [[tool]]
 name = "find"

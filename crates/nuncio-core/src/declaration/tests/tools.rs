@@ -3,7 +3,7 @@
 use super::refused;
 
 refused! {
-empty_tool_reports_every_missing_key:
+all_missing_keys_of_an_empty_tool_are_reported:
 r#"
 [[tool]]
 "#
@@ -70,7 +70,7 @@ agent.toml:10:8: tool "find".name: the tool at line 4 already has this name
   allowed: one that no other tool has
 "#;
 
-undeclared_scope_is_refused_with_suggestion:
+tool_with_misspelt_scope_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -89,7 +89,7 @@ agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:wirte"
   did you mean "booking:write"? declared: "booking:write"
 "#;
 
-scope_reference_without_any_scope_is_refused:
+tool_with_scope_is_refused_if_the_file_declares_no_scopes:
 r#"
 [[tool]]
 name = "find"
@@ -104,7 +104,7 @@ agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:write"
   the file has no [[scope]] sections
 "#;
 
-tool_input_that_is_not_an_object_is_refused:
+tool_input_schema_that_is_not_of_type_object_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -209,7 +209,7 @@ agent.toml:9:10: tool "find".output: not a usable schema: at /type: 1 is not val
   allowed: JSON Schema 2020-12 without remote references
 "#;
 
-timeout_out_of_range_is_refused:
+tool_timeout_out_of_range_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -266,7 +266,7 @@ agent.toml:10:23: tool "find".human_authorization: found the number 1
   allowed: true or false
 "#;
 
-skill_given_as_boolean_is_refused:
+tool_skill_given_as_boolean_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -281,7 +281,7 @@ agent.toml:9:9: tool "find".skill: found true
   allowed: a table
 "#;
 
-human_task_timeout_above_a_month_is_refused:
+human_tool_timeout_above_30_days_is_refused:
 r#"
 [[tool]]
 name = "find"

@@ -21,7 +21,7 @@ fn hotel() -> Agent {
 }
 
 #[test]
-fn complete_file_identity_and_capabilities_are_read() {
+fn identity_and_capabilities_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     assert_eq!(agent.name.as_str(), "hotel-assistant");
     assert_eq!(agent.title.as_deref(), Some("Grand Hotel Assistant"));
@@ -36,7 +36,7 @@ fn complete_file_identity_and_capabilities_are_read() {
 }
 
 #[test]
-fn complete_file_intents_are_read() {
+fn intents_of_a_complete_agent_file_are_read() {
     let BrainSpec::Rules(rules) = hotel().brain else { panic!("not a rules brain") };
     assert_eq!(rules.fallback.unwrap().as_str(), "I did not get that, {{ options.guest }}.");
     let [book, weather] = rules.intents.as_slice() else { panic!("{:?}", rules.intents) };
@@ -46,7 +46,7 @@ fn complete_file_intents_are_read() {
     assert_eq!(book.tool.as_ref().unwrap().as_str(), "make_reservation");
     assert_eq!(book.answer.as_str(), "Booked: {{ result.id }}.");
     assert_eq!(book.failure.as_ref().unwrap().as_str(), "That did not work: {{ error }}");
-    // A tool imported from an MCP server.
+    // A tool imported from an MCP server can be the tool of an intent.
     assert_eq!(weather.tool.as_ref().unwrap().as_str(), "forecast");
 
     let slots: Vec<_> = book
@@ -67,7 +67,7 @@ fn complete_file_intents_are_read() {
 }
 
 #[test]
-fn complete_file_options_and_scopes_are_read() {
+fn options_and_scopes_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let options: Vec<_> =
         agent.options.iter().map(|option| (option.name.as_str(), &option.kind, option.default.as_str())).collect();
@@ -87,7 +87,7 @@ fn complete_file_options_and_scopes_are_read() {
 }
 
 #[test]
-fn complete_file_tool_schemas_and_backends_are_read() {
+fn tool_schemas_and_backends_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let reserve = agent.tool("make_reservation").unwrap();
     assert_eq!(reserve.title.as_deref(), Some("Reserve"));
@@ -120,7 +120,7 @@ fn complete_file_tool_schemas_and_backends_are_read() {
 }
 
 #[test]
-fn complete_file_human_and_remote_tools_are_read() {
+fn human_and_remote_tools_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let human = |tool: &str| {
         let tool = agent.tool(tool).unwrap();
@@ -143,7 +143,7 @@ fn complete_file_human_and_remote_tools_are_read() {
 }
 
 #[test]
-fn complete_file_skills_are_read() {
+fn skills_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let search = agent.tool("search").unwrap().skill.as_deref().unwrap();
     assert_eq!(search.id.as_str(), "grand/hotel-assistant/find");
@@ -170,7 +170,7 @@ fn complete_file_skills_are_read() {
 }
 
 #[test]
-fn complete_file_mcp_servers_and_secrets_are_read() {
+fn mcp_servers_and_secrets_of_a_complete_agent_file_are_read() {
     let agent = hotel();
     let [hotel, sky, everything] = agent.mcp.as_slice() else { panic!("{:?}", agent.mcp) };
     let McpTransport::Stdio { argv, env } = &hotel.transport else { panic!("{hotel:?}") };
@@ -238,7 +238,7 @@ fn starter_file_with_all_examples_enabled_is_valid() {
 }
 
 #[test]
-fn skill_documentation_example_is_valid() {
+fn toml_examples_in_the_skill_documentation_are_valid() {
     let page = include_str!("../../../../../docs/skills.md");
     let examples: Vec<_> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(examples.len(), 4);
@@ -252,7 +252,7 @@ fn skill_documentation_example_is_valid() {
 }
 
 #[test]
-fn oversized_agent_file_is_refused() {
+fn agent_file_above_the_size_limit_is_refused() {
     let text = format!("{HOTEL}# {}", "x".repeat(MAX_BYTES));
     let faults = parse("big.toml", &text).unwrap_err();
     let said = format!("big.toml:1:1: the file has {} bytes\n  allowed: at most 1048576", text.len());

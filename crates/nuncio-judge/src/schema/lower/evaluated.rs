@@ -1,5 +1,5 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: the remainder depends on which branches hold, so each combination
-//! of branches becomes a case.
+//! Translates `unevaluatedProperties` and `unevaluatedItems`. The unevaluated parts depend on which branches are valid,
+//! so each combination of branches becomes a case.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use super::{END, LocatedSchema, Lowering, Malformed, SchemaSide};
 use crate::schema::document::{ReferenceTarget, SchemaLocation};
 use crate::schema::node::Lit;
 
-/// Limit of combinations of branches.
+/// Limit of combinations of branches per schema.
 const MAX_CASES: usize = 128;
 
-/// Limit of schemas examined for `unevaluated…` per comparison.
+/// Limit of schemas examined for `unevaluatedProperties` and `unevaluatedItems` per comparison.
 const MAX_ASKED: u32 = 4_000;
 
-/// Why the cases of a schema cannot be listed.
+/// Reason why the combinations of branches of a schema cannot be listed.
 enum CasesError {
     Malformed(Malformed),
     TooMany,
@@ -27,7 +27,7 @@ impl From<Malformed> for CasesError {
     }
 }
 
-/// The parts evaluated by other keywords, and the condition under which they are.
+/// The parts of a value that other keywords evaluate, and the condition under which they do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct EvaluationCase {
     when: BTreeSet<Lit>,

@@ -8,24 +8,24 @@ use serde_json::Value;
 use super::{KnownFacts, Solver, SolverResult};
 use crate::schema::node::{Constraint, Lit};
 
-/// The longest array considered.
+/// Length of the longest array that the solver considers.
 const MAX_LENGTH: u64 = 3_000;
-/// Limit of item kinds that are counted together.
+/// Limit of literals whose satisfying items are counted together.
 const MAX_COUNTED: usize = 6;
-/// Limit of distinct count states.
+/// Limit of different counts that the solver follows at once.
 const MAX_TALLIES: usize = 4_000;
 
 pub(super) struct ArrayConstraints {
     pub(super) shortest: u64,
     pub(super) longest: u64,
-    /// Ranges of positions whose items must satisfy a literal.
+    /// Ranges of positions with a literal that their items must satisfy.
     rules: Vec<(u64, u64, Lit)>,
     pub(super) counts: Vec<ItemCountRule>,
-    /// The counted literals, without duplicates.
+    /// Literals whose satisfying items are counted, without duplicates.
     pub(super) counted: Vec<Lit>,
     distinct: bool,
     repeated: bool,
-    /// From this position on all positions have the same constraints.
+    /// Position from which on all positions have the same constraints.
     tail: u64,
 }
 
@@ -41,29 +41,29 @@ pub(super) struct ItemCountRule {
 
 /// Bit set of the counted literals that an item is assumed to satisfy.
 pub(super) type LiteralSet = u32;
-/// Counts so far, each capped where further items no longer matter.
+/// Numbers of items so far that satisfy each counted literal, each capped where further items no longer matter.
 pub(super) type CappedCounts = Vec<u64>;
 
-/// Predecessor of each tally: the previous tally and profile, and the item's value.
+/// Predecessor of each state of a built array: previous counts, previous literal set, and the item's value.
 type TallyPredecessors = BTreeMap<(CappedCounts, LiteralSet), (CappedCounts, LiteralSet, Rc<Value>)>;
 
 impl ArrayConstraints {
-    /// Constraints on an item at a position that do not depend on its profile.
+    /// Adds the constraints on an item at a position that do not depend on its counted literals.
     fn base(&self, position: u64, into: &mut Vec<Lit>) {
         into.extend(self.rules.iter().filter(|(from, to, _)| (*from..*to).contains(&position)).map(|(.., what)| *what));
     }
 
-    /// The counted literals that matter at a position.
+    /// The counted literals that apply at a position.
     fn relevant(&self, position: u64) -> LiteralSet {
         let here = self.counts.iter().filter(|count| (count.from..count.to).contains(&position));
         here.fold(0, |all, count| all | 1 << count.what)
     }
 
-    /// Constraints that a profile adds to an item at a position.
+    /// Adds the constraints on an item at a position that follow from its assumed counted literals.
     fn profile(&self, position: u64, profile: LiteralSet, into: &mut Vec<Lit>) {
         for count in self.counts.iter().filter(|count| (count.from..count.to).contains(&position)) {
             let claimed = profile & 1 << count.what != 0;
-            // An item outside a minimum's profile may still satisfy it; one inside a maximum's profile need not.
+            // An item not assumed to satisfy a minimum may still do so; one assumed to satisfy a maximum need not.
             match (claimed, count.at_least) {
                 (true, true) => into.push(self.counted[count.what]),
                 (false, false) => into.push(!self.counted[count.what]),
@@ -79,7 +79,7 @@ impl ArrayConstraints {
         goals
     }
 
-    /// The tally after one more item; `None` if a maximum is exceeded.
+    /// The counts after one more item; `None` if a maximum is exceeded.
     pub(super) fn tally(&self, position: u64, profile: LiteralSet, tally: &CappedCounts) -> Option<CappedCounts> {
         let mut next = tally.clone();
         for (count, value) in self.counts.iter().zip(&mut next) {
@@ -100,7 +100,7 @@ impl ArrayConstraints {
         self.counts.iter().zip(tally).all(|(count, value)| !count.at_least || *value >= count.count)
     }
 
-    /// The possible profiles of an item at a position.
+    /// The possible sets of counted literals of an item at a position.
     pub(super) fn profiles(&self, position: u64) -> impl Iterator<Item = LiteralSet> + use<> {
         let relevant = self.relevant(position);
         (0..=relevant).filter(move |profile| profile & !relevant == 0)
@@ -166,7 +166,7 @@ impl Solver<'_> {
         if arrays.shortest > arrays.longest {
             return SolverResult::Empty;
         }
-        // More items than this never help.
+        // More items than this number never help to satisfy the constraints.
         let enough = arrays.tail.saturating_add(demanded).saturating_add(if arrays.repeated { 2 } else { 0 });
         let limit = arrays.longest.min(arrays.shortest.max(enough));
         if limit > MAX_LENGTH || arrays.counted.len() > MAX_COUNTED {
@@ -178,7 +178,7 @@ impl Solver<'_> {
         if !arrays.repeated {
             return self.lay_out(&arrays, limit, None);
         }
-        // Two equal items: both in the prefix, or at the first positions after it.
+        // Two equal items can be assumed in the prefix, or at the first positions after it.
         let last = (arrays.tail + 1).min(limit.saturating_sub(1));
         let mut answer = SolverResult::Empty;
         for second in 1..=last {
@@ -192,8 +192,8 @@ impl Solver<'_> {
         answer
     }
 
-    /// Builds the array item by item, following all tallies at once. With `pair`, the items at these two positions
-    /// are equal.
+    /// Builds the array item by item, following all possible counts at once. With `pair`, the items at these two
+    /// positions are equal.
     fn lay_out(&mut self, arrays: &ArrayConstraints, limit: u64, pair: Option<(u64, u64)>) -> SolverResult {
         let mut layers: Vec<TallyPredecessors> = Vec::new();
         let mut tallies: Vec<(CappedCounts, LiteralSet)> = vec![(vec![0; arrays.counts.len()], 0)];
@@ -216,7 +216,7 @@ impl Solver<'_> {
                     if !self.spend(1) {
                         return SolverResult::Unknown(None);
                     }
-                    // The second item of the pair has the profile of the first.
+                    // The second item of the pair satisfies the same counted literals as the first.
                     let is_second = paired.is_some_and(|(_, second)| second == length);
                     if is_second && *shared != profile {
                         continue;
@@ -235,7 +235,7 @@ impl Solver<'_> {
         if unsure { SolverResult::Unknown(None) } else { SolverResult::Empty }
     }
 
-    /// The possible profiles of an item at a position, with a value for each.
+    /// The possible sets of counted literals of an item at a position, with a value for each.
     fn items(
         &mut self,
         arrays: &ArrayConstraints,

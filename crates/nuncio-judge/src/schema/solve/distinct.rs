@@ -10,18 +10,18 @@ use super::{Solver, SolverResult};
 use crate::schema::decimal::canonical;
 use crate::schema::node::Lit;
 
-/// The longest such array considered.
+/// Length of the longest array without equal items that the solver considers.
 const MAX_LENGTH: u64 = 80;
 
 /// Some values that satisfy a set of goals.
 #[derive(Clone)]
 struct ValueDomain {
     values: Vec<Rc<Value>>,
-    /// Whether further values may exist that were not found.
+    /// Whether further values may exist that the search did not find.
     unsure: bool,
 }
 
-/// Search for an array of one length.
+/// Search for an array without equal items of one length.
 struct ArraySearch<'s, 'p> {
     solver: &'s mut Solver<'p>,
     arrays: &'s ArrayConstraints,
@@ -49,7 +49,7 @@ impl Solver<'_> {
 }
 
 impl ArraySearch<'_, '_> {
-    /// Chooses a profile for the next position, then for the positions after it.
+    /// Chooses the counted literals of the item at the next position, then at the positions after it.
     fn choose(&mut self, tally: &CappedCounts, chosen: &mut Vec<Vec<Lit>>) -> Option<Value> {
         let position = chosen.len() as u64;
         if !self.solver.spend(1) || !self.solver.enter() {
@@ -83,7 +83,7 @@ impl ArraySearch<'_, '_> {
         found
     }
 
-    /// As many different values as the array has positions, or all there are.
+    /// As many different values of these goals as the array has positions, or all values there are.
     fn domain(&mut self, goals: &[Lit]) -> Vec<Rc<Value>> {
         if let Some(domain) = self.domains.get(goals) {
             self.unsure |= domain.unsure;

@@ -6,10 +6,10 @@ use super::{KnownFacts, Solver, SolverResult};
 use crate::schema::decimal::Decimal;
 use crate::schema::node::Constraint;
 
-/// Limit of tried multiples.
+/// Limit of multiples that are tried as a solution.
 const MAX_TRIES: usize = 4_096;
 
-/// Limit of multiples skipped to find one on which all engines agree.
+/// Limit of multiples skipped to find one on which all validators agree.
 const DISPUTED: i128 = 64;
 
 #[derive(Default)]
@@ -44,12 +44,12 @@ impl NumberConstraints {
         }
     }
 
-    /// Whether some divisor is fractional, so that engines may disagree.
+    /// Whether some divisor is fractional, so that validators may disagree.
     fn fractional(&self) -> bool {
         self.units.iter().chain(&self.not_units).any(|unit| unit.is_multiple_of(Decimal::ONE) != Some(true))
     }
 
-    /// Whether engines that divide floats agree with exact arithmetic.
+    /// Whether validators that divide floats agree with exact arithmetic on this number.
     fn undisputed(&self, number: Decimal) -> bool {
         number.to_value().and_then(|value| value.as_f64()).is_some_and(|float| self.divides(float))
     }
@@ -63,7 +63,7 @@ impl NumberConstraints {
         self.units.iter().all(whole) && !self.not_units.iter().any(whole)
     }
 
-    /// Whether a number is in the interval and not forbidden.
+    /// Whether a number is in the allowed interval and not forbidden.
     fn within(&self, number: Decimal) -> bool {
         let above = self.low.is_none_or(|(low, open)| match number.compare(low) {
             Ordering::Greater => true,
@@ -78,7 +78,7 @@ impl NumberConstraints {
         above && below && !self.forbidden.contains(&number)
     }
 
-    /// Whether a number satisfies all constraints; `None` if it is too large to compute.
+    /// Whether a number satisfies all number constraints; `None` if it is too large to compute.
     fn fits(&self, number: Decimal) -> Option<bool> {
         if !self.within(number) {
             return Some(false);
@@ -143,7 +143,7 @@ impl Solver<'_> {
                 return Some(self.undivided(numbers, unit));
             }
         }
-        // A bound too far away to count in multiples is ignored here; each number is compared with it below.
+        // A bound too far away to count in multiples is ignored here; each number is compared with the bound below.
         let first = numbers.low.and_then(|(low, open)| {
             let (floor, whole) = low.floor_div(unit)?;
             if whole && !open { Some(floor) } else { floor.checked_add(1) }
@@ -157,7 +157,7 @@ impl Solver<'_> {
         {
             return Some(SolverResult::Empty);
         }
-        // From the multiple nearest to zero outwards.
+        // The search goes outwards from the multiple nearest to zero.
         let middle = first.unwrap_or(i128::MIN).max(0).min(last.unwrap_or(i128::MAX));
         let inside = |factor: i128| first.is_none_or(|first| factor >= first) && last.is_none_or(|last| factor <= last);
         let mut exact = true;
@@ -196,7 +196,7 @@ impl Solver<'_> {
         None
     }
 
-    /// Exact arithmetic leaves no multiple of `unit`; an engine that divides floats may still see one.
+    /// Searches multiples that exact arithmetic excludes, but a validator that divides floats may accept.
     fn undivided(&mut self, numbers: &NumberConstraints, unit: Decimal) -> SolverResult {
         if !numbers.fractional() {
             return SolverResult::Empty;
@@ -216,7 +216,7 @@ impl Solver<'_> {
         SolverResult::Empty
     }
 
-    /// Searches an interval with more than one number: a solution exists if it can be written.
+    /// Searches a number in an interval that has more than one, among those that JSON can represent.
     fn between(&mut self, numbers: &NumberConstraints) -> SolverResult {
         let half = Decimal::ZERO.towards(Decimal::ONE, 500);
         let small = [Some(Decimal::ZERO), Some(Decimal::ONE), half];
@@ -232,7 +232,7 @@ impl Solver<'_> {
         let inner = numbers.low.zip(numbers.high).into_iter().flat_map(|((low, _), (high, _))| {
             [500, 250, 750, 100, 900, 333, 617, 1, 999].into_iter().map(move |part| low.towards(high, part))
         });
-        // Against many forbidden numbers and divisors: ever finer fractions.
+        // With many forbidden numbers and divisors, ever finer fractions are tried.
         let origin = numbers.low.or(numbers.high).map_or(Decimal::ZERO, |(bound, _)| bound);
         let strange = (1..=(numbers.forbidden.len() as i128 + 16)).map_while(|nth| {
             let small = Decimal::ZERO.towards(Decimal::ONE, 1).and_then(|small| small.times(nth))?;

@@ -7,32 +7,32 @@ use serde_json::{Map, Value};
 use super::{KnownFacts, Solver, SolverResult};
 use crate::schema::node::{Constraint, Lit, types};
 
-/// Limit of distinguished kinds of unlisted names.
+/// Limit of distinguished classes of unlisted property names.
 const MAX_KINDS: usize = 64;
 /// Limit of properties added to reach a minimum count.
 const MAX_FILLERS: u64 = 300;
 
 struct ObjectConstraints {
-    /// A property whose name satisfies the first literal has a value that satisfies the second.
+    /// Pairs of literals: a property whose name satisfies the first has a value that satisfies the second.
     rules: Vec<(Lit, Lit)>,
-    /// Some property must have such a name and such a value.
+    /// Pairs of literals: some property must have a name that satisfies the first and a value for the second.
     demands: Vec<(Lit, Lit)>,
     fewest: u64,
     most: u64,
-    /// Every name that appears in a schema.
+    /// Every property name that appears in a schema.
     names: Vec<String>,
-    /// The kinds of all other names, computed when needed.
+    /// Classes of all other property names, computed when needed.
     kinds: Option<Vec<NameClass>>,
 }
 
-/// A class of names that no constraint distinguishes.
+/// A class of property names that no constraint distinguishes.
 #[derive(Clone)]
 struct NameClass {
     goals: Vec<Lit>,
-    /// Constraints on the values of such properties.
+    /// Constraints on the values of properties with a name of this class.
     values: Vec<Lit>,
     demands: Vec<bool>,
-    /// Whether such names certainly exist.
+    /// Whether names of this class certainly exist.
     sure: bool,
 }
 
@@ -75,7 +75,7 @@ impl Solver<'_> {
         }
         objects.names.sort_unstable();
         objects.names.dedup();
-        // Demands with only one possible name come first.
+        // Demands with only one possible property name come first.
         objects.demands.sort_by_key(|(name, _)| match self.pool.node(*name) {
             Constraint::Enum(values) if !name.is_negative() => values.len(),
             _ => usize::MAX,
@@ -96,7 +96,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Satisfies the demands from `index` on.
+    /// Satisfies the demands for properties from `index` on.
     fn assign_names(
         &mut self,
         objects: &mut ObjectConstraints,
@@ -121,7 +121,7 @@ impl Solver<'_> {
         value: Lit,
     ) -> SolverResult {
         let mut answer = SolverResult::Empty;
-        // By a property that already exists.
+        // First, the demand is satisfied by a property that already exists.
         for position in 0..slots.len() {
             let fits = match slots[position].kind {
                 Some(kind) => objects.kinds.as_ref().map(|kinds| kinds[kind].demands[index]),
@@ -145,7 +145,7 @@ impl Solver<'_> {
         if slots.len() as u64 >= objects.most {
             return answer;
         }
-        // By a new property with a listed name.
+        // Second, the demand is satisfied by a new property with a listed name.
         let only_written = matches!(self.pool.node(name), Constraint::Enum(_)) && !name.is_negative();
         let mut candidates = Vec::new();
         if only_written {
@@ -175,7 +175,7 @@ impl Solver<'_> {
         if only_written {
             return answer;
         }
-        // By a new property with any other name.
+        // Third, the demand is satisfied by a new property with any other name.
         let Some(kinds) = self.kinds(objects) else { return answer.or_else(|| SolverResult::Unknown(None)) };
         for (number, kind) in kinds.iter().enumerate() {
             if !kind.demands[index] {
@@ -204,7 +204,7 @@ impl Solver<'_> {
         answer
     }
 
-    /// A property with a valid value; `answer` becomes unknown if none is certain.
+    /// Makes a property with a valid value; `answer` becomes unknown if none is certain.
     fn slot(
         &mut self,
         name: String,
@@ -225,7 +225,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The constraints on the value of this name, and whether all of them are known.
+    /// The constraints on the value of a property of this name, and whether all of them are known.
     fn value_goals(&mut self, objects: &ObjectConstraints, name: &Value) -> (Vec<Lit>, bool) {
         let (mut goals, mut sure) = (Vec::new(), true);
         for (names, value) in &objects.rules {
@@ -238,7 +238,7 @@ impl Solver<'_> {
         (goals, sure)
     }
 
-    /// An unused name of this kind, and whether it certainly belongs to the kind.
+    /// An unused property name of this class, and whether it certainly belongs to the class.
     fn fresh(&mut self, kind: &NameClass, slots: &[PropertySlot]) -> (SolverResult, bool) {
         let mut goals = kind.goals.clone();
         let taken: Vec<Value> =
@@ -249,7 +249,7 @@ impl Solver<'_> {
         (answer, sure)
     }
 
-    /// The kinds of unlisted names; `None` if there are too many.
+    /// The classes of unlisted property names; `None` if there are too many.
     fn kinds(&mut self, objects: &mut ObjectConstraints) -> Option<Vec<NameClass>> {
         if let Some(kinds) = &objects.kinds {
             return Some(kinds.clone());
@@ -296,7 +296,7 @@ impl Solver<'_> {
         Some(kinds)
     }
 
-    /// Whether all unlisted names satisfy the literal, or none; `None` if it differs.
+    /// Whether all unlisted property names satisfy the literal, or none do; `None` if they differ.
     fn of_unwritten(&self, name: Lit) -> Option<bool> {
         if self.pool.fails(name) & types::STRING == 0 {
             return Some(true);
@@ -321,7 +321,7 @@ impl Solver<'_> {
         Some(holds != name.is_negative())
     }
 
-    /// Adds properties until the minimum count is reached.
+    /// Adds properties to the object until the minimum count is reached.
     fn fill(&mut self, objects: &mut ObjectConstraints, slots: &[PropertySlot]) -> SolverResult {
         let mut slots = slots.to_vec();
         let mut unsure = slots.iter().any(|slot| !slot.sure);

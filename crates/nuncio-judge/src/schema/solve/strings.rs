@@ -1,4 +1,4 @@
-//! Theory of strings: length and patterns, as a product of automata.
+//! Theory of strings: lengths and patterns, solved by a product of automata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::schema::regex::{AutomatonPosition, Regex};
 
 /// Preferred characters for a readable witness, best first.
 const PREFERRED_CHARACTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- .:/@";
-/// The longest string that is generated.
+/// Length of the longest string that is generated, in characters.
 const MAX_LENGTH: u64 = 20_000;
 
 impl Solver<'_> {
@@ -35,7 +35,7 @@ impl Solver<'_> {
         if shortest > MAX_LENGTH {
             return SolverResult::Unknown(None);
         }
-        // Patterns that are not understood are left out; the caller knows that some were.
+        // Patterns that are not understood are left out; the caller takes that into account.
         let wanted: Vec<u32> =
             wanted.into_iter().filter(|pattern| self.pool.regex(*pattern, self.dot).is_some()).collect();
         let unwanted: Vec<u32> =
@@ -43,7 +43,7 @@ impl Solver<'_> {
         let forbidden: Vec<String> =
             self.forbidden(facts).into_iter().filter_map(|value| value.as_str().map(str::to_owned)).collect();
         if wanted.is_empty() && unwanted.is_empty() {
-            // If only the length matters, any characters will do.
+            // If only the length matters, all characters are `a`.
             let text = "a".repeat(usize::try_from(shortest).unwrap_or_default());
             if !forbidden.contains(&text) {
                 self.spend(1 + text.len() / 16);
@@ -63,11 +63,11 @@ impl Solver<'_> {
     }
 }
 
-/// All automata run in parallel, with the forbidden strings as a trie.
+/// The product of all pattern automata, run in parallel, with the forbidden strings as a trie.
 struct AutomataProduct<'r> {
     wanted: &'r [&'r Regex],
     unwanted: &'r [&'r Regex],
-    /// One character of each class that some automaton distinguishes.
+    /// One character of each class of characters that the automata distinguish.
     kinds: Vec<char>,
     tree: Vec<TrieNode>,
     states: Vec<ProductState>,
@@ -87,11 +87,11 @@ struct TrieNode {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ProductState {
     positions: Vec<AutomatonPosition>,
-    /// Node in the trie; `None` once the string has left it.
+    /// Node in the trie of forbidden strings; `None` once the string has left the trie.
     branch: Option<usize>,
 }
 
-/// Predecessor of each state: the previous state and the character.
+/// Predecessor of each product state: the previous state and the character.
 type Predecessors = BTreeMap<usize, (usize, char)>;
 
 impl<'r> AutomataProduct<'r> {
@@ -151,7 +151,7 @@ impl<'r> AutomataProduct<'r> {
         self.states.len() - 1
     }
 
-    /// The states after each character class; `None` when the budget is spent.
+    /// The product states after each character class; `None` when the budget is spent.
     fn followers(&mut self, from: usize) -> Option<Vec<usize>> {
         if let Some(known) = self.next.get(&from) {
             return Some(known.clone());
@@ -187,12 +187,12 @@ impl<'r> AutomataProduct<'r> {
             && state.branch.is_none_or(|branch| !self.tree[branch].ends)
     }
 
-    /// The first string of an allowed length that satisfies all automata.
+    /// The first string of an allowed length that satisfies all pattern automata.
     fn search(mut self, shortest: u64, longest: u64) -> SolverResult {
         let automata = self.wanted.iter().chain(self.unwanted);
         let positions = automata.map(|regex| regex.begin()).collect();
         let start = self.number(ProductState { positions, branch: Some(0) });
-        // First the states after exactly `shortest` characters.
+        // First step: the states after exactly `shortest` characters.
         let mut trails: Vec<Predecessors> = Vec::new();
         let mut layer: Vec<usize> = vec![start];
         let mut settled = None;
@@ -212,7 +212,7 @@ impl<'r> AutomataProduct<'r> {
             }
             layer = next;
         }
-        // Then onwards; a state seen before leads to nothing new.
+        // Second step: longer strings; a state seen before leads to nothing new.
         let mut onward = Predecessors::new();
         let mut seen = vec![false; self.states.len()];
         for state in &layer {

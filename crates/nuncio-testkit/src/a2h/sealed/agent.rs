@@ -1,4 +1,4 @@
-//! A small agent on the real peer library, which records every message it receives.
+//! A test agent on the real peer library, which records every message it receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use url::Url;
 
 use super::PeerPorts;
 
-/// How the agent receives events.
+/// How the test agent receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentTransport {
     Socket,
@@ -27,7 +27,7 @@ pub enum AgentTransport {
     Hooks,
 }
 
-/// An agent that exchanges sealed messages.
+/// A test agent that exchanges sealed messages.
 #[derive(Debug)]
 pub struct SealedAgent {
     pub peer: Peer,
@@ -39,7 +39,7 @@ pub struct SealedAgent {
 }
 
 impl SealedAgent {
-    /// Starts the agent with its keys in `key_store`.
+    /// Starts the test agent with its keys in `key_store`.
     pub async fn start(
         network: &PeerPorts,
         url: &str,

@@ -18,7 +18,7 @@ struct Body {
     ct: String,
 }
 
-/// The key that opens the envelope, if the bytes contain it.
+/// The content key that opens the envelope, if the bytes contain it.
 #[must_use]
 pub fn content_key_in(bytes: &[u8], envelope: &[u8]) -> Option<[u8; 32]> {
     let envelope: Envelope<'_> = serde_json::from_slice(envelope).unwrap();
@@ -31,7 +31,7 @@ pub fn content_key_in(bytes: &[u8], envelope: &[u8]) -> Option<[u8; 32]> {
         let (nonce, mut ct) = (Nonce::assume_unique_for_key(nonce), ct.clone());
         opening.open_in_place(nonce, Aad::from(&aad), &mut ct).is_ok()
     };
-    // Most of a database is zeros.
+    // Candidates of zeros are skipped, because most of a database is zeros.
     let within = |bytes: &[u8]| {
         let mut keys = bytes.windows(32).filter(|key| key.iter().any(|byte| *byte != 0));
         keys.find(|key| opens(key)).map(|key| key.try_into().unwrap())
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn content_key_is_found_raw_in_base64_and_in_hex() {
+    fn content_key_in_bytes_is_found_raw_in_base64_and_in_hex() {
         const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let key: [u8; 32] = std::array::from_fn(|index| u8::try_from(index * 7 + 3).unwrap());

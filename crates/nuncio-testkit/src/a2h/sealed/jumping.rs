@@ -9,7 +9,7 @@ use nuncio_engine::ports::Clock;
 use nuncio_server::SystemClock;
 use tokio::sync::watch;
 
-/// System time plus all jumps. Clones share the time.
+/// Clock that shows system time plus all jumps. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct JumpingClock(Arc<watch::Sender<Duration>>);
 
@@ -19,7 +19,7 @@ impl JumpingClock {
         Self(Arc::new(watch::Sender::new(Duration::ZERO)))
     }
 
-    /// Jumps ahead and wakes sleepers whose time has come.
+    /// Moves the clock ahead and wakes sleepers whose time has come.
     pub fn jump(&self, ahead: Duration) {
         self.0.send_modify(|jumped| *jumped += ahead);
     }

@@ -1,5 +1,5 @@
 //! A man in the middle between a peer and its relay, or a malicious relay: the proxy can drop, change, repeat and forge
-//! what the relay sends.
+//! everything that the relay sends.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,7 +11,7 @@ use nuncio_engine::ports::fetch::{Fetch, FetchError, FetchRequest, FetchResponse
 use nuncio_server::fetch::{AllowedAddresses, GuardedFetch};
 use serde_json::Value;
 
-/// Rewrites what the relay sends. The path is that of the request; `None` for a frame of a connection.
+/// Rewrites data of the relay. The first argument is the path of the request; `None` for a frame of a WebSocket.
 type Rewrite = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
 
 #[derive(Clone)]
@@ -29,13 +29,13 @@ impl MeddlingProxy {
         Self { real, rewrite: Arc::default(), sent: Arc::default() }
     }
 
-    /// From now on rewrites everything with `rewrite`. Of several responses to a request the last counts; none drops the
-    /// response.
+    /// From now on rewrites everything with `rewrite`. Of several responses to one request the last is forwarded;
+    /// without any, the request fails.
     pub fn rewrite(&self, rewrite: impl FnMut(Option<&str>, Value) -> Vec<Value> + Send + 'static) {
         *self.rewrite.lock().unwrap() = Some(Box::new(rewrite));
     }
 
-    /// Rewrites message events only.
+    /// From now on rewrites message events only.
     pub fn rewrite_messages(&self, mut rewrite: impl FnMut(Value) -> Vec<Value> + Send + 'static) {
         self.rewrite(move |path, frame| match path.is_none() && frame["type"] == "message.new" {
             true => rewrite(frame),
@@ -48,7 +48,7 @@ impl MeddlingProxy {
         *self.rewrite.lock().unwrap() = None;
     }
 
-    /// Bodies of the requests to paths that end with `path`.
+    /// Bodies of the requests so far to paths that end with `path`.
     #[must_use]
     pub fn sent_to(&self, path: &str) -> Vec<Value> {
         let sent = self.sent.lock().unwrap();
