@@ -15,11 +15,11 @@ macro_rules! bus_contract {
         $crate::bus_contract! { @tests $bus;
             listener_receives_notices_in_order,
             every_listener_receives_each_notice,
-            new_listener_misses_earlier_notices,
+            new_listener_receives_only_later_notices,
             publishing_without_listeners_succeeds,
             dropped_listener_does_not_affect_others,
-            waiting_listener_is_woken,
-            slow_listener_receives_the_last_notice_of_every_kind,
+            waiting_listener_is_woken_by_a_published_notice,
+            lagging_listener_still_receives_a_notice_of_every_kind,
         }
     };
     (@tests $bus:expr; $($check:ident),* $(,)?) => {
@@ -53,7 +53,7 @@ pub async fn every_listener_receives_each_notice(bus: Arc<dyn Bus>) {
     }
 }
 
-pub async fn new_listener_misses_earlier_notices(bus: Arc<dyn Bus>) {
+pub async fn new_listener_receives_only_later_notices(bus: Arc<dyn Bus>) {
     let mut early = bus.subscribe();
     bus.publish(BusNotice::Approvals).await;
     assert_eq!(early.next().await, Some(BusNotice::Approvals));
@@ -79,7 +79,7 @@ pub async fn dropped_listener_does_not_affect_others(bus: Arc<dyn Bus>) {
     assert_eq!(staying.next().await, Some(access()));
 }
 
-pub async fn waiting_listener_is_woken(bus: Arc<dyn Bus>) {
+pub async fn waiting_listener_is_woken_by_a_published_notice(bus: Arc<dyn Bus>) {
     let mut listener = bus.subscribe();
     let mut waiting = Box::pin(listener.next());
     assert!(futures_util::poll!(waiting.as_mut()).is_pending());
@@ -91,7 +91,7 @@ pub async fn waiting_listener_is_woken(bus: Arc<dyn Bus>) {
     assert!(task.await.is_ok());
 }
 
-pub async fn slow_listener_receives_the_last_notice_of_every_kind(bus: Arc<dyn Bus>) {
+pub async fn lagging_listener_still_receives_a_notice_of_every_kind(bus: Arc<dyn Bus>) {
     let mut listener = bus.subscribe();
     bus.publish(access()).await;
     for _ in 0..100_000 {

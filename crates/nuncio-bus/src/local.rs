@@ -1,4 +1,4 @@
-//! The bus inside one process.
+//! The bus within one process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use nuncio_engine::ports::bus::{Bus, BusNotice};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 
-/// Notices that a listener may fall behind before it misses some.
+/// Number of notices by which a listener may fall behind before it misses some.
 const MAX_QUEUED_NOTICES: usize = 256;
 
-/// A change of keys or grants by an unknown process.
+/// Notice that keys or grants were changed by an unknown process.
 fn access() -> BusNotice {
     BusNotice::Access { by: Arc::from("") }
 }
@@ -45,7 +45,7 @@ impl Default for LocalBus {
 #[async_trait]
 impl Bus for LocalBus {
     async fn publish(&self, notice: BusNotice) {
-        // Fails only without listeners.
+        // Sending fails only without listeners.
         let _ = self.notices.send(notice);
     }
 

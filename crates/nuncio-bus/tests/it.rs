@@ -1,4 +1,4 @@
-//! The contract on the bus inside one process.
+//! Contract tests of the bus within one process.
 
 use std::sync::Arc;
 

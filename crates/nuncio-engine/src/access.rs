@@ -41,7 +41,7 @@ const METRICS_SCOPE: &str = "metrics:read";
 pub enum CallerCheckResult {
     /// An authenticated caller, or the anonymous caller where the server allows it.
     Known(Caller),
-    /// Credentials are required and missing.
+    /// The server requires credentials and the request has none.
     Missing,
     Invalid,
     /// An API key that expired at this time. It is refused like an invalid key, with a message that says so.
@@ -52,16 +52,16 @@ pub enum CallerCheckResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredGrant {
     pub principal: Principal,
-    /// `None` means every agent.
+    /// Agent that the grant applies to; `None` means every agent.
     pub agent: Option<AgentName>,
     pub scopes: KeyScopes,
 }
 
-/// Why a caller may use a permission scope.
+/// Permission of a caller to use a scope, with the grant or consent that gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScopePermission {
     pub(crate) source: PermissionSource,
-    /// Grant that covers one call, which uses it up; `None` if any number of calls is covered.
+    /// One-time grant that the call uses up; `None` if the permission covers any number of calls.
     pub(crate) once: Option<GrantId>,
 }
 
@@ -81,7 +81,7 @@ impl ScopePermission {
 pub(crate) struct AccessTable {
     current: RwLock<Arc<AccessSnapshot>>,
     standing: Vec<ConfiguredGrant>,
-    /// What people allowed through signed consent.
+    /// Consents that people's devices signed.
     consents: ActiveConsents,
 }
 
@@ -156,7 +156,7 @@ impl AccessTable {
                 let key = snapshot.keys_by_id.get(id).filter(|key| !key.is_expired(now));
                 key.is_some_and(|key| key.scopes.gives(scope)).then_some(PermissionSource::Key)
             }
-            // The operator trusts the issuer to say what its subjects may do.
+            // Scopes of a token count as granted, because the operator trusts the issuer of the token.
             (Principal::OAuth { .. }, AuthenticationMethod::Token { scopes, .. }) => {
                 scopes.contains(scope).then_some(PermissionSource::Token)
             }
@@ -174,7 +174,7 @@ impl AccessTable {
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
         let first = giving.peek().copied();
         let granted = giving.find(|grant| grant.term != GrantTerm::Once).or(first).map(ScopePermission::by_grant);
-        // A person's consent counts beside operator grants; a lasting one is preferred to a one-time grant.
+        // A person's consent counts beside operator grants; a lasting permission is preferred to a one-time one.
         match (granted, self.consents.permission(principal, agent, scope, now)) {
             (Some(granted), Some(consent)) if granted.once.is_some() && consent.once.is_none() => Some(consent),
             (granted, consent) => granted.or(consent),
@@ -182,7 +182,7 @@ impl AccessTable {
     }
 }
 
-/// API keys, grants, linked DIDs, and what a caller may use.
+/// Service for API keys, grants and linked DIDs; decides which scopes a caller may use.
 pub struct AccessControl {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccessStore>,
@@ -200,7 +200,7 @@ impl AccessControl {
         self.reload_access().await
     }
 
-    /// Subscribes to the bus until the server stops.
+    /// Applies changes of keys and grants that the bus reports, until the server stops.
     fn listen(self: &Arc<Self>) {
         let (mut notices, access) = (self.context.bus.subscribe(), Arc::clone(self));
         self.context.tasks.spawn(async move {
@@ -227,7 +227,7 @@ impl AccessControl {
         self.reload_consents().await
     }
 
-    /// Whether any key exists, valid or revoked. Without keys, a server on loopback accepts everyone.
+    /// Whether any key exists, valid or revoked. Without keys, a server on loopback accepts every caller.
     #[must_use]
     pub fn has_keys(&self) -> bool {
         self.table.snapshot().any
@@ -327,7 +327,7 @@ mod tests {
     const LASTING: Option<Option<GrantId>> = Some(None);
     const DENIED: Option<Option<GrantId>> = None;
 
-    /// The one-time grant of the permission, if there is a permission.
+    /// Permission of an anonymous caller: `None` if denied, `Some(None)` if lasting, or the one-time grant.
     fn check(grants: Vec<Grant>, scope_id: &str, now: i64) -> Option<Option<GrantId>> {
         let table = AccessTable::new(Vec::new());
         table.replace(Vec::new(), grants, &SecretCipher::new(&[1; KEY_BYTES]));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn grant_covers_only_its_scope_and_term() {
+    fn grant_allows_only_its_scope_until_its_expiry() {
         let until = GrantTerm::Until(Timestamp::from_millis(100));
         assert_eq!(check(vec![grant("g1", until)], "rooms:read", 99), LASTING);
         assert_eq!(check(vec![grant("g1", until)], "rooms:read", 100), DENIED);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn token_has_its_own_scopes_and_grants_of_its_subject() {
+    fn token_permits_its_own_scopes_and_those_granted_to_its_subject() {
         let table = AccessTable::new(Vec::new());
         let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
         let given = Grant { principal: ada.clone(), ..grant("g1", GrantTerm::UntilRevoked) };

@@ -22,13 +22,13 @@ use crate::ports::store::{ApprovalChange, ApprovalStore, Change, Conflict};
 #[derive(Debug)]
 pub(crate) struct ApprovalPermit {
     pub(crate) by: Principal,
-    /// Committed together with the start of the call.
+    /// Change that marks the approval as used, committed together with the start of the call.
     pub(crate) redeemed: Change,
     /// Reference to the approval, for the audit record.
     pub(crate) approval: ApprovalReference,
 }
 
-/// Questions to approvers, and their answers.
+/// Service for approvals: asks approvers and stores their answers.
 pub struct ApprovalService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ApprovalStore>,
@@ -101,7 +101,7 @@ impl ApprovalService {
         }
     }
 
-    /// Expires an unanswered approval. An answer that was stored first wins.
+    /// Expires an unanswered approval. An answer that was stored first stays valid.
     async fn close(&self, approval: Approval) -> Result<(), EngineError> {
         let Ok(expired) = approval.expire(self.context.now()) else { return Ok(()) };
         let change = ApprovalChange::Move { approval: expired, from: "pending" };

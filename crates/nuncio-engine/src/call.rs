@@ -67,7 +67,7 @@ impl CallService {
     }
 }
 
-/// State of one call on its way through the chain.
+/// State of one tool call on its way through the call chain.
 struct CallChain<'a> {
     calls: &'a CallService,
     call: ToolCallRequest<'a>,
@@ -75,7 +75,7 @@ struct CallChain<'a> {
     digest: Digest,
     asked_at: Timestamp,
     program_start: StartSignal,
-    /// References of the audit record, as far as known.
+    /// References for the audit record of the call, as far as known.
     references: AuditReferences,
     /// Messages that carried the call to a person's device.
     sent: SentCallMessages,

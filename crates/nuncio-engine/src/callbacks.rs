@@ -15,12 +15,12 @@ use crate::context::{CommitResult as _, EngineContext};
 use crate::error::EngineError;
 use crate::ports::store::{Conflict, ExecutionCallback, ExecutionChange, ExecutionStore};
 
-/// Maximum number of attempts per callback.
+/// Maximum number of delivery attempts per callback.
 const MAX_ATTEMPTS: u32 = 12;
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(10), Duration::from_secs(3 * 3600));
 
-/// Callbacks that are sent when executions end.
+/// Service for callbacks that report the end of executions.
 pub struct CallbackService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn ExecutionStore>,

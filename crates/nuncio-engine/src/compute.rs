@@ -25,7 +25,7 @@ pub(crate) struct ComputePool {
 }
 
 impl Default for ComputePool {
-    /// Uses half of the cores; the others answer requests.
+    /// A pool that uses half of the cores; the other cores answer requests.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::new((cores / 2).clamp(1, MAX_RUNNING), MAX_WAITING)
@@ -49,7 +49,7 @@ impl ComputePool {
             let message = "too many long computations wait already; try again in a few seconds";
             return Err(EngineError::new(Code::ComputationQueueFull, message));
         };
-        // The permit travels with the work: a caller who stops waiting does not free capacity.
+        // The permit moves into the computation, so that a caller who stops waiting does not free capacity.
         let admitted_work = move || {
             let _admitted = admitted;
             work()

@@ -1,4 +1,4 @@
-//! What every service needs: clock, randomness, limits, background tasks and shutdown.
+//! Parts that all services share: clock, randomness, limits, background tasks and shutdown.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl EngineContext {
         self.closing.is_cancelled()
     }
 
-    /// Encrypts a secret, bound to `place`.
+    /// Encrypts a secret so that it can be decrypted only for the same `place`.
     pub(crate) fn seal(&self, place: &str, secret: &str) -> String {
         self.cipher.seal(&*self.entropy, place, secret)
     }
@@ -84,7 +84,7 @@ impl EngineContext {
         }
     }
 
-    /// Change that records an event about an agent, which happens now.
+    /// Change that adds an audit record of an event about an agent, at the current time.
     pub(crate) fn agent_event(&self, event: AuditEvent, by: &Caller, agent: &AgentId) -> Change {
         let record = AuditEventRecord { agent: Some(agent.clone()), ..self.event_record(event, by) };
         AuditChange::AppendEvent(record).into()
@@ -95,7 +95,7 @@ impl EngineContext {
     pub(crate) async fn check_quota(&self, caller: &Caller) -> Result<(), EngineError> {
         match &caller.principal {
             Principal::Local | Principal::Operator => return Ok(()),
-            // Agents that are served here are the operator's own.
+            // Agents that this server runs belong to the operator and have no quota.
             Principal::Agent(agent) if agent.as_name().is_some() => return Ok(()),
             _ => {}
         }
@@ -112,9 +112,9 @@ impl EngineContext {
     }
 }
 
-/// Result of a commit that one conflict may prevent.
+/// Result of a commit for which one kind of conflict is an expected outcome.
 pub(crate) trait CommitResult {
-    /// Whether the changes were made: false if `conflict` prevented it.
+    /// True if the changes were stored, false if `conflict` prevented that; other failures stay errors.
     fn made_unless(self, conflict: Conflict) -> Result<bool, StoreError>;
 }
 

@@ -35,7 +35,7 @@ pub use recover::RecoveryReport;
 pub use sessions::{IdempotencyKey, ListPage, NewSession};
 pub use settings::{REDACTED, SettingsPatch};
 
-/// Sessions and turns.
+/// Service for sessions and turns.
 pub struct ConversationService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn SessionStore>,
@@ -52,8 +52,8 @@ pub struct ConversationService {
 #[derive(Debug)]
 pub(crate) struct LiveTurns {
     turns: Mutex<HashMap<SessionId, Arc<LiveTurn>>>,
-    /// Held while a turn begins, so that nobody finds it in the store and not yet in memory. Sessions share these locks
-    /// by hash, which only delays them.
+    /// Locks held while a turn begins, so that no request finds the turn in the store but not yet in memory. Sessions
+    /// share locks by hash, which only delays them.
     beginnings: Vec<Arc<tokio::sync::Mutex<()>>>,
     hasher: RandomState,
 }
@@ -68,7 +68,7 @@ impl Default for LiveTurns {
 }
 
 impl LiveTurns {
-    /// Locks the beginning of turns in that session.
+    /// Locks a session, so that no other turn begins in it.
     pub(crate) async fn lock_session(&self, session: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let place =
             usize::try_from(self.hasher.hash_one(session) % MAX_CONCURRENT_BEGINS as u64).expect("it is below 1024");

@@ -27,7 +27,7 @@ const MAX_PARALLEL_HOSTS: usize = 4;
 /// Delay before the next attempt when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Targets of a crawler and the visits of them.
+/// Targets of a crawler, and how to visit them.
 #[async_trait]
 pub trait CrawlTargets: Send + Sync + 'static {
     type Target: Clone + Eq + Hash + fmt::Display + Send + Sync + 'static;
@@ -35,7 +35,7 @@ pub trait CrawlTargets: Send + Sync + 'static {
     /// All targets with the times of their next visits.
     async fn schedule(&self) -> Result<Vec<(Self::Target, Timestamp)>, EngineError>;
 
-    /// Host of a target; it is visited once at a time.
+    /// Host of a target; a host gets one visit at a time.
     fn host(&self, target: &Self::Target) -> String;
 
     /// Visits a target and stores the result with the time of the next visit.

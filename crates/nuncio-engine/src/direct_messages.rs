@@ -1,5 +1,5 @@
-//! Direct messages between agents (ANP `direct.send`). A reply that is due is stored before the agent's turn begins and
-//! until it is delivered; replies to messages sent from here are stored for whoever asks.
+//! Direct messages between agents (ANP `direct.send`). A pending reply is stored from before the agent's turn begins
+//! until it is delivered; a reply to a message of a local agent is stored with that message.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const MESSAGE_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyAddress {
-    /// Recipient's message address.
+    /// DID of the agent to which the reply is delivered.
     pub to: String,
     pub answers: String,
 }
@@ -45,7 +45,7 @@ pub struct IncomingMessage {
     /// Session of the caller that the message continues.
     pub session: SessionId,
     pub text: String,
-    /// Identifies the message; a repetition is the same message.
+    /// Idempotency key of the message: a message with the same key is a repetition.
     pub once: IdempotencyKey,
     pub from: ReplyAddress,
     pub protocol: Protocol,
@@ -61,7 +61,7 @@ pub enum ReplyContent {
     NotYet,
 }
 
-/// Direct messages between agents, and pending replies.
+/// Service for direct messages between agents and their pending replies.
 pub struct DirectMessageService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectMessageStore>,
@@ -184,7 +184,7 @@ impl DirectMessageService {
         self.reschedule_reply(PendingReply { attempts, ..reply.clone() }, BACKOFF.after(attempts)).await
     }
 
-    /// Checks again later, because the turn still runs.
+    /// Postpones a pending reply whose turn still runs; returns the time of the next check.
     pub async fn postpone_pending_reply(&self, reply: &PendingReply) -> Result<Option<Timestamp>, EngineError> {
         self.reschedule_reply(reply.clone(), CHECK_MARGIN).await
     }

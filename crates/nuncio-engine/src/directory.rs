@@ -63,7 +63,7 @@ impl TryFrom<String> for ListingId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryListing {
     pub url: Url,
-    /// DID that the verified description proved.
+    /// DID of the agent, proved by its verified description.
     pub did: String,
     /// Principal that registered the agent.
     pub by: Principal,
@@ -89,7 +89,7 @@ impl DirectoryListing {
         self.failures > 0
     }
 
-    /// Host of the description, without port.
+    /// Host of the agent description, without port.
     #[must_use]
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
@@ -134,7 +134,7 @@ impl DirectoryLimits {
     }
 }
 
-/// Agents listed by this directory, and followed domains.
+/// Service for directory listings of agents and for followed domains.
 pub struct DirectoryService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn DirectoryStore>,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_registrant_agent_and_operators_may_remove_listing() {
+    fn only_registrant_listed_agent_and_operator_may_remove_a_listing() {
         let did = |text: &str| Principal::parse(text).unwrap();
         let by_did = entry("https://a.example/ad.json", did("did:wba:a.example"));
         for (caller, may) in [

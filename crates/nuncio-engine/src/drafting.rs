@@ -1,6 +1,6 @@
-//! Drafted protocols: an agent's brain writes a protocol for a caller whose request nothing fits, it is validated, and
-//! it can be used once both sides accepted that document. Nothing in it is executed; a call under it is a message whose
-//! request and response have a schema.
+//! Drafted protocols: if no interface fits a caller's request, an agent's brain writes a protocol. It is validated, and
+//! can be used once both sides accepted the same document. Nothing in it is executed; a call under it is a message
+//! whose request and response have a schema.
 
 mod blueprint;
 mod call;
@@ -34,11 +34,11 @@ use crate::publish::PublishedAgent;
 /// Time in which both sides must accept a draft, and for which an unaccepted one is kept.
 const DRAFT_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Maximum number of undecided drafts, in all and per caller.
+/// Maximum number of undecided drafts of all callers.
 const MAX_OPEN: usize = 256;
 const MAX_OPEN_OF_ONE: usize = 4;
 
-/// Tool name under which operators see the approval.
+/// Tool name under which operators see the approval of a drafted protocol.
 const ACCEPT_PROTOCOL: &str = "accept_protocol";
 
 pub struct DraftRequest<'a> {
@@ -129,7 +129,7 @@ impl DraftService {
         }
         changes.push(DraftChange::Create(Box::new(draft.clone())).into());
         if !self.context.commit(changes).await.made_unless(Conflict::Exists)? {
-            // The same request came twice at once, and the other was first.
+            // A concurrent copy of the same request was stored first.
             let before = self.drafted_before(caller, served, &once).await?;
             return before.ok_or_else(|| EngineError::new(Code::Internal, "the draft's id was taken"));
         }
@@ -261,7 +261,7 @@ impl DraftService {
         Ok(open.into_iter().filter(|draft| now < draft.expires_at).filter_map(|draft| draft.approval).collect())
     }
 
-    /// Approval question for the operators.
+    /// Approval that asks the operators to accept a draft.
     fn question(&self, draft: &ProtocolDraft) -> Result<Approval, EngineError> {
         let arguments = json!({
             "protocol": draft.id, "digest": draft.digest, "description": draft.blueprint.description,

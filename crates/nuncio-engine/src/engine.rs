@@ -47,13 +47,11 @@ pub struct Ports {
     pub runner: Arc<dyn Runner>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Encrypts stored secrets.
     pub cipher: SecretCipher,
-    /// Receives metrics.
     pub meter: Arc<dyn Meter>,
 }
 
-/// Operator limits.
+/// Limits that the operator sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     pub turn: Duration,
@@ -85,7 +83,7 @@ impl Default for Limits {
     }
 }
 
-/// Current load, for metrics.
+/// Current load of the engine, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineLoad {
     pub running_turns: usize,
@@ -93,7 +91,7 @@ pub struct EngineLoad {
     pub open_executions: usize,
 }
 
-/// Cheap to clone; clones share state.
+/// Entry point to all services of the engine. Cheap to clone; clones share one state.
 #[derive(Clone)]
 pub struct Engine {
     services: Arc<Services>,
@@ -142,7 +140,7 @@ services! {
 }
 
 impl Drop for Services {
-    /// Ends the listeners of the services with the last handle of the engine.
+    /// Stops the bus listeners of the services when the last clone of the engine is dropped.
     fn drop(&mut self) {
         self.context.closing.cancel();
     }
@@ -169,7 +167,7 @@ impl Engine {
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
         });
-        /// Creates a service: first the fields that are clones of the locals of the same names, then the others.
+        /// Creates a service struct: first the fields that clone local variables of the same names, then the others.
         macro_rules! service {
             ($service:ident { $($shared:ident),* $(; $($field:ident: $value:expr),*)? }) => {
                 Arc::new($service { $($shared: $shared.clone(),)* $($($field: $value,)*)? })
@@ -263,7 +261,7 @@ impl Engine {
         Self { services: Arc::new(services) }
     }
 
-    /// Closes what the previous process left open. Called once, before anything is served.
+    /// Closes turns, calls and approvals that the previous process left open. Called once, before requests are served.
     pub async fn recover(&self) -> Result<RecoveryReport, EngineError> {
         let lasting = self.services.drafts.lasting_approvals().await?;
         self.services.conversations.recover(&lasting).await
@@ -304,7 +302,7 @@ impl Engine {
         }
     }
 
-    /// Checks that commits succeed.
+    /// Checks that the store accepts commits.
     pub async fn check_writable(&self) -> Result<(), EngineError> {
         Ok(self.context().store.check_writable().await?)
     }
@@ -341,7 +339,7 @@ impl Engine {
 
     #[must_use]
     pub fn new_request_id(&self) -> String {
-        // Not a secret and needed by every request: a random prefix and a counter.
+        // A request id is not secret and every request needs one, so a random prefix and a counter suffice.
         let number = self.services.requests.fetch_add(1, Ordering::Relaxed);
         format!("{}_{number:x}", self.services.request_prefix)
     }

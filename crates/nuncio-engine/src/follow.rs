@@ -37,7 +37,7 @@ impl ServerOrigin {
         &self.0
     }
 
-    /// Host without port.
+    /// Host of the domain, without port.
     #[must_use]
     pub fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
@@ -48,7 +48,7 @@ impl ServerOrigin {
         address::is_local(&self.0)
     }
 
-    /// Origin without the trailing slash.
+    /// Origin of the domain, without a trailing slash.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
@@ -76,10 +76,10 @@ impl TryFrom<String> for ServerOrigin {
 }
 
 string_enum! {
-    /// Why a domain is followed.
+    /// Source that asked to follow a domain.
     pub enum FollowSource {
         Operator = "operator",
-        /// Listed in the settings file; removed when the settings no longer name it.
+        /// The settings file names the domain, which is followed until the settings no longer name it.
         Settings = "settings",
     }
 }
@@ -90,14 +90,14 @@ pub struct FollowedDomain {
     pub domain: ServerOrigin,
     pub by: FollowSource,
     pub since: Timestamp,
-    /// Time of the last successful visit.
+    /// Time of the last successful visit of the domain.
     pub last_seen: Option<Timestamp>,
     pub next_visit: Timestamp,
-    /// Consecutive failed visits.
+    /// Number of consecutive failed visits of the domain.
     pub failures: u32,
-    /// Number of listed offers.
+    /// Number of skill offers that the domain lists.
     pub listed: u64,
-    /// Reason of the last failed visit.
+    /// Reason of the last failed visit of the domain.
     pub problem: Option<String>,
 }
 
@@ -122,7 +122,7 @@ impl DirectoryService {
         Ok(self.store.followed_domain(domain).await?)
     }
 
-    /// Follows a domain; one that is followed already is visited now.
+    /// Follows a domain; a domain that is already followed becomes due for a visit now.
     pub async fn follow(&self, domain: ServerOrigin, by: FollowSource) -> Result<FollowedDomain, EngineError> {
         let now = self.context.now();
         if let Some((known, _)) = self.store.followed_domain(&domain).await? {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_domain_is_refused() {
+    fn domain_with_path_query_user_or_other_scheme_is_refused() {
         for bad in ["", "example.com/skills", "example.com?x", "https://a/#b", "ftp://a", "user@a", "a b"] {
             assert!(ServerOrigin::parse(bad).is_err(), "{bad:?}");
         }

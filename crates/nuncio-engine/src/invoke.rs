@@ -59,7 +59,7 @@ impl ExecutionService {
         self.readable(caller, id, found)
     }
 
-    /// Like [`ExecutionService::execution`], but waits until it is over or `until`.
+    /// Like [`ExecutionService::execution`], but waits until the execution is over or until the time `until`.
     pub async fn execution_until(&self, caller: &Caller, id: &str, until: Timestamp) -> Result<Execution, EngineError> {
         let live = ExecutionId::parse(id).ok().and_then(|id| self.queue.find(&id));
         let Some(live) = live.filter(|live| may_read(caller, live.caller())) else {
@@ -84,14 +84,14 @@ impl ExecutionService {
 
     async fn until_over(&self, live: &LiveExecution, until: Timestamp) {
         tokio::select! {
-            // In this order a finished execution needs no timer.
+            // The execution is polled first: a finished one needs no timer.
             biased;
             () = live.over() => {}
             () = self.until_or_closing(until) => {}
         }
     }
 
-    /// Waits until that time or until the server stops.
+    /// Waits until the time `until` or until the server stops.
     async fn until_or_closing(&self, until: Timestamp) {
         self.context.closing.run_until_cancelled(self.context.clock.sleep_until(until)).await;
     }

@@ -1,6 +1,6 @@
 //! Protocol-independent operations of Nuncio and the ports they need.
 //!
-//! Protocol crates translate to and from these; nothing here depends on a protocol.
+//! Protocol crates translate their messages to and from these operations; this crate depends on no protocol.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -8,7 +8,7 @@ use crate::EngineError;
 use crate::ports::store::AuditChange;
 use crate::record::AuditRecordService;
 
-/// Who issues a command: `local` and the system account on the admin socket, the key holder on the console.
+/// Issuer of an operator command: `local` and the system account on the admin socket, the key holder on the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandIssuer {
     pub principal: Principal,
@@ -47,7 +47,7 @@ impl AuditRecordService {
         let over =
             AuditEventRecord { event, subject: found.or(record.subject.clone()), at: self.context.now(), ..record };
         if let Err(error) = self.record_command(over).await {
-            // The command itself is on record.
+            // Only logged, because the start of the command is already recorded.
             tracing::error!(%error, "the outcome of an order could not be recorded");
         }
         result

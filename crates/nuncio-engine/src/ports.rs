@@ -1,5 +1,5 @@
 //! Traits that the engine needs from its environment. The engine opens no file or connection and gets time and
-//! randomness only from these.
+//! randomness only from these traits.
 
 pub mod brain;
 pub mod bus;

@@ -84,7 +84,6 @@ impl PublishedAgent {
     }
 }
 
-/// Published agents and their skills.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedAgents {
     current: RwLock<PublishedSet>,
@@ -143,7 +142,7 @@ impl PublishedAgents {
     }
 }
 
-/// The agents that are served now.
+/// Service for the agents that are served now.
 pub struct AgentService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) runner: Arc<dyn Runner>,
@@ -192,7 +191,7 @@ impl AgentService {
         self.published.read().agents.values().map(|served| Arc::clone(&served.agent)).collect()
     }
 
-    /// Number that changes with every publication.
+    /// Number that changes whenever an agent is published or withdrawn.
     #[must_use]
     pub fn agents_edition(&self) -> u64 {
         self.published.edition.load(Ordering::Acquire)

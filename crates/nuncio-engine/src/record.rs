@@ -33,7 +33,7 @@ pub struct Checkpoint {
     pub seq: u64,
     pub hash: Digest,
     pub at: Timestamp,
-    /// Whether this signs a pruning: the chain begins after this record.
+    /// Whether the checkpoint signs a pruning: the audit chain then begins after record `seq`.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub pruned: bool,
     /// Ed25519 signature over the other fields, in hex.
@@ -79,16 +79,16 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Result of a successful verification.
+/// Result of a successful verification of the audit chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditProof {
     pub head: ChainHead,
     pub pruned: u64,
-    /// Number of checkpoints that were compared.
+    /// Number of checkpoints that were compared with the audit chain.
     pub checkpoints: usize,
 }
 
-/// The audit chain: reading, verifying, explaining, pruning and redacting it.
+/// Service for the audit chain: reads, verifies, explains, prunes and redacts it.
 pub struct AuditRecordService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn Store>,
@@ -101,7 +101,7 @@ impl AuditRecordService {
         Ok(self.store.audit_head().await?)
     }
 
-    /// Number of the last stored audit record, as it grows.
+    /// Channel with the number of the last stored audit record.
     #[must_use]
     pub fn audit_growth(&self) -> watch::Receiver<u64> {
         self.store.audit_growth()

@@ -31,7 +31,7 @@ pub use webhooks::{
     WebhookService, WebhookStatusView,
 };
 
-/// Conversations of people and agents, their sealed messages and streams.
+/// Service for conversations of people and agents, their encrypted messages and streams.
 pub struct RelayService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelayStore>,

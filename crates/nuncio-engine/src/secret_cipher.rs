@@ -1,4 +1,4 @@
-//! Encryption of stored secrets: AES-256-GCM with the server's key, bound to the place of each secret.
+//! Encryption of stored secrets: AES-256-GCM with the server's key, bound to the name of the record with the secret.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::ports::Entropy;
 
-/// Encrypts and decrypts secrets.
+/// Encrypts and decrypts stored secrets.
 pub struct SecretCipher {
     key: LessSafeKey,
 }
 
-/// Length of the server's key.
+/// Length of the server's encryption key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
 impl SecretCipher {
@@ -23,7 +23,7 @@ impl SecretCipher {
         Self { key: LessSafeKey::new(key) }
     }
 
-    /// Encrypts a secret, bound to `place`, such as a session's option.
+    /// Encrypts a secret so that it opens only for `place`, the name of its record, such as a session's option.
     #[must_use]
     pub fn seal(&self, entropy: &dyn Entropy, place: &str, secret: &str) -> String {
         let mut nonce = [0_u8; NONCE_LEN];
@@ -35,7 +35,7 @@ impl SecretCipher {
         STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())
     }
 
-    /// Decrypts a secret; `None` if it was changed or has another place or key.
+    /// Decrypts a secret; `None` if it was changed or encrypted for another `place` or with another key.
     #[must_use]
     pub fn open(&self, place: &str, sealed: &str) -> Option<String> {
         let bytes = STANDARD_NO_PAD.decode(sealed).ok()?;

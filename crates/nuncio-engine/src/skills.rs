@@ -13,16 +13,14 @@ use crate::access::{AccessControl, AuthenticationMethod, Caller};
 use crate::context::EngineContext;
 use crate::publish::{AgentService, PublishedAgent};
 
-/// A skill of a published agent.
 #[derive(Debug)]
 pub struct PublishedSkill {
     pub served: Arc<PublishedAgent>,
-    /// `None` if the skill is the agent as a whole.
+    /// Tool that the skill runs; `None` if the skill is the agent as a whole.
     pub tool: Option<Arc<Tool>>,
 }
 
 impl PublishedSkill {
-    /// All skills of an agent.
     pub(crate) fn all(served: &Arc<PublishedAgent>) -> impl Iterator<Item = Self> {
         let offered = |tool| Self { served: Arc::clone(served), tool };
         let whole = served.agent.skill.iter().map(|_| None);
@@ -30,14 +28,14 @@ impl PublishedSkill {
         whole.chain(tools).map(offered)
     }
 
-    /// Skill section of the agent file.
+    /// Skill section of the agent or tool in the agent file.
     #[must_use]
     pub fn skill(&self) -> &Skill {
         let skill = self.tool.as_ref().map_or(&self.served.agent.skill, |tool| &tool.skill);
         skill.as_deref().expect("only what has a skill is offered")
     }
 
-    /// Whether only some callers see it: those who may use it, or who belong to a person.
+    /// Whether only some callers see the skill: those who may use it, or who belong to a person.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.skill().access == SkillAccess::Private || self.is_on_device()
@@ -57,7 +55,7 @@ impl PublishedSkill {
         self.tool.as_ref().and_then(|tool| tool.scope.as_ref())
     }
 
-    /// Whether it is human work.
+    /// Whether people do the work of the skill.
     pub(crate) fn is_for_people(&self) -> bool {
         self.tool.as_ref().is_some_and(|tool| matches!(tool.run, RunSpec::Human(_)))
     }
@@ -72,11 +70,11 @@ pub struct SkillPermit {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessDenied {
-    /// The caller may not know that it exists.
+    /// The caller may not know that the skill exists.
     NotFound,
     /// The caller did not authenticate in the way the skill requires.
     Unknown,
-    /// The caller lacks scopes.
+    /// The caller lacks scopes that the skill needs.
     Ungranted {
         required: Vec<ScopeId>,
         /// Scopes of this agent that the caller has.
@@ -100,13 +98,13 @@ impl SkillService {
         skills
     }
 
-    /// The skill, if the caller may see it.
+    /// The skill with this id, if the caller may see it.
     #[must_use]
     pub fn skill(&self, caller: Option<&Caller>, id: &str) -> Option<Arc<PublishedSkill>> {
         self.agents.published.skill(id).filter(|offered| self.may_see(caller, offered))
     }
 
-    /// The skill regardless of the caller. Must not be used to decide whether it exists for a caller.
+    /// The skill with this id for any caller. Must not be used to decide whether the skill exists for a caller.
     #[must_use]
     pub fn any_skill(&self, id: &str) -> Option<Arc<PublishedSkill>> {
         self.agents.published.skill(id)

@@ -31,7 +31,7 @@ pub struct SyncCall {
 /// Availability of a tool for a caller at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolStatus {
-    /// Whether a concurrency slot is free.
+    /// Whether a concurrency slot of the tool is free.
     pub available: bool,
     pub granted: bool,
     /// Average duration of recent calls of the tool.
@@ -39,7 +39,7 @@ pub struct ToolStatus {
 }
 
 impl CallService {
-    /// Calls a tool and waits for it. Hidden tools do not exist here.
+    /// Calls a tool and waits for its result. A hidden tool is treated as unknown.
     ///
     /// # Errors
     /// Only a store failure is an error. A refused or failed tool call is an `Ok` outcome and is recorded.
@@ -82,7 +82,7 @@ impl CallService {
         }
     }
 
-    /// Availability of a tool; without caller, for an anonymous one.
+    /// Availability of a tool for a caller; `None` is an anonymous caller.
     #[must_use]
     pub fn tool_status(&self, caller: Option<&Caller>, served: &PublishedAgent, tool: &Tool) -> ToolStatus {
         let agent = &served.agent.name;

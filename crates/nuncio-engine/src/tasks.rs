@@ -21,11 +21,11 @@ use crate::ports::store::{Conflict, TaskChange, TaskStore};
 
 const MAX_LISTED_TASKS: usize = 1000;
 
-/// The inbox as the runner of one call uses it.
+/// Inbox for the tool runner of one call.
 #[derive(Debug)]
 pub(crate) struct CallInbox {
     pub(crate) inbox: Arc<TaskInbox>,
-    /// The task of an execution is found again after a restart; a call without an execution gets a new task.
+    /// Execution of the call. Its task is found again after a restart; a call without an execution gets a new task.
     pub(crate) execution: Option<ExecutionId>,
     pub(crate) cancel: CancellationToken,
 }
@@ -44,7 +44,7 @@ impl HumanInbox for CallInbox {
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskCommand {
     Take {
-        /// Whether to take it from another person.
+        /// Whether to take the task from a person who took it before.
         over: bool,
     },
     GiveBack,
@@ -53,7 +53,7 @@ pub enum TaskCommand {
 }
 
 impl TaskCommand {
-    /// Action name in audit records.
+    /// Name of the action in audit records.
     #[must_use]
     pub const fn action(&self) -> &'static str {
         match self {
@@ -119,7 +119,7 @@ impl TaskInbox {
     ) -> Result<TaskId, EngineError> {
         let id = match &execution {
             Some(execution) => format!("task_{}", execution.as_str().trim_start_matches("exe_")),
-            // Turns are not resumed, and their call ids may repeat.
+            // The task id is random, because turns are not resumed and their call ids may repeat.
             None => self.context.random_name("task_"),
         };
         let id = TaskId::parse(&id)?;
@@ -151,7 +151,7 @@ impl TaskInbox {
     async fn withdraw_task(&self, task: Task) -> Result<(), EngineError> {
         let withdrawn = task.clone().withdraw(self.context.now());
         match self.move_task(task, withdrawn).await {
-            // Somebody changed it first; the next read shows that.
+            // A concurrent request changed the task first; the next read shows that.
             Err(error) if error.code == Code::TaskClosed => Ok(()),
             other => other.map(|_| ()),
         }
@@ -167,7 +167,7 @@ impl TaskInbox {
         Ok(())
     }
 
-    /// Open tasks, oldest first.
+    /// Open human tasks, oldest first.
     pub async fn open_tasks(&self) -> Result<Vec<Task>, EngineError> {
         let now = self.context.now();
         let mut tasks = self.store.open_tasks(MAX_LISTED_TASKS).await?;
@@ -175,7 +175,7 @@ impl TaskInbox {
         Ok(tasks)
     }
 
-    /// A task, open or over.
+    /// A human task, open or finished.
     pub async fn task(&self, id: &TaskId) -> Result<Task, EngineError> {
         self.store.task(id).await?.ok_or_else(|| {
             EngineError::new(Code::TaskNotFound, format!("there is no task {id}; `nuncio task list` shows what waits"))

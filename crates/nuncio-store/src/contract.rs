@@ -55,52 +55,52 @@ macro_rules! store_contract {
                 duplicate_session_id_is_refused,
                 sessions_are_listed_newest_first,
                 session_pages_have_no_gaps_or_repetitions,
-                cursor_separates_sessions_with_equal_times,
+                pages_of_sessions_with_equal_times_have_no_gaps_or_repetitions,
                 sessions_of_other_owners_are_not_listed,
-                deleting_a_session_deletes_its_dependents,
+                deleting_a_session_deletes_its_messages_turns_and_idempotency_records,
                 deleting_unknown_session_is_refused,
-                pending_calls_are_replaced,
-                pending_calls_need_a_session,
+                new_pending_calls_replace_the_previous_ones,
+                pending_calls_for_unknown_session_are_refused,
                 second_summary_replaces_the_first,
-                idle_sessions_are_listed_and_pruned,
+                only_idle_sessions_without_running_turn_are_listed_and_pruned,
             }
             turns {
-                turn_begins_and_ends,
-                turn_stores_changed_settings,
+                turn_state_and_events_are_stored_at_begin_and_end,
+                beginning_a_turn_stores_changed_session_settings,
                 turns_run_one_at_a_time_and_in_order,
-                turn_without_session_is_refused,
+                turn_of_unknown_session_is_refused,
                 turn_ends_only_once,
                 running_turns_are_listed,
-                turn_numbers_above_i64_are_not_found,
-                one_of_many_concurrent_begins_wins,
+                numbers_above_i64_max_are_not_found_and_refused_in_commits,
+                only_one_of_many_concurrent_turn_begins_succeeds,
             }
             messages {
                 messages_are_read_in_order,
-                message_numbers_may_be_filled_out_of_order,
-                taken_message_number_is_refused,
-                message_without_session_is_refused,
-                messages_are_read_from_a_number_on,
+                messages_may_be_stored_out_of_number_order,
+                second_message_with_the_same_number_is_refused,
+                message_for_unknown_session_is_refused,
+                reading_messages_starts_at_the_given_number,
                 unknown_message_fields_are_preserved,
             }
             idempotency {
                 idempotency_record_round_trips,
                 reused_idempotency_key_is_refused,
-                keys_are_separate_per_owner_and_request,
-                record_without_session_is_refused,
-                record_is_deleted_with_its_session,
+                same_idempotency_key_is_allowed_for_another_owner_or_request,
+                idempotency_record_for_unknown_session_is_refused,
+                idempotency_record_is_deleted_with_its_session,
             }
             access {
-                keys_are_listed_oldest_first,
+                api_keys_are_listed_oldest_first,
                 duplicate_key_id_is_refused,
                 key_is_revoked_only_once,
-                rotation_changes_only_the_secret_of_a_key,
-                rotation_of_changed_key_is_refused,
-                one_of_many_concurrent_rotations_wins,
+                key_rotation_changes_secret_and_expiry_but_not_name_or_scopes,
+                rotation_of_missing_revoked_or_already_rotated_key_is_refused,
+                only_one_of_many_concurrent_key_rotations_succeeds,
                 grants_are_listed_oldest_first,
                 duplicate_grant_id_is_refused,
                 grant_is_revoked_only_once,
                 one_time_grant_is_used_only_once,
-                one_of_many_concurrent_grant_uses_wins,
+                only_one_of_many_concurrent_grant_uses_succeeds,
             }
             approvals {
                 approval_round_trips,
@@ -108,66 +108,66 @@ macro_rules! store_contract {
                 approval_changes_only_from_the_state_that_was_read,
                 changing_unknown_approval_is_refused,
                 pending_approvals_are_listed_oldest_first,
-                one_of_many_concurrent_decisions_wins,
+                only_one_of_many_concurrent_decisions_succeeds,
             }
             calls {
                 started_calls_are_stored_until_they_end,
-                duplicate_call_key_is_refused,
+                duplicate_key_of_a_started_call_is_refused,
                 started_call_survives_deletion_of_its_session,
             }
             audit {
                 new_audit_chain_is_empty,
-                records_are_chained_in_order,
+                audit_records_are_chained_in_commit_order,
                 audit_records_are_read_in_pages,
                 failed_commit_leaves_no_audit_record,
-                chain_verifies_after_concurrent_commits,
+                audit_chain_verifies_after_concurrent_commits,
                 audit_records_are_found_by_call,
-                pruning_deletes_oldest_records_and_keeps_the_chain,
-                audit_growth_reports_each_commit,
+                pruning_deletes_oldest_audit_records_and_the_rest_still_verifies,
+                audit_growth_reports_the_number_of_the_last_committed_record,
             }
             erasure {
-                erasure_deletes_only_the_persons_rows,
-                redacted_records_keep_their_hashes,
-                redacted_ledger_entries_round_trip,
-                groups_continue_without_the_erased_person,
-                pseudonym_replaces_the_name_in_other_rows,
+                erasure_deletes_rows_of_the_person_and_keeps_those_of_others,
+                redacted_audit_records_keep_their_hashes,
+                redacted_ledger_entries_replace_the_ledger_of_an_erased_person,
+                group_conversation_continues_after_erasure_of_a_member,
+                erasure_replaces_the_persons_name_with_a_pseudonym_in_other_rows,
             }
             stored_bytes {
-                session_bytes_count_until_deletion,
-                execution_bytes_count_until_deletion,
-                local_caller_is_not_counted,
-                failed_commit_adds_no_bytes,
-                messages_and_manifests_count_for_their_authors,
+                session_bytes_count_for_their_owner_until_deletion,
+                execution_bytes_count_for_their_caller_until_deletion,
+                bytes_stored_by_the_local_caller_are_not_counted,
+                failed_commit_adds_no_stored_bytes,
+                bytes_of_messages_and_manifests_count_for_their_authors,
             }
             executions {
                 execution_round_trips,
-                every_end_state_round_trips,
+                failed_and_timed_out_executions_round_trip,
                 duplicate_execution_id_is_refused,
                 reused_idempotency_key_is_refused,
-                begun_calls_are_listed_with_their_authorization,
+                begun_calls_are_listed_with_their_authorization_until_finished,
                 only_the_lease_holder_finishes_its_attempt,
-                only_the_lease_holder_marks_program_start,
-                unstarted_attempts_are_counted,
+                only_the_lease_holder_marks_an_attempt_as_started,
+                attempts_whose_program_never_started_are_counted,
                 execution_may_be_created_with_its_first_attempt_begun,
-                keys_are_separate_per_caller_and_skill,
-                claim_requires_the_current_lease_holder,
+                same_idempotency_key_is_allowed_for_another_caller_or_skill,
+                claim_must_name_the_current_lease_holder_and_attempt,
                 attempts_begin_in_order_and_only_by_the_lease_holder,
                 execution_ends_once_and_only_by_the_lease_holder,
                 unfinished_executions_are_listed_oldest_first,
-                lease_is_renewed_only_for_its_holder,
-                execution_times_never_decrease,
-                executions_are_deleted_after_their_retention,
-                deletion_respects_its_limit,
-                one_of_many_concurrent_creations_with_one_key_wins,
-                one_of_many_concurrent_claims_wins,
+                renewal_extends_only_leases_of_the_named_holder,
+                update_time_of_an_execution_never_decreases,
+                ended_executions_are_deleted_after_their_retention,
+                deletion_of_old_executions_respects_its_limit,
+                only_one_of_many_concurrent_creations_with_one_key_succeeds,
+                only_one_of_many_concurrent_claims_succeeds,
                 executions_survive_reopening,
             }
             callbacks {
                 callbacks_are_listed_in_due_order,
-                execution_has_at_most_one_callback,
+                second_callback_of_an_execution_replaces_the_first,
                 callback_of_unknown_execution_is_refused,
-                removing_a_missing_callback_is_no_conflict,
-                callback_is_stored_atomically_with_the_end,
+                removing_a_missing_callback_succeeds,
+                callback_is_stored_atomically_with_the_end_of_its_execution,
                 callback_is_deleted_with_its_execution,
                 callbacks_survive_reopening,
             }
@@ -177,20 +177,20 @@ macro_rules! store_contract {
                 task_changes_only_from_the_state_that_was_read,
                 changing_unknown_task_is_refused,
                 open_tasks_are_listed_oldest_first,
-                one_of_many_concurrent_takers_wins,
+                only_one_of_many_concurrent_task_takers_succeeds,
             }
             followed {
                 followed_domain_round_trips,
                 followed_domains_are_listed_by_name,
                 following_a_domain_twice_is_refused,
-                offers_are_kept_until_replaced,
-                updating_unknown_domain_is_refused,
+                offers_of_a_followed_domain_are_kept_until_replaced,
+                updating_or_unfollowing_a_domain_not_followed_is_refused,
                 followed_domains_survive_reopening,
             }
             directory {
                 listing_round_trips,
                 second_listing_of_a_url_replaces_the_first,
-                check_updates_only_existing_listing,
+                listing_update_keeps_description_and_needs_an_existing_listing,
                 listing_is_removed_only_once,
                 listings_survive_reopening,
             }
@@ -200,25 +200,25 @@ macro_rules! store_contract {
                 draft_changes_only_from_the_state_that_was_read,
                 open_drafts_are_listed_oldest_first,
                 expired_drafts_are_deleted_unless_both_accepted,
-                one_of_many_concurrent_decisions_wins,
+                only_one_of_many_concurrent_decisions_succeeds,
                 drafts_survive_reopening,
             }
             direct_messages {
                 pending_replies_are_listed_in_due_order,
-                pending_reply_is_replaced_and_removed,
+                pending_reply_can_be_replaced_and_removed,
                 pending_reply_is_deleted_with_its_session,
-                reply_is_stored_with_its_message,
+                first_reply_of_the_recipient_is_stored_with_its_message,
                 old_direct_messages_are_deleted,
-                person_link_is_replaced_and_removed,
+                person_link_can_be_replaced_and_removed_once,
                 direct_messages_survive_reopening,
             }
             people {
                 people_are_stored_once_and_listed_by_name,
-                invite_for_unknown_person_is_refused,
+                invite_for_unknown_person_or_with_duplicate_code_is_refused,
                 invite_enrols_only_one_device,
-                one_of_many_concurrent_enrolments_wins,
+                only_one_of_many_concurrent_enrolments_with_one_invite_succeeds,
                 device_is_revoked_only_once,
-                nonce_is_accepted_only_once,
+                nonce_is_accepted_only_once_until_its_retention_ends,
             }
             accounts {
                 account_round_trips,
@@ -226,61 +226,61 @@ macro_rules! store_contract {
                 account_changes_only_from_the_revision_that_was_read,
                 accounts_are_listed_by_owner,
                 public_accounts_are_found_by_search_words,
-                manifest_is_stored_with_its_account,
+                publication_stores_manifest_account_and_lineage_together,
                 manifest_versions_are_listed_newest_first,
-                one_of_many_concurrent_publications_wins,
+                only_one_of_many_concurrent_publications_succeeds,
             }
             relations {
                 relation_round_trips,
-                relation_needs_person_agent_and_current_manifest,
+                relation_needs_known_person_and_agent_and_current_manifest_version,
                 second_active_relation_is_refused,
                 relation_changes_only_from_the_revision_that_was_read,
                 relation_change_invalidates_concurrent_publication,
                 one_time_grant_is_used_only_once,
-                ledger_entry_must_follow_the_last_one,
+                ledger_entry_must_have_the_next_sequence_number,
                 relations_survive_reopening,
             }
             mail {
                 mail_is_numbered_per_recipient,
                 concurrent_mail_is_numbered_without_gaps,
-                each_reader_has_its_own_position,
+                each_mail_reader_has_its_own_read_position,
                 deleted_mail_numbers_are_not_reused,
-                events_are_appended_to_the_audit_chain,
+                audit_events_are_chained_together_with_call_records,
             }
             relayed {
                 conversation_round_trips,
                 duplicate_conversation_id_or_pair_is_refused,
                 conversations_are_listed_by_id_per_member,
-                members_can_be_changed,
+                conversation_members_can_be_added_and_removed,
                 conversation_changes_only_from_the_previous_revision,
                 relayed_message_round_trips,
                 concurrent_messages_are_numbered_without_gaps,
-                message_for_outdated_revision_is_refused,
-                reused_client_id_is_refused,
-                one_of_many_concurrent_posts_with_one_client_id_wins,
+                message_for_outdated_conversation_revision_is_refused,
+                reused_client_message_id_of_a_sender_is_refused,
+                only_one_of_many_concurrent_posts_with_one_client_id_succeeds,
                 message_notifies_members_and_advances_senders_position,
                 read_position_never_decreases_or_exceeds_the_last_message,
-                messages_are_read_after_a_number,
+                reading_relayed_messages_starts_after_the_given_number,
                 message_is_claimed_by_only_one_device,
-                one_of_many_concurrent_claims_wins,
+                only_one_of_many_concurrent_claims_succeeds,
                 deleted_message_numbers_are_not_reused,
-                clock_set_back_deletes_no_newer_message,
+                old_message_deletion_keeps_newer_messages_after_the_clock_was_set_back,
                 conversations_survive_reopening,
             }
             seal_keys {
                 key_bundle_round_trips,
-                older_bundle_is_refused,
-                device_ids_are_separate_per_owner,
-                new_agent_bundle_replaces_the_previous_device,
+                key_bundle_with_lower_or_equal_sequence_number_is_refused,
+                owners_may_use_the_same_device_id_for_their_bundles,
+                new_agent_bundle_replaces_the_bundle_of_its_previous_device,
                 one_time_keys_are_handed_out_oldest_first,
-                one_of_many_concurrent_takers_of_a_key_wins,
+                only_one_of_many_concurrent_takers_of_a_key_succeeds,
                 upload_keeps_one_time_keys_and_replaces_fallback_key,
                 oldest_one_time_keys_over_limit_are_deleted,
                 one_time_keys_without_bundle_are_refused,
                 new_olm_key_deletes_one_time_keys,
                 removing_a_bundle_deletes_its_keys,
-                endorsement_by_another_device_is_stored,
-                backup_is_replaced_and_removed_only_once,
+                bundle_endorsement_by_another_device_is_stored,
+                key_backup_can_be_replaced_and_removed_once,
                 key_bundles_survive_reopening,
             }
             webhooks {
@@ -288,25 +288,25 @@ macro_rules! store_contract {
                 mail_to_webhook_agent_creates_delivery,
                 message_to_webhook_agent_creates_delivery,
                 deliveries_are_listed_in_due_order,
-                excluded_agents_have_no_deliveries,
-                only_first_delivery_of_a_lane_is_due,
-                each_conversation_is_its_own_lane,
-                unreachable_webhook_has_no_due_deliveries,
+                deliveries_of_excluded_agents_are_not_listed,
+                deliveries_of_one_conversation_become_due_one_after_another,
+                deliveries_of_each_conversation_are_ordered_separately,
+                unreachable_or_disabled_webhook_has_no_due_deliveries,
                 removing_webhook_deletes_its_deliveries,
-                finished_delivery_is_logged,
-                delivery_can_be_delayed_or_hastened,
+                finished_delivery_is_logged_once,
+                delivery_can_be_delayed_or_made_due_earlier,
                 deleting_mail_deletes_its_delivery,
-                old_delivery_log_is_deleted,
+                old_delivery_log_entries_are_deleted,
                 webhooks_survive_reopening,
             }
             commits {
                 empty_commit_succeeds,
                 failed_commit_changes_nothing,
-                failure_affects_only_its_own_commit,
-                changes_of_a_commit_see_each_other,
+                failed_commit_does_not_affect_concurrent_commits,
+                later_changes_of_a_commit_see_earlier_ones,
                 commits_survive_reopening,
-                queued_commits_finish_before_close,
-                healthy_store_is_writable_and_undamaged,
+                commits_whose_callers_gave_up_are_stored_completely_or_not_at_all,
+                healthy_store_passes_write_check_compaction_and_damage_check,
             }
         }
     };
@@ -336,7 +336,7 @@ async fn made(store: &dyn Store, changes: impl Into<Vec<Change>>) {
     store.commit(changes.into()).await.unwrap();
 }
 
-/// Commits every unit concurrently and returns the results in order.
+/// Commits every list of changes concurrently and returns the results in order.
 async fn race(store: &Arc<dyn Store>, units: impl IntoIterator<Item = Vec<Change>>) -> Vec<Result<(), StoreError>> {
     let tasks: Vec<_> = units
         .into_iter()
@@ -352,7 +352,7 @@ async fn race(store: &Arc<dyn Store>, units: impl IntoIterator<Item = Vec<Change
     outcomes
 }
 
-/// Asserts that exactly one succeeded and all others got that conflict.
+/// Asserts that exactly one commit succeeded and all others failed with `conflict`.
 fn assert_one_winner(outcomes: &[Result<(), StoreError>], conflict: Conflict) {
     let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
     let lost = outcomes.iter().filter(|outcome| **outcome == Err(StoreError::Conflict(conflict))).count();

@@ -14,12 +14,12 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 /// `user_version` of a file with plain values.
 const PLAIN_VALUES: i64 = 0;
-/// All values are encrypted; free pages or the write-ahead file may still contain plain ones.
+/// `user_version` of a file with encrypted values; free pages or the write-ahead file may still contain plain ones.
 const SEALED_UNCLEANED: i64 = 1;
-/// All values are encrypted and no plain value is left on disk.
+/// `user_version` of a file with encrypted values and no plain value left on disk.
 const SEALED_VALUES: i64 = 2;
 
-/// Name of the record that detects a wrong key.
+/// Name of the record that detects a wrong encryption key.
 const KEY_CHECK_RECORD: &str = "storage-check";
 
 pub struct SqliteKeyStore {
@@ -30,14 +30,14 @@ pub struct SqliteKeyStore {
 }
 
 impl SqliteKeyStore {
-    /// Opens or creates the file. Only one process can use it at a time.
+    /// Opens or creates the key store file. Only one process can use it at a time.
     ///
     /// # Errors
     /// The file cannot be used, or another process uses it.
     pub fn open(path: &Path) -> Result<Self, KeyStoreError> {
         let unusable = |why: &dyn fmt::Display| KeyStoreError(format!("{}: {why}", path.display()));
-        // Made before SQLite does, so that it is never open to others. One that is there is not opened here: closing it
-        // would give up the locks that this process holds on it.
+        // Created before SQLite does, so that the file is never readable by others. An existing file is not opened,
+        // because closing it would release the locks that this process holds on it.
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
             Ok(_) => {}
             Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
@@ -66,7 +66,7 @@ impl SqliteKeyStore {
         self.version != PLAIN_VALUES
     }
 
-    /// Uses this key from now on. Plain values are encrypted now, and removed from the file and its write-ahead file.
+    /// Encrypts all values with `key`. Plain values are removed from the file and its write-ahead file.
     ///
     /// # Errors
     /// The file was encrypted with another key, or cannot be written.
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn saved_keys_survive_reopening_and_the_file_is_locked() {
+    fn saved_keys_survive_reopening_and_a_second_concurrent_open_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
         let change = |name: &str, value: Option<&[u8]>| (name.to_owned(), value.map(<[u8]>::to_vec));
@@ -279,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn sealing_plain_file_leaves_no_plain_value_on_disk() {
+    fn sealing_a_plain_key_store_leaves_no_plain_value_on_disk() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
-        // Enough that some values are in the file and some in the write-ahead file, and that pages were freed.
+        // Enough values that some are in the file and some in the write-ahead file, and that pages were freed.
         let plain = SqliteKeyStore::open(&path).unwrap();
         for number in 0..400 {
             save(&plain, &format!("talk/{number:03}"), &format!("plain {number} {}", "x".repeat(5000)));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupted_sealing_is_completed_at_next_open() {
+    fn interrupted_sealing_is_completed_at_the_next_open_with_the_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.db");
         let by = WrappingKey::random();

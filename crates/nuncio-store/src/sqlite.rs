@@ -47,7 +47,7 @@ use writer::Writer;
 /// A store in one SQLite file. Dropping it waits for queued commits, so drop it where blocking is allowed.
 pub struct SqliteStore {
     path: PathBuf,
-    // Before the writer: the last connection to close tidies up the log, and a reader cannot.
+    // Dropped before the writer: the last connection to close removes the write-ahead log, which a reader cannot do.
     readers: ReaderPool,
     writer: Writer,
 }
@@ -63,7 +63,7 @@ impl SqliteStore {
 
     /// Like [`SqliteStore::open`], with a meter for commits.
     pub fn open_counted(path: &Path, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
-        // SQLite would drop the commits behind a damaged frame, and the next checkpoint would make that final.
+        // SQLite would drop the commits after a damaged frame, and the next checkpoint would make the loss final.
         if let Some(damage) = wal::damage(path).map_err(|error| wal::unreadable(path, &error))? {
             return Err(StoreError::Damaged(damage));
         }

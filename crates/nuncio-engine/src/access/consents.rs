@@ -14,7 +14,7 @@ use nuncio_core::time::Timestamp;
 use super::{AccessControl, AccessTable, Caller, ScopePermission};
 use crate::error::EngineError;
 
-/// Active relations with agents served here.
+/// Active relations of people with agents of this server.
 #[derive(Debug, Default)]
 pub(super) struct ActiveConsents {
     table: RwLock<ConsentTable>,
@@ -23,7 +23,7 @@ pub(super) struct ActiveConsents {
 #[derive(Debug, Default)]
 struct ConsentTable {
     relations: HashMap<PersonName, HashMap<AgentId, Relation>>,
-    /// Incremented by every change, so that a reload that started before the change does not undo it.
+    /// Number incremented by every consent change, so that a reload that started before a change does not undo it.
     edition: u64,
 }
 
@@ -73,7 +73,7 @@ impl ActiveConsents {
 
 impl ConsentTable {
     fn put(&mut self, relation: Relation) {
-        // The chain runs only tools of agents served here.
+        // The call chain runs only tools of this server's agents, so other relations are not cached.
         if relation.agent.as_name().is_none() {
             return;
         }
@@ -92,7 +92,7 @@ impl AccessTable {
         let mut table = self.consents.table.write().unwrap_or_else(PoisonError::into_inner);
         table.edition += 1;
         let known = table.relations.get(&relation.person).and_then(|of| of.get(&relation.agent));
-        // Two commits may be applied here in reverse order.
+        // Two commits may reach the cache in reverse order.
         let is_old = known.is_some_and(|known| known.id == relation.id && known.revision > relation.revision);
         if !is_old {
             table.put(relation.clone());
@@ -101,15 +101,15 @@ impl AccessTable {
 }
 
 impl AccessControl {
-    /// The permission to use a tool that runs on the person's device. The person's consent decides; a key or OAuth caller
-    /// also needs the scope itself. For agents whose people use another relay, the device decides.
+    /// The permission to use a tool that runs on the person's device. The person's consent decides; a key or OAuth
+    /// caller also needs the scope itself. For agents whose people use another relay, the device decides.
     pub(crate) fn device_permission(
         &self,
         caller: &Caller,
         agent: &AgentName,
         scope: &ScopeId,
     ) -> Option<ScopePermission> {
-        // By principal, not by credential: a call that waited in a queue still has its principal.
+        // Decided by principal, not by credential: a call that waited in the queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
         if bounded && !self.has_scope(caller, agent, scope) {
             return None;
@@ -160,7 +160,7 @@ mod tests {
     const LASTING: Option<Option<GrantId>> = Some(None);
     const DENIED: Option<Option<GrantId>> = None;
 
-    /// The one-time consent of the permission, if there is a permission.
+    /// Permission of a person: `None` if denied, `Some(None)` if lasting, or the one-time consent.
     fn check(table: &AccessTable, person: &str, scope: &str, now: i64) -> Option<Option<GrantId>> {
         let caller = Caller::new(Principal::Person(PersonName::parse(person).unwrap()));
         let agent = AgentName::parse("hotel").unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn consent_covers_only_its_person_scope_and_term() {
+    fn consent_allows_only_its_person_and_scope_until_its_expiry() {
         let table = AccessTable::new(Vec::new());
         table.set_consent(&relation(GrantTerm::Until(Timestamp::from_millis(10))));
         assert_eq!(check(&table, "ada", "clipboard:read", 9), LASTING);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn suspended_or_revoked_consent_is_denied() {
+    fn permission_is_denied_while_consent_is_suspended_or_revoked() {
         let table = AccessTable::new(Vec::new());
         let once = relation(GrantTerm::Once);
         table.set_consent(&once);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn reload_started_before_a_change_does_not_undo_it() {
+    fn consent_reload_started_before_a_change_does_not_overwrite_it() {
         let table = AccessTable::new(Vec::new());
         let edition = table.consents.edition();
         table.set_consent(&relation(GrantTerm::UntilRevoked));

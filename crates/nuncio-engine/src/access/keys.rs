@@ -24,7 +24,7 @@ pub struct NewKey {
     pub person: Option<PersonName>,
     pub scopes: KeyScopes,
     pub role: KeyRole,
-    /// `None` means that the key does not expire.
+    /// Expiry rule of the new key; `None` if the key does not expire.
     pub term: Option<KeyTerm>,
 }
 
@@ -40,7 +40,7 @@ impl AccessControl {
     /// Authenticates a bearer key: its caller, an expired key, or an invalid credential.
     #[must_use]
     pub fn identity_by_key(&self, key: &str) -> CallerCheckResult {
-        // Looked up by digest, so that timing reveals nothing about existing keys.
+        // The key is looked up by digest, so that timing reveals nothing about existing keys.
         let digest = Digest::of_bytes(key.as_bytes());
         let Some(found) = self.table.snapshot().keys.get(&digest).cloned() else { return CallerCheckResult::Invalid };
         let now = self.context.now();
@@ -119,7 +119,7 @@ impl AccessControl {
         let now = self.context.now();
         let term = term.or_else(|| KeyTerm::of(&old));
         let expires_at = term.map(|term| end_after(term, now)).transpose()?;
-        // Renewing an expired key or keeping the previous secret adds one more secret to try.
+        // Renewing an expired signing key or keeping its previous secret adds a secret that counts towards the limit.
         if matches!(old.kind, KeyKind::Signing { .. }) && (old.is_expired(now) || !overlap.is_zero()) {
             self.check_room_for_signing_key()?;
         }
@@ -146,7 +146,7 @@ impl AccessControl {
         Ok((key, secret))
     }
 
-    /// Lists the keys without their secrets.
+    /// Lists the API keys without their secrets.
     pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
         Ok(self.store.keys().await?)
     }
@@ -160,7 +160,7 @@ impl AccessControl {
         Ok(ApiKey { revoked_at: Some(at), ..key })
     }
 
-    /// Finds the one unrevoked key with the id or name `which`. `action` names the intended operation in the error message.
+    /// Finds the one unrevoked key with the id or name `which`. `action` names the operation in the error message.
     async fn find_key(&self, which: &str, action: &str) -> Result<ApiKey, EngineError> {
         let keys = self.store.keys().await?;
         let matching: Vec<_> = keys
@@ -182,7 +182,7 @@ impl AccessControl {
         }
     }
 
-    /// A new secret for a key of this kind, and the kind as stored with it.
+    /// Creates a secret for a key of this kind; returns it with the kind as stored.
     fn new_secret(&self, kind: &KeyKind, id: &KeyId) -> (KeyKind, String) {
         let random = |prefix| self.context.random_name(prefix) + &self.context.random_name("");
         match kind {
@@ -206,7 +206,7 @@ impl AccessControl {
     }
 }
 
-/// End of the term of a secret created now; an error if that is already past.
+/// Expiry of a secret created now; an error if the expiry is already past.
 fn end_after(term: KeyTerm, now: Timestamp) -> Result<Timestamp, EngineError> {
     let end = term.end(now);
     if now < end {

@@ -26,7 +26,6 @@ impl AccessControl {
     }
 }
 
-/// See [`AccessControl::use_nonce`].
 pub(crate) async fn use_nonce(
     context: &EngineContext,
     owner: &str,

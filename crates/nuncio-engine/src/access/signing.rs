@@ -15,7 +15,7 @@ use crate::context::EngineContext;
 use crate::ports::store::ApiKey;
 use crate::secret_cipher::SecretCipher;
 
-/// A decrypted secret of a signing key that verifies signatures.
+/// A signing key with one decrypted secret, which verifies signatures of requests.
 pub struct SigningKey {
     key: Arc<ApiKey>,
     digest: Digest,
@@ -23,12 +23,12 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// Encrypts the secret, bound to this key's id.
+    /// Encrypts the secret of a signing key, bound to the key's id.
     pub(super) fn seal(context: &EngineContext, id: &KeyId, secret: &str) -> String {
         context.seal(&place(id), secret)
     }
 
-    /// Decrypts a secret; `None` if it was encrypted with another server key.
+    /// Decrypts the secret of a signing key; `None` if it was encrypted with another server key.
     pub(super) fn open(cipher: &SecretCipher, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
         let Some(secret) = cipher.open(&place(&key.id), sealed) else {
             tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");

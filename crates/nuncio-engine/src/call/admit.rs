@@ -26,7 +26,7 @@ pub(super) enum AdmissionResult {
 
 #[derive(Debug)]
 pub(crate) struct CallRefusal {
-    /// Principal or `policy`, for the audit record.
+    /// Principal that refused the call, or `policy`, for the audit record.
     pub(crate) by: String,
     pub(crate) failure: ExecutionFailure,
     /// Reference to the approval that was denied or expired, for the audit record.
@@ -78,7 +78,7 @@ impl CallChain<'_> {
 
         let mut permit: Option<Box<ApprovalPermit>> = None;
         let permission = loop {
-            // Checked again after each wait, because the grant may have been revoked.
+            // The permission is checked again after each wait, because the grant may have been revoked.
             let permission = self.permission(tool);
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, permission.is_some(), approved_by)) {
@@ -132,7 +132,7 @@ impl CallChain<'_> {
             ClientDecision::NotAsked => ClientConsent::NotNeeded,
             ClientDecision::Trusts => ClientConsent::Trusted,
             ClientDecision::AskFirst => ClientConsent::Unasked,
-            // A denial was handled before.
+            // A denial by the client was handled before.
             ClientDecision::Yes | ClientDecision::No { .. } => ClientConsent::Granted,
         }
     }

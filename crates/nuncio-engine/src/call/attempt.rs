@@ -20,10 +20,10 @@ pub(super) fn ending(
 ) -> Option<ExecutionState> {
     match result {
         Ok(output) => Some(ExecutionState::Completed { output: output.value() }),
-        // Stopped by the server, not by the caller: it resumes at the next start.
+        // The server stopped the call, not the caller: the execution resumes at the next start.
         Err(failure) if stops && failure.code == Code::Cancelled => None,
         Err(failure) if stored_attempt.may_retry && failure.code == Code::ToolUnavailable => None,
-        // The deadline passed before it was allowed to begin.
+        // The deadline passed before the call was allowed to begin.
         Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
             Some(ExecutionState::TimedOut { failure: failure.clone() })
         }

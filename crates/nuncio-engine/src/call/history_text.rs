@@ -1,10 +1,10 @@
 //! Texts in the history of a conversation about calls without a result. Brains read them whatever the protocol; apps
 //! read them over AAP, which prescribes the text of a denial.
 
-/// A call whose process ended while it ran.
+/// Text for a call that was running when the server process ended.
 pub(crate) const INTERRUPTED_RESULT: &str =
     "Tool execution failed: the server stopped while it ran; it may or may not have had an effect";
-/// A call that was announced and not started before its process ended.
+/// Text for a call that was announced but not started before the server process ended.
 pub(crate) const NOT_RUN: &str = "Tool call not run: the server stopped before it began";
 
 #[must_use]

@@ -38,7 +38,7 @@ struct InsertState {
 enum InsertProgress {
     /// The execution is not stored yet.
     Waits(ExecutionCreation, CommitSender),
-    /// Stored; the requester who is still to be informed.
+    /// The execution is stored; the sender is kept until the requester is informed.
     Made(Option<CommitSender>),
     /// The commit failed; the execution was not accepted.
     Refused,
@@ -90,7 +90,7 @@ impl PendingExecutionInsert {
         matches!(self.state().progress, InsertProgress::Refused)
     }
 
-    /// Informs the requester once the execution is stored: now, or as soon as it is.
+    /// Informs the requester that the execution is stored: at once, or as soon as the commit succeeds.
     pub(crate) fn notify_committed(&self) {
         let mut state = self.state();
         state.notify = NotifyWhen::AtOnce;
@@ -105,7 +105,7 @@ impl PendingExecutionInsert {
         matches!(self.state().progress, InsertProgress::Waits(..))
     }
 
-    /// Takes the insert for a commit. Until the outcome is reported, it counts as refused.
+    /// Takes the pending insert for a commit. Until the outcome is reported, the insert counts as refused.
     fn take(&self) -> Option<(ExecutionCreation, CommitSender)> {
         let mut state = self.state();
         match std::mem::replace(&mut state.progress, InsertProgress::Refused) {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn submitter_that_stops_waiting_is_notified_only_after_the_commit() {
+    fn notification_requested_before_the_commit_is_sent_at_the_commit() {
         let (entry, mut answered) = entry(NotifyWhen::WhenOver);
         entry.notify_committed();
         assert_eq!(answered.try_recv(), Err(TryRecvError::Empty));

@@ -26,26 +26,26 @@ pub struct ToolCallRequest<'a> {
     pub offered: bool,
     pub client: ClientDecision,
     pub turn: Option<(SessionId, u64)>,
-    /// Where the result is stored, in the same commit as the audit record.
+    /// Target in which the result of the call is stored, in the same commit as the audit record.
     pub target: Option<ResultTarget>,
     /// The execution of the call if it is not stored yet; it is stored with the first commit of the call.
     pub pending_insert: Option<&'a PendingExecutionInsert>,
     /// Trace identifiers that are forwarded to the tool.
     pub trace: &'a TraceIds,
-    /// Called when the start is stored, before the tool runs.
+    /// Callback that runs when the start of the call is stored, before the tool runs.
     pub on_start: Option<&'a (dyn Fn(Timestamp) + Sync)>,
     pub deadline: Timestamp,
     pub cancel: &'a CancellationToken,
 }
 
-/// What the client application decided about a call.
+/// Decision of the client application about a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientDecision {
-    /// Not asked: the protocol has no such question, or the tool is internal to the agent.
+    /// The client was not asked: the protocol has no such question, or the tool is internal to the agent.
     NotAsked,
     /// The app marked the tool as trusted.
     Trusts,
-    /// The app wants to be asked and was not asked yet.
+    /// The app wants to be asked about the call and was not asked yet.
     AskFirst,
     Yes,
     No {
@@ -57,7 +57,7 @@ pub enum ClientDecision {
 pub enum CallOutcome {
     /// The call ended and is recorded.
     Ended(FinishedCall),
-    /// The app must decide first. Nothing was run or stored.
+    /// The app must decide about the call first. Nothing was run or stored.
     AskClient,
 }
 

@@ -45,7 +45,7 @@ impl CallChain<'_> {
         }
 
         let deadline = self.call.deadline.min(started_at.after(tool.call_time()));
-        // From here on only their digest is used.
+        // Moved out, because after the run only the digest of the arguments is used.
         let arguments = std::mem::take(&mut self.arguments);
         let result = self.run_until(&tool, arguments, deadline).await?;
         // Release the slot before the end is stored.
@@ -105,8 +105,8 @@ impl CallChain<'_> {
         (Some(key), start)
     }
 
-    /// Commits the start together with the grant and approval it uses. If another call used the grant first, looks for
-    /// another grant.
+    /// Commits the start of the call with the grant and approval it uses. If another call used the grant first, looks
+    /// for another grant.
     async fn begin(
         &mut self,
         tool: &Tool,
@@ -160,7 +160,7 @@ impl CallChain<'_> {
             run.await
         } else {
             tokio::select! {
-                // In this order a tool that answers at once needs no timer and no waker.
+                // The tool is polled first: one that answers at once needs no timer and no waker.
                 biased;
                 result = run => result,
                 () = self.call.cancel.cancelled() => return Ok(Err(cancelled())),
@@ -215,7 +215,7 @@ impl CallChain<'_> {
         std::future::pending().await
     }
 
-    /// Identifiers that are forwarded to the tool.
+    /// Trace identifiers that are forwarded to the tool.
     fn trace(&self) -> BTreeMap<&'static str, String> {
         let call = &self.call;
         let mut trace = BTreeMap::new();

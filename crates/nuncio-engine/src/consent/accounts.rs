@@ -22,10 +22,10 @@ use crate::relay::{ConnectionModeChange, WebhookSecret, WebhookService};
 
 const TOKEN_PREFIX: &str = "hsk_";
 
-/// Random characters after the prefix.
+/// Number of random characters of an agent token after its prefix.
 const TOKEN_CHARACTERS: usize = 40;
 
-/// Leading characters of a token that are stored for display.
+/// Number of leading characters of an agent token that are stored for display.
 const SHOWN_TOKEN_CHARACTERS: usize = 12;
 
 const MAX_PAGE_SIZE: usize = 100;
@@ -65,7 +65,7 @@ pub struct UpdatedAgent {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentPatch {
     pub display_name: Option<String>,
-    /// An empty text removes the description.
+    /// New description; an empty text removes it.
     pub description: Option<String>,
     /// Whether the agent appears in search results.
     pub public: Option<bool>,
@@ -74,7 +74,7 @@ pub struct AgentPatch {
     pub health_check_url: Option<Option<Url>>,
 }
 
-/// Accounts of agents at this relay: owners, tokens and webhooks.
+/// Service for accounts of agents: owners, tokens and webhooks.
 pub struct AgentAccountService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
@@ -134,7 +134,7 @@ impl AgentAccountService {
         {
             return Ok(None);
         }
-        // Looked up by digest, so that timing reveals nothing about existing tokens.
+        // The token is looked up by digest, so that timing reveals nothing about existing tokens.
         let account = self.store.account_by_token(&Digest::of_bytes(token.as_bytes())).await?;
         Ok(account.map(|account| Caller {
             authentication: AuthenticationMethod::AgentToken,
@@ -148,7 +148,7 @@ impl AgentAccountService {
         })
     }
 
-    /// Accounts of an owner by id, after `after`.
+    /// Accounts of an owner with an id above `after`, ordered by id.
     pub async fn accounts_of(
         &self,
         owner: &AccountOwner,
@@ -158,7 +158,7 @@ impl AgentAccountService {
         Ok(self.store.accounts_of(owner, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Public accounts that match every word of the query, by id, after `after`.
+    /// Public accounts with an id above `after` that match every word of the query, ordered by id.
     pub async fn search_agents(
         &self,
         query: &str,
@@ -259,7 +259,7 @@ impl ManifestService {
         Ok(CreatedAgent { account, token, webhook_secret, publication })
     }
 
-    /// Changes that create an account and record that.
+    /// Changes that create an account and its audit record.
     pub(super) fn creation(&self, account: &Account, by: &Caller) -> Vec<Change> {
         let words = texts::search_words(account, None);
         vec![
@@ -277,14 +277,14 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
     }
 }
 
-/// A new token, and the digest and prefix that are stored.
+/// A new agent token, and the digest and prefix of it that are stored.
 fn new_token(entropy: &dyn Entropy, now: Timestamp) -> (String, TokenInfo) {
     const TOKEN_LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];
     while token.len() < TOKEN_PREFIX.len() + TOKEN_CHARACTERS {
         entropy.fill(&mut bytes);
-        // Values from 248 are skipped, so that every character is equally likely.
+        // Random bytes from 248 (4 × 62) on are skipped, so that every character is equally likely.
         let fair =
             bytes.iter().filter(|byte| **byte < 248).map(|byte| char::from(TOKEN_LETTERS[usize::from(byte % 62)]));
         let missing = TOKEN_PREFIX.len() + TOKEN_CHARACTERS - token.len();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_token_has_forty_characters_and_is_stored_as_digest() {
+    fn agent_token_is_hsk_plus_forty_random_characters_and_is_stored_as_digest() {
         let entropy = CountingEntropy(AtomicU8::new(230));
         let (token, mark) = new_token(&entropy, Timestamp::from_millis(0));
         assert_eq!(token.len(), 44);

@@ -54,7 +54,7 @@ impl ManifestService {
         Ok(())
     }
 
-    /// Updates display name, description and visibility from the file.
+    /// Updates display name, description and visibility of the account from the agent file.
     async fn follow_declaration(&self, agent: &Agent, account: &Account, by: &Caller) -> Result<(), ConsentError> {
         let set = |account: &mut Account| {
             account.display_name = display_name(agent);

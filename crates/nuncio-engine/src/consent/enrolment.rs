@@ -44,7 +44,7 @@ pub struct NewDevice {
     pub signature: Signature,
 }
 
-/// People with an account here, and their devices.
+/// Service for people with an account on this server, and their devices.
 pub struct PersonService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn PersonStore>,
@@ -132,7 +132,7 @@ impl PersonService {
         Ok(device)
     }
 
-    /// Lists all people by name.
+    /// All people, ordered by name.
     pub async fn list(&self) -> Result<Vec<Person>, EngineError> {
         Ok(self.store.people().await?)
     }
@@ -178,7 +178,7 @@ impl PersonService {
         Ok(self.store.device(id).await?.filter(|device| device.is_valid_at(self.context.now())))
     }
 
-    /// Verifies a device's signed login assertion: for this server, recent, and used once.
+    /// Verifies a device's signed login assertion: it must be for this server, recent, and not used before.
     pub async fn assert_device(
         &self,
         assertion: &DeviceAssertion,

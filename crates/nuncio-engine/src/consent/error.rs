@@ -31,7 +31,7 @@ pub enum ConsentErrorDetails {
     /// The current manifest, when the request was about another one.
     Stale {
         version: u64,
-        /// `None` when the agent has no manifest.
+        /// Hash of the current manifest; `None` when the agent has none.
         hash: Option<Digest>,
     },
     /// The scopes that the error is about.
@@ -70,7 +70,7 @@ impl ConsentError {
         Self::with(Code::LimitReached, message, ConsentErrorDetails::Limit(limit))
     }
 
-    /// Error for a request that may be repeated after `wait`; `message` is given the seconds.
+    /// Error for a request that may be repeated after `wait`; `message` builds its text from the seconds to wait.
     pub(crate) fn rate_limited(wait: Duration, message: impl FnOnce(u64) -> String) -> Self {
         let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
         Self::with(Code::RateLimited, message(seconds), ConsentErrorDetails::RetryAfter(seconds))

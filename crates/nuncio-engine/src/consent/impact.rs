@@ -17,10 +17,10 @@ use crate::ports::store::{AuditChange, Change, ConsentChange};
 
 /// Verdicts on a new manifest, and the relations they affect.
 pub(super) struct PublicationImpact {
-    /// Verdict against the previous manifest.
+    /// Verdict on the new manifest compared with the previous one.
     pub(super) verdict: Arc<ChangeVerdict>,
     relations: Vec<Relation>,
-    /// Scopes that changed since each accepted version.
+    /// Changed scopes, by the manifest version that people accepted.
     changed: BTreeMap<u64, BTreeSet<ScopeId>>,
 }
 
@@ -57,7 +57,7 @@ impl PublicationImpact {
         Self { verdict, relations, changed }
     }
 
-    /// All changes to relations, ledgers, mail and audit records. `record` names who published.
+    /// All changes to relations, ledgers, mail and audit records. `record` names the publisher.
     pub(super) fn touched(
         &self,
         account: &Account,

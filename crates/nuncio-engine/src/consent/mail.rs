@@ -14,7 +14,7 @@ const MAX_PAGE_SIZE: usize = 500;
 
 const DELETIONS_PER_COMMIT: usize = 1000;
 
-/// Notifications to people and agents.
+/// Service for notifications to people and agents.
 pub struct Mailbox {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn MailboxStore>,
@@ -23,7 +23,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Notifications of a recipient after `after`, in order.
+    /// Notifications to a recipient with a number above `after`, in order.
     pub async fn mail(
         &self,
         recipient: &RelayParty,
@@ -33,7 +33,7 @@ impl Mailbox {
         Ok(self.store.mail(recipient, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Like [`Mailbox::mail`], but waits for the next notification. Returns nothing when the server stops.
+    /// Like [`Mailbox::mail`], but waits for the next notification. Returns an empty list when the server stops.
     pub async fn next_mail(
         self: &Arc<Self>,
         recipient: &RelayParty,
@@ -42,7 +42,7 @@ impl Mailbox {
     ) -> Result<Vec<QueuedNotification>, EngineError> {
         let waiter = self.waiters.enter(self, recipient);
         loop {
-            // Registered before reading, so that nothing is missed.
+            // Registered before reading, so that no notification is missed.
             let mut called = std::pin::pin!(waiter.notified());
             called.as_mut().enable();
             let mail = self.mail(recipient, after, limit).await?;
@@ -81,7 +81,7 @@ impl Mailbox {
         Ok(self.store.mail_head(recipient).await?)
     }
 
-    /// Number up to which a reader, such as one device, has read; zero for none.
+    /// Number of the last notification that a reader, such as one device, has read; zero for none.
     pub async fn mail_read(&self, recipient: &RelayParty, reader: &str) -> Result<u64, EngineError> {
         Ok(self.store.mail_read(recipient, reader).await?)
     }

@@ -67,7 +67,7 @@ impl MailWaiters {
     }
 }
 
-/// Subscribes to the bus until the server stops.
+/// Wakes the waiting readers of recipients that the bus names, until the server stops.
 fn listen(mailbox: &Arc<Mailbox>) {
     let mut notices = mailbox.context.bus.subscribe();
     let listener = mailbox.clone();

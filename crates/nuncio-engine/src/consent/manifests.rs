@@ -22,7 +22,7 @@ use crate::context::EngineContext;
 use crate::error::EngineError;
 use crate::ports::store::{AccountStore, AuditChange, Change, Conflict, ConsentChange, RelationStore, StoreError};
 
-/// Manifests of agents and their versions.
+/// Service for manifests of agents and their versions.
 pub struct ManifestService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn AccountStore>,
@@ -39,11 +39,11 @@ const MAX_PAGE_SIZE: usize = 100;
 pub struct PublicationResult {
     pub account: Account,
     pub version: u64,
-    /// `None` when the manifest was cleared.
+    /// Hash of the published manifest; `None` when it was cleared.
     pub hash: Option<Digest>,
-    /// Judge's verdict against the previous manifest.
+    /// Verdict of the judge on the change from the previous manifest.
     pub verdict: ChangeVerdict,
-    /// False if the manifest is unchanged; nothing was written then.
+    /// False if the manifest is unchanged; nothing was stored then.
     pub changed: bool,
     /// Warnings about valid but probably unintended content.
     pub warnings: Vec<ManifestWarning>,
@@ -129,7 +129,7 @@ impl ManifestService {
         Ok(version.filter(|version| version.manifest.is_some()))
     }
 
-    /// One version of a manifest, including cleared ones.
+    /// One version of an agent's manifest, which may be a cleared one.
     pub async fn manifest_version(
         &self,
         agent: &AgentId,
@@ -138,7 +138,7 @@ impl ManifestService {
         Ok(self.store.manifest(agent, version).await?)
     }
 
-    /// Versions of a manifest, newest first, before `before`.
+    /// Manifest versions of an agent below `before`, newest first.
     pub async fn manifest_history(
         &self,
         agent: &AgentId,
@@ -156,7 +156,7 @@ impl ManifestService {
         Ok(Some(checked?))
     }
 
-    /// All changes that publishing would commit.
+    /// All changes that publishing the manifest would commit.
     pub(super) async fn plan(
         &self,
         by: &Caller,

@@ -40,7 +40,7 @@ pub struct NewRelation {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewConsent {
     pub wishes: Vec<ScopeRequest>,
-    /// Hash of the manifest that the person saw, if given apart from the signed entry.
+    /// Hash of the manifest that the person saw, if the request names it outside the signed entry.
     pub seen: Option<Digest>,
     pub signed: Option<LedgerEntry>,
 }
@@ -53,7 +53,7 @@ pub struct LedgerSlice {
     pub devices: Vec<Device>,
 }
 
-/// What people allow agents: relations and their ledgers.
+/// Service for relations, which say what people allow agents, and for their ledgers.
 pub struct ConsentService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn RelationStore>,
@@ -83,7 +83,7 @@ impl ConsentService {
             }
             self.has_room(&person).await?;
             let asked = self.asked(&account, &new.consent).await?;
-            // The server chose the id in its first response; the signed entry contains it.
+            // The server chose the relation id in its first response; the signed entry contains it.
             let id = match &new.consent.signed {
                 Some(entry) if entry.relation_id.as_str().starts_with("rel_") => entry.relation_id.clone(),
                 _ => RelationId::parse(&self.context.random_name("rel_"))?,
@@ -121,7 +121,7 @@ impl ConsentService {
         }
     }
 
-    /// Replaces what a person allows. Answers a pending request to consent again.
+    /// Replaces what a person allows an agent, which also answers a pending request to consent again.
     pub async fn change_relation(
         &self,
         by: &Caller,
@@ -203,7 +203,7 @@ impl ConsentService {
         relation.ok_or_else(|| unknown(id))
     }
 
-    /// Relations of a person by id, including ended ones, after `after`.
+    /// Relations of a person with an id above `after`, including ended ones, ordered by id.
     pub async fn relations(
         &self,
         person: &PersonName,
@@ -213,7 +213,7 @@ impl ConsentService {
         Ok(self.store.relations_of(person, after, limit.min(MAX_PAGE_SIZE)).await?)
     }
 
-    /// Ledger entries after `after`, for the person or the agent to verify.
+    /// Ledger entries of a relation with a number above `after`, for its person or agent to verify.
     pub async fn ledger(
         &self,
         by: &Caller,
@@ -299,7 +299,7 @@ impl ConsentService {
         }
         let current = self.account_store.manifest(&account.id, account.manifest_version).await?;
         let text = current.and_then(|version| version.manifest);
-        // The rules may have changed since it was published.
+        // The validation rules may have changed since the manifest was published.
         let manifest = self.manifests.read_manifest(text.as_deref().map(str::as_bytes)).await?;
         let manifest = manifest.map(|checked| checked.manifest);
         let levels: BTreeMap<ScopeId, Sensitivity> =

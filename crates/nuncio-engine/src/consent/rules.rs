@@ -8,7 +8,7 @@ use nuncio_judge::ChangePolicy;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsentRules {
-    /// Well-known scopes and minimum sensitivities.
+    /// Well-known scopes with their minimum sensitivities.
     pub presets: Arc<Presets>,
     /// Which manifest changes require a new consent.
     pub policy: ChangePolicy,
@@ -25,7 +25,7 @@ pub struct ConsentRules {
     pub assertion_window: Duration,
     /// Time within which a drafted ledger entry must be signed.
     pub signing_window: Duration,
-    /// How long notifications are kept.
+    /// Time for which notifications are kept.
     pub mail_kept: Duration,
 }
 

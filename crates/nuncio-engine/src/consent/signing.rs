@@ -1,4 +1,4 @@
-//! Verification of what people's devices sign.
+//! Verification of signatures by people's devices.
 
 use nuncio_core::Code;
 use nuncio_core::ids::{DeviceId, PersonName};

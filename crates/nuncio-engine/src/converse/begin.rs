@@ -39,7 +39,7 @@ pub struct TurnRequest {
 pub enum PermissionResponder {
     /// An app prompts its user. Its `trust` settings and answers count for the caller's own person.
     App,
-    /// Nobody, so no setting of the session counts as an answer.
+    /// Nobody answers prompts, so no setting of the session counts as an answer.
     Absent,
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn compact(
         // Drops more than necessary, so that not every turn compacts again.
         while total > window / 4 * 3 {
             let is_user = |index: &usize| matches!(rest[*index].message, Message::User { .. });
-            // The next exchange begins at the next user message; without one, this is the newest.
+            // The next exchange begins at the next user message; without one, the current exchange is the newest.
             let Some(next) = (first_kept + 1..rest.len()).find(is_user) else { break };
             total -= sizes[first_kept..next].iter().sum::<usize>();
             first_kept = next;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn history_within_window_is_unchanged() {
+    fn history_that_fits_the_context_window_is_not_compacted() {
         for window in [None, Some(100_000)] {
             let compacted = compact(&talk(3), None, window);
             assert_eq!(compacted.left_out, None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn compaction_drops_oldest_exchanges_and_keeps_the_newest() {
+    fn compaction_drops_oldest_exchanges_and_keeps_system_message_and_newest() {
         let mut compacted = compact(&talk(10), None, Some(600));
         let (until, left_out) = compacted.left_out.take().unwrap();
         let seen = texts(&compacted.with(None));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn summary_replaces_the_messages_before_it() {
+    fn history_summary_replaces_the_messages_it_covers() {
         let summary = HistorySummary { until: 5, text: "two questions were answered".into() };
         let compacted = compact(&talk(4), Some(&summary), Some(100_000));
         let seen = texts(&compacted.with(Some(&summary)));

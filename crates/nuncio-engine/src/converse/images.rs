@@ -9,9 +9,9 @@ use url::Url;
 
 use crate::error::EngineError;
 
-/// Maximum decoded size of an inline image.
+/// Maximum decoded size of an inline image, in bytes.
 const MAX_BYTES: usize = 5 * 1024 * 1024;
-/// Maximum length of an image URL.
+/// Maximum length of an image URL, in bytes.
 const MAX_URL: usize = 8 * 1024;
 
 /// Accepted image types, each with its possible leading bytes.
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_uri_must_match_its_media_type_encoding_and_size() {
+    fn image_data_uri_of_wrong_type_encoding_or_size_is_refused() {
         let png = STANDARD.encode(b"\x89PNG\r\n\x1a\nrest");
         assert_eq!(check_data(&format!("image/png;base64,{png}")), Ok(()));
         assert_eq!(check_data(&format!("IMAGE/PNG;charset=x;base64,{png}")), Ok(()));

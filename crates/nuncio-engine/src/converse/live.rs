@@ -23,7 +23,7 @@ pub struct LiveTurn {
 #[derive(Debug)]
 struct LiveTurnState {
     log: EventLog,
-    /// Whether a reader has seen everything and waits.
+    /// Whether a reader has read all events and waits for more.
     awaited: bool,
 }
 
@@ -38,7 +38,7 @@ impl LiveTurn {
         Self { cancel: closed.child_token(), ..self }
     }
 
-    /// A finished turn with its stored log.
+    /// A finished turn with its stored event log.
     #[must_use]
     pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: EventLog) -> Self {
         let (written, ended) = (Notify::new(), Notify::new());
@@ -52,7 +52,7 @@ impl LiveTurn {
         outcome
     }
 
-    /// Writes to the log without waking readers; call [`Self::wake`] later.
+    /// Writes to the event log without waking readers; call [`Self::wake`] later.
     pub(crate) fn write_quietly<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
         write(&mut self.lock().log)
     }
@@ -79,7 +79,7 @@ impl LiveTurn {
         loop {
             let written = self.written.notified();
             tokio::pin!(written);
-            // Registered before looking, so that nothing written in between is missed.
+            // Registered before the log is read, so that no event written in between is missed.
             written.as_mut().enable();
             {
                 let mut shared = self.lock();
@@ -111,7 +111,7 @@ impl LiveTurn {
     }
 
     fn lock(&self) -> MutexGuard<'_, LiveTurnState> {
-        // A panic while writing leaves at worst a missing event, never a torn one.
+        // A panic while writing leaves at worst a missing event, never an incomplete one.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

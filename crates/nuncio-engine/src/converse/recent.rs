@@ -78,13 +78,13 @@ impl Default for RecentConversations {
 }
 
 impl RecentConversations {
-    /// Removes the conversation from the cache, if `owner` owns it. It returns when its turn is over.
+    /// Takes a conversation out of the cache for its next turn, if `owner` owns it.
     pub(super) fn take(&self, session: &SessionId, owner: &Principal) -> Option<CachedConversation> {
         let is_owned = |cached: &CachedConversation, _| cached.session.owner == *owner;
         self.spoken.take_if(session, is_owned).or_else(|| self.new.take_if(session, is_owned))
     }
 
-    /// Caches a conversation that is stored in exactly this state.
+    /// Caches a conversation; the store must contain exactly this state.
     pub(super) fn put(&self, conversation: CachedConversation) {
         let shelf = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
         let (id, bytes) = (conversation.session.id.clone(), conversation.bytes());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_conversation_leaves_cache_empty() {
+    fn forgotten_conversation_uses_no_cache_space() {
         let recent = RecentConversations::default();
         recent.put(conversation("s", "hello"));
         recent.put(conversation("s", "hello again"));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn new_conversations_do_not_evict_those_with_turns() {
+    fn conversations_without_turns_do_not_evict_those_with_turns() {
         let recent = RecentConversations::default();
         recent.put(conversation("old", "hello"));
         for n in 0..MAX_NEW_BYTES / OVERHEAD_BYTES {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_evicts_oldest_and_skips_oversized_conversations() {
+    fn full_cache_evicts_oldest_conversation_and_oversized_ones_are_not_cached() {
         let recent = RecentConversations::default();
         let text = "x".repeat(MAX_CONVERSATION_BYTES / 2);
         for n in 0..=2 * MAX_CACHE_BYTES / MAX_CONVERSATION_BYTES {

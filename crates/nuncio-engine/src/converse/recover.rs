@@ -21,7 +21,7 @@ use crate::ports::store::{
     AuditChange, CallChange, Change, ExecutionChange, ResultTarget, SessionChange, StartedCall, StoredMessage,
 };
 
-/// Counts of what was closed.
+/// Numbers of turns, calls and approvals that recovery closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecoveryReport {
     pub turns: usize,
@@ -64,7 +64,7 @@ impl ConversationService {
         changes
     }
 
-    /// Audit record of an interrupted attempt. The execution itself runs again.
+    /// Changes that record an interrupted attempt of an execution. The execution itself runs again.
     fn close_attempt(&self, execution: &Execution, owner: &str, authorization: &CallAuthorization) -> Vec<Change> {
         let order = &execution.order;
         let finish = ExecutionChange::FinishAttempt {

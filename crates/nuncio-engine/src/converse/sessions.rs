@@ -28,7 +28,7 @@ pub struct NewSession {
     pub messages: Vec<Message>,
 }
 
-/// Makes a repeated request return the first result instead of running again.
+/// Idempotency key of a request: a repeated request returns the first result instead of running again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyKey {
     /// The `Idempotency-Key` that the caller chose.
@@ -39,7 +39,7 @@ pub struct IdempotencyKey {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListPage<T> {
     pub items: Vec<T>,
-    /// Cursor of the next page; `None` on the last.
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
@@ -84,7 +84,7 @@ impl ConversationService {
                 self.recent.put(conversation);
                 Ok(id)
             }
-            // The same request came twice at once, and the other was first.
+            // A concurrent copy of the same request was stored first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.recall(caller, CREATE_REQUEST, idempotency.as_ref()).await?;
                 before.map(|it| it.session).ok_or_else(|| EngineError::new(Code::Internal, "the session id was taken"))

@@ -134,8 +134,7 @@ fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineE
             let message = format!("two tools are named {}; give each its own name", tool.name);
             return Err(EngineError::new(Code::ToolNameTaken, message));
         }
-        // Only its size matters here: the client runs it, and whether the schema compiles is
-        // between the client and the model.
+        // Only the size of a client tool's schema is checked, because the client runs the tool.
         if schema::depth(&tool.parameters) > schema::MAX_DEPTH
             || tool.parameters.to_string().len() > schema::MAX_SCHEMA_BYTES
         {

@@ -41,7 +41,7 @@ pub(super) enum StepCallOutcome {
 }
 
 impl RunningTurn {
-    /// Runs one step; `None` if all tool results are there and the brain runs again.
+    /// Runs one step of the turn; `None` if all tool results are available and the brain runs again.
     pub(super) async fn step(&mut self, usage: &mut Option<Usage>) -> Result<Option<TurnEnding>, EngineError> {
         let history = self.history().await?;
         let used = used_ids(&history);
@@ -55,7 +55,7 @@ impl RunningTurn {
                 thought
             });
             tokio::select! {
-                // In this order a brain that answers at once needs no timer.
+                // The brain is polled first: one that answers at once needs no timer.
                 biased;
                 thought = think => Ok(thought),
                 () = self.turn.cancellation().cancelled() => Err(self.stopped()),
@@ -187,8 +187,7 @@ impl RunningTurn {
         }
     }
 
-    /// Splits the output into blocks and calls: text first, a new block for each change between text and thinking, then
-    /// the calls.
+    /// Splits the brain's output: blocks, a new one at each change between text and thinking, then the tool calls.
     fn split_output(&self, output: BrainOutput, used: &mut HashSet<CallId>) -> StepOutput {
         let mut texts: Vec<(OutputKind, String, Extra)> = Vec::new();
         let (mut calls, mut asked) = (Vec::new(), HashSet::new());
@@ -297,7 +296,7 @@ impl RunningTurn {
         })
     }
 
-    /// The brain's call id, made unique; a random one if it gave none.
+    /// Unique id of a tool call, from the id that the brain chose; random if it chose none.
     fn fresh_id(&self, given: Option<CallId>, used: &mut HashSet<CallId>) -> CallId {
         let random =
             || CallId::parse(&self.conversations.context.random_name("call_")).expect("a random name is a call id");
@@ -312,7 +311,7 @@ impl RunningTurn {
         id
     }
 
-    /// Reserves the next history number for a call result. The call stores it itself, so the cached history is dropped.
+    /// Reserves the next history number for a call result, which the call stores; so the cached history is dropped.
     pub(super) fn result_target(&mut self, call: &CallId) -> ResultTarget {
         self.history = None;
         let number = self.session.next_message;

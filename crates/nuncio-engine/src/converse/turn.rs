@@ -54,7 +54,7 @@ pub(super) struct TurnEnding {
     pub(super) cancelled: bool,
     pub(super) error: Option<TurnError>,
     pub(super) pending: Vec<PendingCall>,
-    /// Last message, committed together with the end.
+    /// Last message, committed together with the end of the turn.
     pub(super) last: Option<StoredMessage>,
 }
 
@@ -74,7 +74,7 @@ impl TurnEnding {
 }
 
 impl RunningTurn {
-    /// Commits the beginning, reports it and runs the turn. `session_lock` is held until the turn is visible in memory.
+    /// Commits the begin of a turn, reports it and runs the turn. `session_lock` is held until the turn is in memory.
     pub(super) async fn begin(
         self,
         changes: Vec<Change>,
@@ -182,7 +182,7 @@ impl RunningTurn {
         TurnEnding::error(Code::TurnDeadline, message)
     }
 
-    /// Commits the end, then reports it to the readers.
+    /// Commits the end of the turn, then reports it to the readers.
     async fn end(self, ending: TurnEnding, usage: Option<Usage>) -> Option<UnstoredTurnEnd> {
         let stop = TurnOutcome {
             stop_reason: ending.reason,
@@ -209,7 +209,7 @@ impl RunningTurn {
             history.extend(ending.last);
             let session = Session { pending: ending.pending, running: false, ..session };
             conversations.recent.put(CachedConversation { session, history });
-            // Unless it was deleted meanwhile: deletion cancels the turn before it removes the cache
+            // A session deleted meanwhile must not stay cached. Deletion cancels the turn before it removes the cache
             // entry, so that one of the two sees the other.
             if turn.cancellation().is_cancelled() {
                 conversations.recent.forget(&turn.session);

@@ -21,8 +21,8 @@ pub(super) struct UnstoredTurnEnd {
 }
 
 impl UnstoredTurnEnd {
-    /// Retries to store the end; until then the session accepts no other turn. If the server stops first, the next
-    /// start closes the turn.
+    /// Retries to store the end of the turn; until then the session accepts no other turn. If the server stops first,
+    /// the next start closes the turn.
     pub(super) async fn store_later(unstored: Option<Self>) {
         let Some(Self { conversations, turn, stop }) = unstored else { return };
         let mut failures = BACKOFF.start();

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-/// Parsed query parameters.
+/// Parsed query parameters of a catalogue search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CatalogueQuery<const FILTERS: usize> {
-    /// Words of `q` in lower case.
+    /// Search words of the parameter `q`, in lower case.
     pub words: Vec<String>,
-    /// Values of each filter.
     pub filters: [Vec<String>; FILTERS],
     pub cursor: Option<String>,
     pub limit: usize,

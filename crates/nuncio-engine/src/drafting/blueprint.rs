@@ -6,7 +6,7 @@ use nuncio_core::schema::{Schema, SchemaViolation, depth};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Size limit of a blueprint as compact JSON.
+/// Size limit of a blueprint as compact JSON, in bytes.
 pub(super) const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 24;
 const MAX_METHODS: usize = 16;
@@ -227,7 +227,6 @@ impl TryFrom<UncheckedBlueprint> for Blueprint {
     }
 }
 
-/// The faults as one text.
 pub(super) fn list_faults(faults: &[SchemaViolation]) -> String {
     faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

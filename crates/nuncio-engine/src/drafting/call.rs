@@ -20,7 +20,7 @@ use crate::publish::PublishedAgent;
 pub struct DraftedCall {
     /// Id of the drafted protocol.
     pub protocol: String,
-    /// Digest of the accepted document.
+    /// Digest of the protocol document that both sides accepted.
     pub digest: Digest,
     pub method: String,
     pub params: Map<String, Value>,

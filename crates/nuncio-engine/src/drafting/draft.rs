@@ -42,9 +42,9 @@ pub struct ProtocolDraft {
     /// Digest of `document`, which an acceptance must name.
     pub digest: Digest,
     pub created_at: Timestamp,
-    /// Deadline for both acceptances.
+    /// Time by which both sides must have accepted the draft.
     pub expires_at: Timestamp,
-    /// The approval requested from the operators.
+    /// Approval with which the operators are asked to accept the draft.
     pub approval: Option<ApprovalId>,
     #[serde(flatten)]
     pub state: DraftState,
@@ -77,7 +77,7 @@ pub enum DraftState {
     Accepted {
         /// The principal that accepted for the agent.
         by: Principal,
-        /// Time of the second acceptance.
+        /// Time at which the second side accepted.
         at: Timestamp,
     },
     /// One side rejected the protocol, possibly after both had accepted it.
@@ -106,7 +106,7 @@ impl DraftState {
         }
     }
 
-    /// Whether an acceptance is still missing.
+    /// Whether the draft waits for the acceptance of one or both sides.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self, Self::Draft | Self::AcceptedByUs { .. } | Self::AcceptedByThem { .. })
@@ -125,7 +125,7 @@ pub enum DraftError {
     /// The draft is already rejected or expired; the text is the state's name.
     #[error("the draft is {0}")]
     Closed(&'static str),
-    /// The digest belongs to another document.
+    /// The acceptance names the digest of another document.
     #[error("the digest is not the one of this draft")]
     OtherDocument,
 }

@@ -15,7 +15,7 @@ use crate::drafting::DraftService;
 use crate::error::EngineError;
 use crate::publish::PublishedAgent;
 
-/// Attempts: the first, and one more that names the faults.
+/// Maximum number of attempts to get a valid answer; the second names the faults of the first.
 const MAX_ATTEMPTS: usize = 2;
 
 /// Prompt for drafting a protocol.

@@ -18,7 +18,7 @@ use crate::ports::store::ExecutionChange;
 /// Interval between deletions of old executions.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
-/// Executions resumed or deleted per commit.
+/// Maximum number of executions resumed or deleted per commit.
 const AT_ONCE: usize = 500;
 
 impl ExecutionService {

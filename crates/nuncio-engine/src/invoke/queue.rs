@@ -57,17 +57,17 @@ const HUMAN_SLOTS: usize = usize::MAX;
 /// Number of ended executions kept in memory, because callers usually read the result soon.
 const MAX_ENDED_IN_MEMORY: usize = 256;
 
-/// Approximate maximum size of such an execution.
+/// Approximate maximum size of an ended execution that is kept in memory, in bytes.
 const ENDED_BYTES: usize = 4096;
 
-/// How many executions of a skill run at once.
+/// Number of executions of a skill that may run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Concurrency {
-    /// Human work, or an instant answer: needs no slot.
+    /// No limit, for human work and instant answers, which need no slot.
     Endless,
-    /// Limit from the agent file.
+    /// Number of concurrent executions set in the agent file.
     Places(usize),
-    /// Limit from the operator's settings.
+    /// Number of concurrent executions set by the operator for skills without their own limit.
     Usual,
 }
 
@@ -87,7 +87,7 @@ fn is_instant(tool: &Tool) -> bool {
     matches!(tool.run, RunSpec::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
 }
 
-/// An unfinished execution of this process; waiters may keep it longer.
+/// An unfinished execution of this process; waiters may hold it after its end.
 #[derive(Debug)]
 pub(crate) struct LiveExecution {
     pub(crate) id: ExecutionId,
@@ -112,7 +112,7 @@ impl LiveExecution {
         Arc::new(Self { id, order, execution, offered, cancel, room, moved: Notify::new() })
     }
 
-    /// The execution in its current state.
+    /// Copy of the execution in its current state.
     pub(crate) fn now(&self) -> Execution {
         lock(&self.execution).clone()
     }
@@ -139,7 +139,7 @@ impl LiveExecution {
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
-            // Registered before looking, so that nothing is missed in between.
+            // Registered before the state is read, so that no change in between is missed.
             moved.as_mut().enable();
             if self.is_over() {
                 return;
@@ -148,7 +148,7 @@ impl LiveExecution {
         }
     }
 
-    /// Whether it completed and is small enough to keep in memory.
+    /// Whether the execution completed and is small enough to keep in memory.
     fn is_read_back(&self) -> bool {
         let execution = lock(&self.execution);
         let ExecutionState::Completed { output } = &execution.state else { return false };
@@ -164,18 +164,18 @@ impl LiveExecution {
         &self.order.skill
     }
 
-    /// Sort key in its lane.
+    /// Sort key of the execution among those that wait for the same skill.
     fn rank(&self) -> (Timestamp, ExecutionId) {
         (self.order.created_at.after(self.order.priority.handicap()), self.id.clone())
     }
 
-    /// Sort key by deadline.
+    /// Sort key of the execution among all that wait: its deadline.
     fn deadline(&self) -> (Timestamp, ExecutionId) {
         (self.order.deadline(), self.id.clone())
     }
 }
 
-/// Which limit refuses another execution.
+/// Limit because of which another execution is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueLimitReached {
     Caller,
@@ -196,11 +196,11 @@ struct QueueState {
     live: HashMap<ExecutionId, Arc<LiveExecution>>,
     /// Ended executions that are still kept in `live`, oldest first.
     ended: VecDeque<ExecutionId>,
-    /// Reserved or accepted executions that are not over.
+    /// Number of reserved or accepted executions that are not over.
     open: usize,
     lanes: HashMap<SkillId, SkillLane>,
     callers: HashMap<Principal, CallerShare>,
-    /// Waiting executions by deadline.
+    /// Waiting executions, ordered by deadline.
     deadlines: BTreeSet<(Timestamp, ExecutionId)>,
 }
 
@@ -261,7 +261,7 @@ impl ExecutionQueue {
         inner.free(live.caller(), live.skill());
     }
 
-    /// Takes a slot at once, if one is free and nothing else waits in the lane.
+    /// Takes a slot at once, if one is free and no other execution of the skill waits.
     #[must_use]
     pub(crate) fn enter_at_once(&self, live: &LiveExecution) -> bool {
         let (mut inner, per_caller) = (lock(&self.inner), self.limits.running_per_caller);
@@ -283,7 +283,7 @@ impl ExecutionQueue {
         true
     }
 
-    /// Adds an accepted execution; returns those that can run now.
+    /// Adds an accepted execution to the queue; returns the executions that can run now.
     #[must_use]
     pub(crate) fn enter(&self, live: &Arc<LiveExecution>) -> Vec<Arc<LiveExecution>> {
         let mut inner = lock(&self.inner);
@@ -300,7 +300,7 @@ impl ExecutionQueue {
         ready
     }
 
-    /// Removes an execution that ran; returns those that can run now.
+    /// Removes an execution that ran; returns the executions that can run now.
     #[must_use]
     pub(crate) fn leave(&self, live: &LiveExecution) -> Vec<Arc<LiveExecution>> {
         let is_read_back = live.is_read_back();
@@ -374,7 +374,7 @@ impl ExecutionQueue {
 }
 
 impl QueueState {
-    /// Keeps an ended execution findable for a while.
+    /// Keeps an ended execution in memory; over the limit, the oldest of these is dropped.
     fn keep(&mut self, id: &ExecutionId) {
         self.ended.push_back(id.clone());
         if self.ended.len() > MAX_ENDED_IN_MEMORY
@@ -417,8 +417,7 @@ impl QueueState {
         waited
     }
 
-    /// Starts everything that can run now, in every lane. A caller's last free slot goes to the execution that waited
-    /// longest.
+    /// Starts all executions that can run now, of every skill, the longest waiting first.
     fn next(&mut self, per_caller: usize) -> Vec<Arc<LiveExecution>> {
         let mut ready = Vec::new();
         loop {
@@ -484,7 +483,7 @@ pub(crate) fn ends(execution: &mut Execution, state: ExecutionState, at: Timesta
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Counts and sets are whole between any two statements that could panic.
+    // A poisoned lock is safe to use: counts and sets are consistent wherever a panic could occur.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

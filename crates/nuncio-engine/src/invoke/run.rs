@@ -27,14 +27,14 @@ pub(super) const MAX_ATTEMPTS: u32 = 3;
 enum AttemptEnd {
     /// The execution ended and is stored.
     Over(ExecutionState, Timestamp),
-    /// The backend is unavailable; retry after this time.
+    /// The backend is unavailable; retry after this delay.
     Again(Duration),
-    /// Another process took the execution, or this one stops.
+    /// Another process took the execution over, or this process stops.
     Left,
 }
 
 impl ExecutionService {
-    /// Runs these executions, the first in the current task, and then those that can run because of it.
+    /// Runs these executions, the first in the current task, and then those that wait for a slot it frees.
     pub(super) fn run_queued(self: &Arc<Self>, ready: Vec<Arc<LiveExecution>>) -> BoxFuture<'static, ()> {
         let executions = Arc::clone(self);
         Box::pin(async move {
@@ -48,7 +48,7 @@ impl ExecutionService {
         })
     }
 
-    /// Runs one execution to its end, storing it first if necessary; returns those that can run now.
+    /// Runs one execution to its end, storing it first if necessary; returns the executions that can run afterwards.
     pub(super) async fn run_one(
         &self,
         live: &Arc<LiveExecution>,
@@ -67,7 +67,7 @@ impl ExecutionService {
                     }
                     Ok(AttemptEnd::Left) => break,
                     Ok(AttemptEnd::Again(after)) => self.pause(live, after).await,
-                    // The submitter got the error.
+                    // The submitter received the error.
                     Err(_) if pending_insert.is_some_and(PendingExecutionInsert::is_refused) => break,
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
@@ -91,7 +91,7 @@ impl ExecutionService {
         self.queue.leave(live)
     }
 
-    /// Reports the end to the meter and to the callback sender.
+    /// Reports the end of an execution to the meter and to the callback sender.
     fn execution_over(&self, execution: &Execution) {
         self.context.meter.execution_ended(execution);
         if execution.order.callback.is_some() {
@@ -251,7 +251,7 @@ impl ExecutionService {
     }
 }
 
-/// An attempt that no other follows.
+/// The last attempt of an execution: no retry follows.
 fn last_attempt(execution: &Execution, attempt: u32) -> ExecutionAttempt {
     ExecutionAttempt {
         execution: execution.id.clone(),

@@ -39,9 +39,9 @@ pub struct Submission {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubmittedExecution {
-    /// State when the request was answered.
+    /// The execution in its state when the request was answered.
     pub execution: Execution,
-    /// Whether this repeats an earlier request.
+    /// Whether the execution is that of an earlier request, which this request repeats.
     pub again: bool,
 }
 
@@ -95,7 +95,7 @@ impl ExecutionService {
         self.queue.reserve(who, skill).map_err(SubmitError::Full)?;
         match self.accept(execution, Arc::clone(offered), idempotency.clone(), until).await {
             Ok(execution) => Ok(SubmittedExecution { execution, again: false }),
-            // The same request came twice at once, and the other was first.
+            // A concurrent copy of the same request was stored first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.submitted_before(caller, offered, idempotency.as_ref()).await?;
                 before.ok_or_else(|| EngineError::new(Code::Internal, "the execution id was taken").into())
@@ -139,7 +139,7 @@ impl ExecutionService {
         } else {
             return self.queue.give_up(&live);
         };
-        // Usually nothing waits for the slot.
+        // Usually no other execution waits for the freed slot.
         if !ready.is_empty() {
             self.run_queued(ready).await;
         }
@@ -161,7 +161,7 @@ impl ExecutionService {
                 Ok(())
             }
             () = self.until_or_closing(until) => {
-                // If its task is gone, the closed channel reports that.
+                // If the task that stores the execution is gone, the closed channel reports that.
                 pending_insert.upgrade().inspect(|insert| insert.notify_committed());
                 accepted.await.unwrap_or_else(|_| given_up())
             }
@@ -180,7 +180,7 @@ impl ExecutionService {
         let found = self.store.execution_by_key(&caller.principal, skill, &idempotency.key).await?;
         let Some((id, body)) = found else { return Ok(None) };
         let execution = match self.execution(caller, id.as_str()).await {
-            // Its retention ended; its key is deleted with it.
+            // The retention of the earlier execution ended; its key is deleted with it.
             Err(error) if error.code == Code::ExecutionNotFound => {
                 self.forget_executions(self.context.now()).await?;
                 return Ok(None);
@@ -194,7 +194,7 @@ impl ExecutionService {
         Ok(Some(SubmittedExecution { execution, again: true }))
     }
 
-    /// Builds the order: inputs validated, defaults filled in.
+    /// Builds the accepted invocation: validates the inputs and fills in defaults.
     fn order(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! Brains: what generates an agent's messages.
+//! Brains, which generate the messages of agents.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -53,7 +53,7 @@ impl BrainStepStop {
 /// Why a brain step failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrainError {
-    /// The text is shown to people and stored.
+    /// The brain failed; the text is shown to people and stored.
     #[error("{0}")]
     Failed(String),
     #[error(transparent)]
@@ -123,7 +123,7 @@ pub(crate) enum OutputPiece {
     },
 }
 
-/// Pieces after which a fast brain yields to other tasks.
+/// Number of output pieces after which a fast brain yields to other tasks.
 const PAUSE_EVERY: u32 = 256;
 
 impl BrainWriter {

@@ -14,14 +14,14 @@ pub struct DialRequest {
     pub url: Url,
     /// Whether the operator configured the URL or it came from an untrusted source.
     pub trust: AddressTrust,
-    /// Time limit for connecting.
+    /// Time limit for opening the connection.
     pub timeout: Duration,
     /// Maximum incoming frame size, in bytes.
     pub max_frame: usize,
 }
 
 impl fmt::Debug for DialRequest {
-    /// Omits the query, which may contain secrets.
+    /// Formats the request without the query of its URL, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ({:?})", self.url.origin().ascii_serialization(), self.url.path(), self.trust)
     }

@@ -2,7 +2,7 @@ use std::fmt;
 
 use nuncio_core::time::Timestamp;
 
-/// Path-safe characters in ascending order, so that encoded times sort.
+/// Characters of random names: safe in paths and in ascending order, so that encoded times sort.
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// A source of cryptographically secure random bytes.

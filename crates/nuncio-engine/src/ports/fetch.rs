@@ -26,18 +26,18 @@ pub struct FetchRequest {
 }
 
 impl fmt::Debug for FetchRequest {
-    /// Omits headers, body and query, which may contain secrets.
+    /// Formats the request without headers, body and query, which may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}{} ({:?})", self.method, self.url.origin().ascii_serialization(), self.url.path(), self.trust)
     }
 }
 
-/// Origin of a URL, which decides what it may reach.
+/// Source of a URL, which decides which addresses it may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressTrust {
-    /// From an agent file or the settings: private addresses are allowed.
+    /// The URL is from an agent file or the settings: private addresses are allowed.
     Configured,
-    /// From outside: only public addresses, checked after name resolution.
+    /// The URL is from outside: only public addresses are allowed, checked after name resolution.
     Stranger,
 }
 
@@ -93,7 +93,7 @@ impl UserNamedHost {
         Self(address::root(url))
     }
 
-    /// URLs of the named host are trusted like it; all others are untrusted. `https:` never leads to `http:`.
+    /// Trust in a URL: configured if it is on the named host and no downgrade from `https:` to `http:`, else untrusted.
     #[must_use]
     pub fn trust(&self, url: &Url) -> AddressTrust {
         let no_weaker = url.scheme() == "https" || self.0.scheme() == "http" || address::is_local(url);

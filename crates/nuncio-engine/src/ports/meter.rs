@@ -12,20 +12,20 @@ use nuncio_core::turn::TurnOutcome;
 /// Receives metrics. Implementations must not block.
 pub trait Meter: fmt::Debug + Send + Sync {
     fn turn_began(&self, agent: &AgentName);
-    /// A turn ended and is stored.
+    /// Reports a turn that ended and is stored.
     fn turn_ended(&self, agent: &AgentName, stop: &TurnOutcome, took: Duration);
-    /// A call ended. `declared` is false for a tool that the agent does not have: such names are unbounded and must not
-    /// become labels.
+    /// Reports a call that ended. `declared` is false for a tool that the agent does not have: such names are unbounded
+    /// and must not become labels.
     fn call_ended(&self, record: &AuditRecord, declared: bool);
-    /// An execution ended and is stored.
+    /// Reports an execution that ended and is stored.
     fn execution_ended(&self, execution: &Execution);
-    /// A reader opened a turn as a stream.
+    /// Reports that a reader opened a turn as a stream.
     fn stream_opened(&self);
-    /// A reader closed its stream.
+    /// Reports that a reader closed its stream.
     fn stream_closed(&self);
-    /// A manifest was published; zero bytes when it was cleared.
+    /// Reports a published manifest; zero bytes when it was cleared.
     fn manifest_published(&self, _bytes: usize, _breaking: bool) {}
-    /// The store committed the changes of this many callers in one transaction.
+    /// Reports a transaction of the store and the number of callers whose changes it committed.
     fn committed(&self, callers: usize, took: Duration);
 }
 

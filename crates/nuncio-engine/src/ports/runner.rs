@@ -1,4 +1,4 @@
-//! Execution of tools.
+//! Port that runs tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct RunCall {
     pub program_start: StartSignal,
     /// Collects the messages that carry the call to a person's device.
     pub sent: SentCallMessages,
-    /// Set for tools that people run.
+    /// Inbox for tools that people run; `None` for other tools.
     pub inbox: Option<Arc<dyn HumanInbox>>,
 }
 
@@ -87,9 +87,9 @@ impl SentCallMessages {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
-    /// Result for the brain and for people.
+    /// Result of the tool for the brain and for people.
     pub content: Vec<Block>,
-    /// Structured result for programs.
+    /// Structured result of the tool for programs.
     pub structured: Option<Value>,
 }
 
@@ -109,7 +109,7 @@ impl ToolOutput {
         Self { content: vec![Block::text(text)], structured: Some(value) }
     }
 
-    /// The structured value, or else the text.
+    /// The structured value of the output, or else its text.
     #[must_use]
     pub fn value(&self) -> Value {
         match (&self.structured, self.message_content()) {
@@ -141,7 +141,7 @@ pub enum RunError {
     /// The person or their device refused the call or did not answer.
     #[error("{message}")]
     Refused { code: Code, message: String },
-    /// The call has no outcome: the server stops while a person works on it, or the store failed.
+    /// The call has no outcome: the server stops while a person works on the call, or the store failed.
     #[error("{message}")]
     NoOutcome { code: Code, message: String },
 }

@@ -57,7 +57,7 @@ pub struct StoreCheckResult {
     pub problems: Vec<String>,
 }
 
-/// The condition of a change that does not hold.
+/// Condition of a change that does not hold, so that the commit is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
     #[error("the session does not exist")]
@@ -149,10 +149,10 @@ pub trait Store:
     /// is not counted.
     async fn bytes_stored(&self, owner: &Principal) -> Result<u64, StoreError>;
 
-    /// Checks that commits succeed. Answers at once if the last one did; otherwise tries a write.
+    /// Checks that commits succeed. Answers at once if the last commit did; otherwise tries a write.
     async fn check_writable(&self) -> Result<(), StoreError>;
 
-    /// Checks all data for damage.
+    /// Checks all stored data for damage.
     async fn check(&self) -> Result<StoreCheckResult, StoreError>;
 
     /// Rewrites the store, so that no deleted data is left in its files.

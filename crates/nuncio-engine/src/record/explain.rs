@@ -48,7 +48,7 @@ pub struct Evidence {
     pub kept_by: Cow<'static, str>,
     pub name: String,
     pub state: EvidenceState,
-    /// Content of the record, or its fault.
+    /// Content of the record, or why it could not be verified.
     pub says: String,
     /// Hashes of the ledger entries, from the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -134,7 +134,7 @@ impl AuditRecordService {
 
     async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
         let (state, says) = match self.store.approval(&reference.id).await {
-            // An unreadable record was changed.
+            // A record that cannot be read counts as changed.
             Err(error @ StoreError::Damaged(_)) => (EvidenceState::Changed, format!("it cannot be read: {error}")),
             Err(error) => return Err(error.into()),
             Ok(Some(approval)) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
@@ -180,7 +180,7 @@ impl AuditRecordService {
         if entries.is_empty() {
             let erased = self.store.erased_ledger(Some(relation)).await?;
             let hashes: Vec<_> = erased.iter().map(|entry| entry.hash).collect();
-            // Its signatures are checked with the chain.
+            // The signatures of redacted ledger entries are checked with the audit chain.
             if let Some(used) = erased.iter().find(|entry| entry.seq == *seq && entry.hash == *hash) {
                 return Ok(evidence(EvidenceState::Holds, *seq, used.entry.clone(), hashes));
             }
@@ -221,8 +221,8 @@ fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
     Evidence::new("audit", format!("record {}", link.seq), state, says)
 }
 
-/// First changed entry, going back from the one that the audit record names: each entry contains the hash of the
-/// previous one.
+/// First changed ledger entry, going back from the one that the audit record names: each entry contains the hash of
+/// the previous one.
 fn first_change(
     entries: &[LedgerEntry],
     hashes: &[Digest],

@@ -14,7 +14,7 @@ use crate::record::AuditRecordService;
 const ROWS_PER_COMMIT: usize = 5000;
 
 impl AuditRecordService {
-    /// Last of the leading audit records that ended before a time.
+    /// Last of the oldest audit records that all ended before the time `before`.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
         let mut last: Option<ChainHead> = None;
         loop {
@@ -28,8 +28,8 @@ impl AuditRecordService {
         }
     }
 
-    /// Deletes audit records up to `through` and records that; returns their number. The caller must have signed
-    /// `through` before, or the chain can no longer be verified.
+    /// Deletes audit records up to `through` and records the deletion; returns their number. The caller must have
+    /// signed `through` before, or the chain can no longer be verified.
     pub async fn prune_audit(&self, through: u64, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let first = self.store.audit_links(0, 1).await?.pop().map_or(through + 1, |link| link.seq);
         let count = (through + 1).saturating_sub(first);
@@ -45,7 +45,7 @@ impl AuditRecordService {
         Ok(count)
     }
 
-    /// Deletes sessions without a turn since `before` and records that; returns their number.
+    /// Deletes sessions without a turn since `before` and records the deletion; returns their number.
     pub async fn prune_sessions(&self, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let mut count = 0;
         loop {

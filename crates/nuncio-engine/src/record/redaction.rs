@@ -1,5 +1,5 @@
-//! Signatures of redacted records. They keep their original hash, so that the chain holds, and the server signs the
-//! redacted text.
+//! Signatures of redacted records. A redacted record keeps its original hash, so that the chain stays valid, and the
+//! server signs the redacted text.
 
 use nuncio_core::audit::{ChainBreak, ChainLink};
 use nuncio_core::digest::Digest;

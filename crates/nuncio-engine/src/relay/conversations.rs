@@ -19,7 +19,7 @@ const MAX_PAGE_SIZE: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewConversation {
     pub kind: ConversationType,
-    /// Other members; the creator is added.
+    /// Members of the new conversation besides its creator.
     pub with: Vec<RelayParty>,
 }
 
@@ -56,7 +56,7 @@ impl RelayService {
         let mut changes: Vec<Change> = vec![RelayChange::CreateConversation(conversation.clone()).into()];
         changes.extend(self.member_change_mail(&conversation, &[]));
         match (self.mailbox.commit_and_notify(changes).await, pair) {
-            // Both created it at the same moment; one exists.
+            // Both members created the conversation at the same moment; the stored one is used.
             (Err(StoreError::Conflict(Conflict::Exists)), Some(pair)) => {
                 let known = self.store.conversation_of_pair(&pair).await?;
                 let id = known.map_or(conversation.id, |known| known.id);
@@ -69,13 +69,13 @@ impl RelayService {
         }
     }
 
-    /// A conversation of the caller, with its read position.
+    /// A conversation of the caller, with the caller's read position.
     pub async fn conversation_for(&self, by: &Caller, id: &ConversationId) -> Result<MemberConversation, ConsentError> {
         let me = member(by)?;
         self.store.member_view(id, &me).await?.ok_or_else(|| unknown(id))
     }
 
-    /// Conversations of the caller by id, after `after`.
+    /// Conversations of the caller with an id above `after`, ordered by id.
     pub async fn conversations(
         &self,
         by: &Caller,
@@ -128,7 +128,7 @@ impl RelayService {
         }
     }
 
-    /// Advances the caller's read position.
+    /// Advances the caller's read position in a conversation.
     pub async fn read_conversation(
         &self,
         by: &Caller,

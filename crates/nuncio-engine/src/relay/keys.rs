@@ -25,7 +25,7 @@ const MAX_BACKUP: usize = 16 * 1024;
 pub struct KeyUpload {
     /// New key bundle; `None` leaves the stored one unchanged.
     pub bundle: Option<KeyBundle>,
-    /// One-time keys for first messages.
+    /// One-time keys with which others encrypt their first message to the device.
     pub one_time_keys: Vec<OneTimeKey>,
 }
 
@@ -36,7 +36,7 @@ pub struct KeyUploadResult {
     pub one_time_keys: usize,
 }
 
-/// Public keys of devices and encrypted backups.
+/// Service for public keys of devices and encrypted key backups.
 pub struct DeviceKeyService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn KeyBundleStore>,
@@ -187,7 +187,7 @@ impl DeviceKeyService {
                 return Ok(key);
             }
             let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
-            // Another request may have taken it.
+            // Another request may have taken the key.
             if self.context.commit_one(take).await.made_unless(Conflict::Missing)? {
                 return Ok(key);
             }

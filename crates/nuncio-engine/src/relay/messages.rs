@@ -28,14 +28,14 @@ pub struct NewPost {
     pub client_id: ClientMessageId,
     pub content_type: ContentType,
     pub subtype: Option<MsgSubtype>,
-    /// Encrypted message, unchanged.
+    /// Encrypted message, which is passed on unchanged.
     pub envelope: Arc<[u8]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostReceipt {
     pub posted: ConversationMessage,
-    /// Whether this repeats an earlier message.
+    /// Whether the message was already stored by an earlier request.
     pub again: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Streams: an answer sent while it is written, to the subscribers of this moment. Nothing is stored: a slow or late
-//! reader gets the final message instead.
+//! Streams: an answer sent while it is written, to those who subscribed before it began. Nothing is stored: a slow or
+//! late reader gets the final message instead.
 //!
 //! Architecture Invariant: streams stay within one process. Anything that must arrive is a message.
 
@@ -37,7 +37,7 @@ const MAX_OPEN_STREAMS: usize = 256;
 const OPEN_THERE: usize = 4;
 /// Longest time from the start to the end of a stream.
 const MAX_STREAM_DURATION: Duration = Duration::from_secs(300);
-/// Maximum pause between pieces.
+/// Maximum pause between two pieces of a stream.
 const MAX_PIECE_PAUSE: Duration = Duration::from_secs(30);
 /// Rate of pieces per stream: 30 a second.
 const PIECE_RATE: Rate = Rate { each: Duration::from_millis(33), burst: 60 };
@@ -59,24 +59,24 @@ pub enum StreamUpdateKind {
     Started {
         sender: RelayParty,
         at: Timestamp,
-        /// Encrypted message with the stream key.
+        /// Encrypted message that contains the key of the stream.
         envelope: Arc<[u8]>,
     },
     Piece(StreamPiece),
     Done {
         /// Last piece, whose encrypted content marks the end.
         last: StreamPiece,
-        /// Client id of the final message.
+        /// Client id of the final message that replaces the stream.
         message: ClientMessageId,
     },
-    /// Aborted; readers discard what they received.
+    /// The stream was aborted; readers discard the pieces they received.
     Aborted(StreamAbortReason),
 }
 
 /// An encrypted piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamPiece {
-    /// Counts from one without gaps.
+    /// Number of the piece, from one without gaps.
     pub seq: u64,
     pub sealed: Arc<[u8]>,
 }
@@ -85,7 +85,7 @@ string_enum! {
     /// Why a stream was aborted.
     pub enum StreamAbortReason {
         Sender = "sender",
-        /// The sender's connection closed.
+        /// The connection of the stream's sender closed.
         Gone = "gone",
         Silent = "silent",
         TooLong = "too_long",
@@ -116,7 +116,7 @@ struct OpenStreamState {
     person: PersonName,
     /// Subscribers at the start of the stream.
     subscribers: Vec<WeakSubscriber>,
-    /// Number of the last piece.
+    /// Number of the last accepted piece of the stream.
     seq: u64,
     used: Option<RateUsage>,
     began: Timestamp,
@@ -186,8 +186,7 @@ impl StreamSender {
         Ok(())
     }
 
-    /// # Errors
-    /// The stream is not open, or the piece is refused, which also ends the stream.
+    /// Sends a piece of a stream. Fails if the stream is not open or the piece is refused, which also ends the stream.
     pub async fn piece(&mut self, stream: &StreamId, piece: StreamPiece) -> Result<(), ConsentError> {
         self.check(stream, &piece).await?;
         if let Some(open) = self.open.get_mut(stream) {
@@ -218,13 +217,13 @@ impl StreamSender {
         Ok(())
     }
 
-    /// Time at which the next stream times out.
+    /// Time at which the next of the open streams times out.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
         self.open.values().map(OpenStreamState::due).min()
     }
 
-    /// Time at which that stream times out.
+    /// Time at which the given stream times out.
     #[must_use]
     pub fn due_of(&self, stream: &StreamId) -> Option<Timestamp> {
         self.open.get(stream).map(OpenStreamState::due)
@@ -291,7 +290,7 @@ impl OpenStreamState {
         self.subscribers.retain(|subscriber| subscriber.send(&update));
     }
 
-    /// Accepts the next piece by number and rate.
+    /// Accepts the next piece if its number and the rate are valid.
     fn take(&mut self, piece: &StreamPiece, now: Timestamp) -> Result<(), ConsentError> {
         sized(&piece.sealed, MAX_STREAM_PIECE)?;
         let due = self.seq.saturating_add(1);

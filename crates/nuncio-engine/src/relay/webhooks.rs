@@ -34,7 +34,7 @@ use owner::reachable;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Pause after each failure; after the last the delivery is given up.
+/// Pause after each failed delivery attempt; after one more failure the delivery is given up.
 const RETRY_PAUSES: [Duration; 8] = [
     Duration::from_secs(5),
     Duration::from_secs(30),
@@ -46,7 +46,7 @@ const RETRY_PAUSES: [Duration; 8] = [
     HOUR.saturating_mul(24),
 ];
 
-/// Variation of each pause in percent of it, so that deliveries that failed together do not return together.
+/// Random length of each pause in percent, so that deliveries that failed together are not retried together.
 const PAUSE_VARIATION_PERCENT: std::ops::RangeInclusive<u32> = 90..=110;
 
 /// Time of uninterrupted failure after which a webhook counts as unreachable.
@@ -74,7 +74,7 @@ pub struct WebhookCall {
     pub message: Option<ConversationMessage>,
 }
 
-/// Response to a webhook request.
+/// Result of a webhook request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookResponse {
     /// The webhook accepted the delivery with this HTTP status.
@@ -83,34 +83,34 @@ pub enum WebhookResponse {
     Gone,
     /// The webhook answered with another HTTP status.
     Refused(u16),
-    /// There was no response, for this reason.
+    /// The webhook gave no response, for this reason.
     Nothing(String),
     /// The message was deleted before delivery.
     Forgotten,
 }
 
-/// What happens to a delivery after an attempt.
+/// State of a delivery after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryNextStep {
     /// The delivery is finished and logged.
     Over,
-    /// Retried at this time, if the webhook is reachable.
+    /// The delivery is retried at this time, if the webhook is reachable.
     Again(Timestamp),
     GivenUp,
-    /// Waits until the owner sets a new URL.
+    /// The webhook is disabled; its deliveries wait until the owner sets a new URL.
     Disabled,
 }
 
 /// How to probe an unreachable webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookProbe {
-    /// By its health check URL.
+    /// Request the health check URL of the agent.
     Health(Url),
-    /// By its oldest waiting delivery.
+    /// Send the oldest waiting delivery.
     Call(Box<WebhookCall>),
 }
 
-/// Webhooks of agents and the deliveries that wait for them.
+/// Service for webhooks of agents and the deliveries that wait for them.
 pub struct WebhookService {
     pub(crate) context: Arc<EngineContext>,
     pub(crate) store: Arc<dyn WebhookStore>,
@@ -122,7 +122,7 @@ pub struct WebhookService {
 }
 
 impl WebhookService {
-    /// Loads the webhooks. Called once; before it nothing is delivered.
+    /// Loads the webhooks. Called once; no delivery is sent before.
     pub async fn resume_webhooks(&self) -> Result<usize, EngineError> {
         let webhooks = self.store.webhooks().await?;
         webhooks.iter().for_each(|webhook| self.index.put(webhook));
@@ -212,7 +212,7 @@ impl WebhookService {
         Ok(Some(WebhookCall { delivery_id, url, secret, message, delivery }))
     }
 
-    /// Stores the result of an attempt: finished, retried or given up. `kind` is logged.
+    /// Stores the result of a delivery attempt: finished, retried or given up. `kind` is logged.
     pub async fn delivery_ended(
         &self,
         call: &WebhookCall,
@@ -320,7 +320,7 @@ impl WebhookService {
         backoff::vary(pause, PAUSE_VARIATION_PERCENT, random[0])
     }
 
-    /// The probe of an agent; `None` if none is due.
+    /// The probe of an agent's webhook; `None` if none is due.
     pub async fn probe(&self, agent: &AgentId) -> Result<Option<WebhookProbe>, EngineError> {
         let webhook = self.store.webhook(agent).await?;
         let is_due = |webhook: &Webhook| {
@@ -349,7 +349,7 @@ impl WebhookService {
         Ok(call.map(|call| WebhookProbe::Call(Box::new(call))))
     }
 
-    /// Stores the result of a probe; `healthy` is false if it could not be made.
+    /// Stores the result of a webhook probe; `healthy` is false also if the probe could not be made.
     pub async fn health_probed(&self, agent: &AgentId, healthy: bool) -> Result<(), EngineError> {
         let _turn = self.locks.enter(agent).await;
         let (Some(webhook), Some(account)) =
@@ -419,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delivery_id_is_uuid_derived_from_time_agent_and_number() {
+    fn webhook_delivery_id_is_a_uuid_v7_from_time_agent_and_sequence_number() {
         let mailed = |seq, at| QueuedNotification {
             seq,
             at: Timestamp::from_millis(at),

@@ -39,11 +39,11 @@ async fn key_revoked_on_one_node_is_refused_on_the_other() {
 }
 
 #[tokio::test]
-async fn used_one_time_grant_is_removed_without_reloading_other_grants() {
+async fn using_a_one_time_grant_removes_it_without_reloading_all_grants() {
     let world = EngineSetup::new().await;
     serve(&world).await;
     grant(&world, GrantTerm::Once).await;
-    // Stored past the engine: visible only if the engine reads all grants again.
+    // Stored without the engine, which sees the grant only if it reads all grants again.
     let unseen = Grant {
         id: GrantId::parse("grant_unseen").unwrap(),
         principal: guest().principal,
@@ -61,7 +61,7 @@ async fn used_one_time_grant_is_removed_without_reloading_other_grants() {
 }
 
 #[tokio::test]
-async fn one_time_grant_used_on_one_node_is_refused_on_the_other() {
+async fn one_time_grant_used_on_one_node_is_not_listed_on_the_other() {
     let world = EngineSetup::new().await;
     serve(&world).await;
     let other = world.beside().await;
@@ -71,7 +71,7 @@ async fn one_time_grant_used_on_one_node_is_refused_on_the_other() {
     assert_eq!(call(&world, &guest()).await, Err(Code::ScopeNotGranted));
 }
 
-/// Waits until a notice has reached the other engine.
+/// Waits until the condition holds, because a notice reaches the other engine later.
 async fn until(condition: impl Fn() -> bool) {
     let reached = async {
         while !condition() {

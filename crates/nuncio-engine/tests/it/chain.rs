@@ -1,4 +1,4 @@
-//! People's consent decides in the call chain.
+//! Tool calls that people's consent allows or denies.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) async fn call(world: &EngineSetup, caller: &Caller) -> Result<(), Cod
 }
 
 #[tokio::test]
-async fn agent_file_determines_published_manifest() {
+async fn announcing_an_agent_file_publishes_its_manifest_only_when_changed() {
     let world = EngineSetup::new().await;
     assert_eq!(world.engine.manifests().announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
     let id = announce(&world, Some(first_version())).await;
@@ -114,17 +114,17 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     assert_eq!(call(&world, &eve.caller()).await, Err(Code::ScopeNotGranted), "his yes is not hers");
 
-    // Suspended by a change, in the same moment.
+    // A breaking manifest change suspends the consent at once.
     world.engine.manifests().announce(&agent(), Some(broken_version(&["path", "limit"]))).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
-    // After a restart as well.
+    // The consent stays suspended after a restart.
     let world = world.restarted().await;
     world.engine.agents().publish(agent()).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
-    // Restored.
+    // Publishing the accepted manifest again restores the consent.
     world.engine.manifests().announce(&agent(), Some(first_version())).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
-    // The scope goes: so does the grant.
+    // Removing the scope removes its grant.
     let clipboard = manifest(&[("read_clipboard", "clipboard:read", object(&[]))], &[CLIPBOARD]);
     world.engine.manifests().announce(&agent(), Some(clipboard)).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
@@ -132,14 +132,13 @@ async fn consent_allows_tool_call_until_suspended_removed_or_revoked() {
     world.engine.manifests().announce(&agent(), Some(files)).await.unwrap();
     bob.try_change(&world, &relation, &[("filesystem:read", GrantTerm::UntilRevoked)]).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
-    // Revoked.
     let unsigned = world.engine.consent().revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
     world.engine.consent().revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
 }
 
 #[tokio::test]
-async fn one_time_and_timed_consents_expire() {
+async fn one_time_consent_allows_one_call_and_timed_consent_expires() {
     let world = EngineSetup::new().await;
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
@@ -155,7 +154,7 @@ async fn one_time_and_timed_consents_expire() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_calls_use_one_time_consent_once() {
+async fn one_time_consent_allows_only_one_of_many_concurrent_calls() {
     let world = std::sync::Arc::new(EngineSetup::new().await);
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;

@@ -40,7 +40,7 @@ fn files() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() {
+async fn breaking_manifest_change_suspends_its_scopes_and_notifies_affected_people() {
     let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -75,7 +75,7 @@ async fn breaking_change_suspends_changed_scopes_and_notifies_affected_people() 
 }
 
 #[tokio::test]
-async fn compatible_change_requires_no_new_consent() {
+async fn compatible_manifest_change_requires_no_new_consent() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -87,14 +87,14 @@ async fn compatible_change_requires_no_new_consent() {
 }
 
 #[tokio::test]
-async fn operator_policy_decides_if_widened_schema_needs_consent() {
+async fn operator_policy_decides_if_widened_schema_needs_new_consent() {
     for (reauth_on_widening, affected) in [(false, 0), (true, 1)] {
         let policy = ChangePolicy { reauth_on_widening, ..ChangePolicy::default() };
         let world = EngineSetup::with(ConsentRules { policy, ..ConsentRules::default() }).await;
         let (owner, bob) = (world.person("ada").await, world.person("bob").await);
         let id = world.agent(&owner, &broken_version(&["path", "limit"])).await;
         let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
-        // Less is required: every call that was valid still is, and more are.
+        // Fewer arguments are required: every valid call stays valid, and more calls are valid.
         let published = world.publish(&owner, &id, &first_version()).await;
         assert_eq!((published.verdict.breaking, published.affected), (reauth_on_widening, affected));
         assert_eq!(world.effective(&bob, &relation).await.len(), 1 - affected);
@@ -102,7 +102,7 @@ async fn operator_policy_decides_if_widened_schema_needs_consent() {
 }
 
 #[tokio::test]
-async fn changes_in_skipped_versions_still_require_consent() {
+async fn new_version_is_compared_with_the_version_each_person_accepted() {
     let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -121,7 +121,7 @@ async fn changes_in_skipped_versions_still_require_consent() {
 }
 
 #[tokio::test]
-async fn reverting_to_accepted_version_restores_suspended_scopes() {
+async fn republishing_the_accepted_manifest_restores_suspended_scopes() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -151,14 +151,14 @@ async fn tool_removed_and_added_again_with_a_changed_schema_is_breaking() {
     let back = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     assert!(back.verdict.breaking, "two silent steps are one hidden break");
     assert_eq!(pending(&world.relation(&bob, &relation).await), ["filesystem:read"]);
-    // Same as the version Bob accepted: no question.
+    // The tool returns as Bob accepted it, so no new consent is needed.
     world.publish(&owner, &id, &without).await;
     world.publish(&owner, &id, &renumbered(&first_version(), 5)).await;
     assert_eq!(world.effective(&bob, &relation).await, files());
 }
 
 #[tokio::test]
-async fn changed_tool_is_breaking_for_people_who_never_accepted_it() {
+async fn breaking_change_of_a_tool_added_later_suspends_earlier_consent() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let with = |required: &[&str]| {
@@ -175,7 +175,7 @@ async fn changed_tool_is_breaking_for_people_who_never_accepted_it() {
 }
 
 #[tokio::test]
-async fn removed_scope_loses_its_grant_and_returns_as_new() {
+async fn removed_scope_loses_its_grant_and_needs_new_consent_when_added_again() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -195,7 +195,7 @@ async fn removed_scope_loses_its_grant_and_returns_as_new() {
 }
 
 #[tokio::test]
-async fn cleared_manifest_removes_all_grants() {
+async fn clearing_the_manifest_removes_all_grants() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -214,7 +214,7 @@ async fn cleared_manifest_removes_all_grants() {
 }
 
 #[tokio::test]
-async fn new_scope_asks_everyone_and_keeps_existing_grants() {
+async fn person_is_asked_once_about_a_new_scope_and_may_decline() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -226,14 +226,14 @@ async fn new_scope_asks_everyone_and_keeps_existing_grants() {
     }
     assert_eq!(world.publish(&owner, &id, &wider).await.affected, 1);
     assert_eq!(pending(&world.relation(&bob, &relation).await), ["notification:send"]);
-    // He may as well say no.
+    // Bob declines the new scope.
     let no = bob.try_change(&world, &relation, &[]).await.unwrap();
     assert_eq!((no.pending.clone(), no.accepted.version, no.grants.len()), (None, 2, 0));
     assert_eq!(world.publish(&owner, &id, &renumbered(&wider, 9)).await.affected, 0, "he was asked and has answered");
 }
 
 #[tokio::test]
-async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
+async fn person_who_missed_three_breaking_versions_is_asked_only_about_the_latest() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -253,7 +253,7 @@ async fn person_who_missed_three_breaking_versions_consents_to_the_latest() {
     world.clock.advance(Duration::from_secs(60));
     let last = world.publish(&owner, &id, &both(&["path"])).await;
 
-    // Back, on a server that was restarted meanwhile.
+    // Bob returns after a restart of the server.
     let world = world.restarted().await;
     let now = world.relation(&bob, &relation).await;
     assert_eq!(pending(&now), ["clipboard:read"], "what the last one would change for him, not what two did between");
@@ -289,7 +289,7 @@ async fn lowered_sensitivity_applies_only_after_new_consent() {
 }
 
 #[tokio::test]
-async fn manifest_is_refused_after_the_agent_declared_too_many_tool_names() {
+async fn manifest_is_refused_when_tool_names_of_all_versions_exceed_the_limit() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let many = |generation: usize| -> Value {

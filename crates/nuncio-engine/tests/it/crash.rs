@@ -12,13 +12,13 @@ use nuncio_engine::{Caller, Engine};
 
 use super::world::{EngineSetup, EnrolledPhone, broken_version, first_version, renumbered};
 
-/// Environment variable with the helper's store.
+/// Environment variable with the path of the helper process's store.
 const FILE: &str = "NUNCIO_ENGINE_CRASH_FILE";
 
 const PEOPLE: u8 = 12;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_publication_is_stored_completely_or_not_at_all() {
+async fn publication_interrupted_by_kill_is_stored_completely_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nuncio.db");
     for kill_after in [1, 7, 20] {
@@ -104,7 +104,7 @@ async fn helper_process_publishes_until_killed() {
         let bytes = manifest.to_string().into_bytes();
         let published =
             world.engine.manifests().publish_manifest(&owner, &agent.id, Some(&bytes), None, None).await.unwrap();
-        // One write for the whole line, past the test harness: a pipe takes it whole.
+        // One uncaptured write for the whole line, because a pipe takes it whole.
         std::io::stdout().lock().write_all(format!("done {}\n", published.version).as_bytes()).unwrap();
     }
 }

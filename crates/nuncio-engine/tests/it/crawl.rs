@@ -16,7 +16,7 @@ use crate::world::AdjustableClock;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A visit that a test lets end.
+/// A begun visit: its target, and the sender with which the test ends it.
 type Visit = (String, oneshot::Sender<Result<(), EngineError>>);
 
 /// Targets named `host/path`; a visit that ends well is repeated after an hour.
@@ -58,7 +58,7 @@ fn crawl(sites: &[&str]) -> (Crawler<CrawlSites>, AdjustableClock, mpsc::Unbound
 }
 
 #[tokio::test]
-async fn host_is_visited_once_at_a_time() {
+async fn crawler_makes_one_visit_per_host_at_a_time() {
     let (crawler, clock, mut begun) = crawl(&["a/1", "a/2", "b/1"]);
     let mut open = [begun.recv().await.unwrap(), begun.recv().await.unwrap()];
     open.sort_by(|one, other| one.0.cmp(&other.0));
@@ -85,7 +85,7 @@ async fn host_is_visited_once_at_a_time() {
 }
 
 #[tokio::test]
-async fn wake_visits_a_new_target_at_once() {
+async fn woken_crawler_visits_a_new_target_at_once() {
     let (crawler, clock, mut begun) = crawl(&[]);
     tokio::task::yield_now().await;
     crawler.targets().next.lock().unwrap().insert("a/1".to_owned(), clock.now());

@@ -33,7 +33,7 @@ run = { command = ["true"] }
 skill = { type = "task" }
 "#;
 
-/// Counts its runs, and makes the executions read-only during the first.
+/// Runner that counts its runs and makes the table of executions read-only during the first.
 #[derive(Debug)]
 struct CountingRunner {
     database: PathBuf,
@@ -65,7 +65,7 @@ fn execute(database: &Path, sql: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_commit_at_the_end_of_a_tool_does_not_run_it_again() {
+async fn tool_runs_once_although_storing_its_result_fails_at_first() {
     let world = EngineSetup::new().await;
     let runner = Arc::new(CountingRunner { database: world.database(), runs: AtomicUsize::new(0) });
     let engine = world.with_runner(Arc::clone(&runner) as _).await;

@@ -1,4 +1,4 @@
-//! Notifications: in order, once each, until they are old.
+//! Notifications: delivered in order, once each, and deleted when old.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use nuncio_engine::relay::{NewConversation, NewPost};
 use super::world::{EngineSetup, broken_version, first_version};
 
 #[tokio::test]
-async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
+async fn notification_wakes_a_waiting_reader_and_stays_readable_after_restart() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -41,7 +41,7 @@ async fn waiting_reader_is_woken_and_absent_reader_catches_up() {
 }
 
 #[tokio::test]
-async fn dropped_request_still_wakes_recipients() {
+async fn committed_message_of_a_dropped_request_still_wakes_its_recipient() {
     let world = EngineSetup::new().await;
     let (ada, bob) = (world.person("ada").await, world.person("bob").await);
     let mailbox = RelayParty::Person(bob.person());
@@ -70,7 +70,7 @@ async fn dropped_request_still_wakes_recipients() {
             tokio::task::yield_now().await;
         }
         drop(posting);
-        // What was on its way before this is on the disk after it.
+        // This commit comes after all queued ones, so the message is now stored or never will be.
         world.engine.mailbox().mark_mail_read(&mailbox, "dev_1", 1).await.unwrap();
         if world.engine.mailbox().mail(&mailbox, seen, 10).await.unwrap().is_empty() {
             waiting.abort();
@@ -84,7 +84,7 @@ async fn dropped_request_still_wakes_recipients() {
 }
 
 #[tokio::test]
-async fn server_shutdown_ends_waiting_readers() {
+async fn shutdown_returns_waiting_mail_readers_without_mail() {
     let world = EngineSetup::new().await;
     let bob = world.person("bob").await;
     let mailbox = RelayParty::Person(bob.person());

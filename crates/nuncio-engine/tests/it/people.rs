@@ -39,7 +39,7 @@ fn assertion(world: &EngineSetup, phone: &EnrolledPhone, nonce: &str) -> DeviceA
 }
 
 #[tokio::test]
-async fn invite_enrols_one_device_and_its_code_is_not_stored() {
+async fn invite_code_enrols_exactly_one_device() {
     let world = EngineSetup::new().await;
     let invite = world.engine.people().invite_person(ada(), &operator()).await.unwrap();
     let device = world.engine.people().enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
@@ -53,7 +53,7 @@ async fn invite_enrols_one_device_and_its_code_is_not_stored() {
 }
 
 #[tokio::test]
-async fn enrolment_needs_open_invite_and_proof_of_key() {
+async fn enrolment_with_invalid_invite_name_or_key_signature_is_refused() {
     let world = EngineSetup::new().await;
     let code = world.engine.people().invite_person(ada(), &operator()).await.unwrap().code;
     let good = enrolment(&pair(1), &code);
@@ -79,7 +79,7 @@ async fn enrolment_needs_open_invite_and_proof_of_key() {
 }
 
 #[tokio::test]
-async fn reused_key_and_devices_or_invites_over_limit_are_refused() {
+async fn reused_device_key_and_devices_or_invites_over_the_limit_are_refused() {
     let rules = ConsentRules { devices_per_person: 2, invites_per_person: 1, ..ConsentRules::default() };
     let world = EngineSetup::with(rules).await;
     world.device("ada", 1).await;
@@ -101,7 +101,7 @@ async fn reused_key_and_devices_or_invites_over_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn login_signature_works_once_even_after_restart() {
+async fn device_login_signature_is_accepted_only_once_even_after_restart() {
     let world = EngineSetup::new().await;
     let phone = world.person("ada").await;
     let one = assertion(&world, &phone, "nonce-number-one");
@@ -115,7 +115,7 @@ async fn login_signature_works_once_even_after_restart() {
 }
 
 #[tokio::test]
-async fn login_signature_for_other_server_time_or_key_is_refused() {
+async fn login_signature_for_wrong_server_nonce_device_key_or_time_is_refused() {
     let world = EngineSetup::new().await;
     let (phone, eve) = (world.person("ada").await, world.person("eve").await);
     let good = || assertion(&world, &phone, "a-nonce-of-its-own");

@@ -45,7 +45,7 @@ async fn concurrent_publications_get_consecutive_versions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
+async fn publishing_on_two_engines_during_consents_loses_no_version_or_relation() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -100,7 +100,7 @@ async fn two_processes_publish_and_consent_without_gaps_or_lost_relations() {
 }
 
 #[tokio::test]
-async fn equivalent_manifest_creates_no_new_version() {
+async fn reformatted_manifest_creates_no_new_version() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -117,7 +117,7 @@ async fn equivalent_manifest_creates_no_new_version() {
 }
 
 #[tokio::test]
-async fn only_owner_publishes_and_agent_token_is_refused() {
+async fn only_the_owner_may_publish_judge_or_update_an_agent() {
     let world = EngineSetup::new().await;
     let (owner, eve) = (world.person("ada").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
@@ -177,7 +177,7 @@ async fn invalid_manifest_reports_every_fault_and_creates_nothing() {
 }
 
 #[tokio::test]
-async fn publication_with_outdated_if_match_is_refused() {
+async fn publication_based_on_an_outdated_manifest_hash_is_refused() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -194,7 +194,7 @@ async fn publication_with_outdated_if_match_is_refused() {
 }
 
 #[tokio::test]
-async fn judge_returns_same_verdict_as_publish_and_stores_nothing() {
+async fn judging_a_manifest_returns_the_verdict_of_publishing_and_stores_nothing() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -211,7 +211,7 @@ async fn judge_returns_same_verdict_as_publish_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn manifest_version_keeps_change_note_and_verdict() {
+async fn published_version_stores_its_change_note_verdict_and_publisher() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -260,7 +260,7 @@ async fn search_finds_public_agents_by_name_and_capability() {
 }
 
 #[tokio::test]
-async fn only_people_create_agents_up_to_the_limit() {
+async fn only_people_may_create_agents_and_only_up_to_the_limit() {
     let world = EngineSetup::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
     let owner = world.person("ada").await;
     let (_, token) = world.agent_with_token(&owner, &first_version()).await;

@@ -49,7 +49,7 @@ async fn unsigned_consent_request_is_answered_with_the_ledger_entry_to_sign() {
     assert_eq!(entry.scopes.iter().map(ScopeId::as_str).collect::<Vec<_>>(), ["clipboard:read", "filesystem:read"]);
     assert_eq!((entry.device_id.as_ref(), entry.agent_id.clone()), (Some(&bob.device.id), id.clone()));
     assert_eq!(error.params()["entry"]["terms"], json!({"clipboard:read": "once"}));
-    // What was shown as JSON is what is signed.
+    // The device signs the entry exactly as the error contains it in JSON.
     let shown: LedgerEntry = serde_json::from_value(error.params()["entry"].clone()).unwrap();
     let relation = establish(&world, &bob, &id, &scopes, Some(bob.signed(shown))).await.unwrap();
     assert_eq!(relation.id, entry.relation_id);
@@ -127,11 +127,11 @@ async fn ledger_entry_must_match_the_request_and_be_signed_by_the_calling_device
     for (what, signed, code) in forged {
         assert_eq!(establish(&world, &bob, &id, &scopes, Some(signed)).await.unwrap_err().code, code, "{what}");
     }
-    // Somebody else cannot use it either.
+    // Another person cannot use the signed entry.
     let stolen = establish(&world, &eve, &id, &scopes, Some(bob.signed(good.clone()))).await.unwrap_err();
     assert_eq!(stolen.code, Code::ConsentUnsigned);
     assert_eq!(world.engine.consent().relations(&bob.person(), None, 10).await.unwrap(), []);
-    // Too late, by the server's clock.
+    // The time in which the entry must be signed has passed.
     world.clock.advance(Duration::from_secs(601));
     let late = establish(&world, &bob, &id, &scopes, Some(bob.signed(good))).await.unwrap_err();
     assert_eq!(late.code, Code::ConsentUnsigned);
@@ -150,7 +150,7 @@ async fn only_a_person_on_their_own_device_can_consent() {
         let error = world.engine.consent().establish_relation(&by, new.clone()).await.unwrap_err();
         assert_eq!(error.code, Code::Unauthorized, "{:?}", by.principal);
     }
-    // A device of somebody else, and one that was taken away.
+    // A device of another person, and a revoked device.
     let eves = Caller { principal: Principal::Person(bob.person()), ..owner.caller() };
     assert_eq!(
         world.engine.consent().establish_relation(&eves, new.clone()).await.unwrap_err().code,
@@ -164,7 +164,7 @@ async fn only_a_person_on_their_own_device_can_consent() {
 }
 
 #[tokio::test]
-async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
+async fn consent_to_outdated_manifest_or_unknown_scope_or_agent_is_refused() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -184,7 +184,7 @@ async fn consent_to_unseen_manifest_or_unknown_scope_is_refused() {
     };
     let to_sign = establish(seen).await;
     assert_eq!(to_sign.code, Code::ConsentUnsigned);
-    // It changes while he looks at the dialog.
+    // The manifest changes while Bob reads the consent dialog.
     let second = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
     let stale = establish(seen).await;
     assert_eq!(stale.code, Code::ManifestStale);
@@ -213,7 +213,7 @@ async fn consent_without_required_scope_is_refused() {
 }
 
 #[tokio::test]
-async fn second_relation_and_relations_over_limit_are_refused() {
+async fn second_relation_with_an_agent_and_relations_over_the_limit_are_refused() {
     let world = EngineSetup::with(ConsentRules { relations_per_person: 1, ..ConsentRules::default() }).await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let (one, two) = (world.agent(&owner, &first_version()).await, world.agent(&owner, &first_version()).await);
@@ -240,7 +240,7 @@ async fn second_relation_and_relations_over_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn relation_is_inaccessible_to_third_parties() {
+async fn only_the_person_and_agent_of_a_relation_can_read_it() {
     let world = EngineSetup::new().await;
     let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
     let (id, token) = world.agent_with_token(&owner, &first_version()).await;
@@ -259,7 +259,7 @@ async fn relation_is_inaccessible_to_third_parties() {
     assert_eq!(eve.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::RelationNotFound);
     let revoke = world.engine.consent().revoke_relation(&eve.caller(), &relation.id, None).await;
     assert_eq!(revoke.unwrap_err().code, Code::RelationNotFound);
-    // The two in it can each verify it alone.
+    // The person and the agent can each verify the ledger.
     for by in [bob.caller(), agent] {
         let ledger = world.engine.consent().ledger(&by, &relation.id, 0, 10).await.unwrap();
         let standing = verify(&ledger.entries, &ledger.devices, &Ed25519Verifier).unwrap();
@@ -268,7 +268,7 @@ async fn relation_is_inaccessible_to_third_parties() {
 }
 
 #[tokio::test]
-async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_time() {
+async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_expiry() {
     let world = EngineSetup::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
@@ -291,7 +291,7 @@ async fn one_time_consent_ends_with_its_use_and_timed_consent_at_its_time() {
 }
 
 #[tokio::test]
-async fn revoked_device_keeps_old_entries_valid_and_cannot_sign_new_ones() {
+async fn ledger_entries_of_a_revoked_device_stay_valid_and_it_signs_no_new_ones() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let (first, second) = (world.device("bob", 1).await, world.device("bob", 2).await);
@@ -306,7 +306,7 @@ async fn revoked_device_keeps_old_entries_valid_and_cannot_sign_new_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
+async fn consent_during_publications_is_refused_or_suspended_by_later_breaking_ones() {
     let world = EngineSetup::new().await;
     let owner = world.person("ada").await;
     let id = world.agent(&owner, &first_version()).await;
@@ -336,7 +336,7 @@ async fn concurrent_consents_are_atomic_and_see_every_manifest_change() {
         match outcome {
             Err(error) => assert!(matches!(error.code, Code::ManifestStale | Code::ConsentUnsigned), "{error:?}"),
             Ok(relation) => {
-                // The last version needs what the third needed, and more than the others did.
+                // The last version requires the same arguments as version 3, and more than the others.
                 let now = world.relation(&phone, &relation).await;
                 assert_eq!(now.pending.is_some(), ![3, 5].contains(&now.accepted.version), "{now:?}");
                 world.engine.consent().verify_ledger(&now.id).await.unwrap();
@@ -365,7 +365,7 @@ async fn ledger_verification_detects_unsigned_grant_in_store() {
     let found = world.engine.consent().verify_ledger(&relation.id).await.unwrap_err();
     assert_eq!((found.code, found.message.contains("filesystem:read")), (Code::LedgerBroken, true));
 
-    // With an entry to go with it, but no device to sign it.
+    // A ledger entry for the forged grant, but without a signature.
     let scopes = vec![relation.grants[0].scope.clone(), grant.scope];
     let device = bob.device.id.clone();
     let forged =

@@ -35,7 +35,7 @@ async fn conversation(world: &EngineSetup, phone: &EnrolledPhone, agent: &AgentI
 }
 
 #[tokio::test]
-async fn streams_are_limited_per_conversation_and_connection() {
+async fn streams_are_limited_per_conversation_and_sender_and_pieces_by_rate() {
     let world = EngineSetup::new().await;
     let owner = world.device("owner", 255).await;
     let agent = world.agent(&owner, &first_version()).await;
@@ -50,7 +50,7 @@ async fn streams_are_limited_per_conversation_and_connection() {
         let most = if number < 63 { 4 } else { 256 };
         assert_eq!((more.code, &more.details), (Code::LimitReached, &ConsentErrorDetails::Limit(most)), "{number}");
     }
-    // And so many pieces of all of them at once.
+    // The pieces of all streams of the sender share one rate limit.
     let mut taken = 0;
     let refused = 'all: loop {
         for number in 0..64 {
@@ -61,7 +61,7 @@ async fn streams_are_limited_per_conversation_and_connection() {
         }
     };
     assert_eq!((taken, refused.code), (1000, Code::RateLimited));
-    // One that is over makes room.
+    // An ended stream makes room for another.
     let late = world.device("late", 200).await;
     let here = conversation(&world, &late, &agent).await;
     streamer.start(&here, name("in_its_place"), [1].as_slice().into()).await.unwrap();
@@ -71,7 +71,7 @@ async fn streams_are_limited_per_conversation_and_connection() {
 }
 
 #[tokio::test]
-async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
+async fn stream_is_not_stored_and_is_aborted_thirty_seconds_after_its_last_piece() {
     let world = EngineSetup::new().await;
     let (owner, ada) = (world.person("owner").await, world.person("ada").await);
     let agent = world.agent(&owner, &first_version()).await;
@@ -89,7 +89,7 @@ async fn stream_is_not_stored_and_times_out_after_its_last_piece() {
     assert_eq!(streamer.due(), Some(world.engine.now().after(Duration::from_secs(30))));
     assert!(streamer.expire().is_empty());
     world.clock.advance(Duration::from_secs(30));
-    // Past the timeout.
+    // The stream has timed out.
     assert_eq!(streamer.piece(&name("s"), piece(2)).await.unwrap_err().code, Code::StreamNotFound);
     assert_eq!(ear.next().await.what, StreamUpdateKind::Aborted(StreamAbortReason::Silent));
     assert_eq!(streamer.due(), None);

@@ -125,7 +125,7 @@ impl EngineSetup {
         self.engine.consent().relation(&phone.caller(), &relation.id).await.unwrap()
     }
 
-    /// Scopes that are effective now.
+    /// Scopes of the relation that are effective now.
     pub(crate) async fn effective(&self, phone: &EnrolledPhone, relation: &Relation) -> Vec<String> {
         let relation = self.relation(phone, relation).await;
         relation.effective(self.clock.now()).map(|grant| grant.scope.to_string()).collect()
@@ -214,7 +214,7 @@ impl EnrolledPhone {
         LedgerEntry { signature: Some(sign(&self.pair, &entry.message())), ..entry }
     }
 
-    /// Signs the ledger entry from the error.
+    /// Signs the ledger entry that the error contains.
     pub(crate) fn sign_what(&self, error: &ConsentError) -> LedgerEntry {
         let ConsentErrorDetails::Sign(entry) = &error.details else { panic!("{error:?}") };
         self.signed(LedgerEntry::clone(entry))
@@ -234,7 +234,7 @@ impl EnrolledPhone {
         self.try_allow(world, agent, scopes).await.unwrap()
     }
 
-    /// Requests, signs the returned entry, and repeats the request.
+    /// Requests a relation, signs the returned ledger entry, and repeats the request.
     pub(crate) async fn try_allow(
         &self,
         world: &EngineSetup,
@@ -309,7 +309,7 @@ pub(crate) fn manifest(tools: &[(&str, &str, Value)], scopes: &[(&str, &str)]) -
     })
 }
 
-/// An object schema whose text properties are all required.
+/// An object schema with three text properties, of which those in `required` are required.
 pub(crate) fn object(required: &[&str]) -> Value {
     let properties: serde_json::Map<_, _> =
         ["path", "encoding", "limit"].iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
@@ -327,13 +327,13 @@ pub(crate) fn first_version() -> Value {
     manifest(&tools, &[FILES, CLIPBOARD])
 }
 
-/// A breaking change: reading a file needs more arguments.
+/// Manifest with a breaking change: reading a file requires the arguments `required`.
 pub(crate) fn broken_version(required: &[&str]) -> Value {
     let tools = [("read_file", "filesystem:read", object(required)), ("read_clipboard", "clipboard:read", object(&[]))];
     manifest(&tools, &[FILES, CLIPBOARD])
 }
 
-/// A compatible change.
+/// The manifest with another `agent_version`, which is a compatible change.
 pub(crate) fn renumbered(manifest: &Value, number: usize) -> Value {
     let mut manifest = manifest.clone();
     manifest["agent_version"] = json!(format!("1.0.{number}"));
@@ -378,7 +378,7 @@ impl Entropy for RandomEntropy {
     }
 }
 
-/// Brain and runner stub: says nothing; every tool returns the same.
+/// Stub of a brain that says nothing and of a runner that returns the same result for every tool.
 #[derive(Debug)]
 struct SilentBackend;
 

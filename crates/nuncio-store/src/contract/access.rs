@@ -10,7 +10,7 @@ use nuncio_engine::ports::store::{
 use super::sample::{self, later};
 use super::{TestDatabase, assert_one_winner, made, race, refusal};
 
-pub async fn keys_are_listed_oldest_first(place: &dyn TestDatabase) {
+pub async fn api_keys_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(store.keys().await.unwrap(), []);
     let young = sample::key("a", later(2));
@@ -21,7 +21,7 @@ pub async fn keys_are_listed_oldest_first(place: &dyn TestDatabase) {
     assert_eq!(store.keys().await.unwrap(), [old, bare, young]);
 }
 
-/// A second key of the same id is `Exists`.
+/// A second key with the same id is refused with `Exists`.
 pub async fn duplicate_key_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::from(AccessChange::CreateKey(sample::key("a", later(0))))]).await;
@@ -32,7 +32,7 @@ pub async fn duplicate_key_id_is_refused(place: &dyn TestDatabase) {
     assert_eq!(store.keys().await.unwrap(), [sample::key("a", later(0))]);
 }
 
-/// Revoking a key that is not there, or twice, is `Missing`; the first time stands.
+/// Revoking an unknown key, or a key twice, is refused with `Missing`; the first revocation time stays.
 pub async fn key_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let revoke = |at| [Change::from(AccessChange::RevokeKey { id: KeyId::parse("a").unwrap(), at: later(at) })];
@@ -55,7 +55,7 @@ fn rotated(key: &ApiKey, secret: &str) -> ApiKey {
     }
 }
 
-pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase) {
+pub async fn key_rotation_changes_secret_and_expiry_but_not_name_or_scopes(place: &dyn TestDatabase) {
     let store = place.open().await;
     let signing = |sealed: &str| KeyKind::Signing { sealed: sealed.to_owned() };
     let sent = sample::key("a", later(0));
@@ -63,7 +63,7 @@ pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase)
     made(&*store, [&sent, &signs].map(|key| Change::from(AccessChange::CreateKey(key.clone())))).await;
     let sent_next = rotated(&sent, "a next");
     let signs_next = ApiKey { kind: signing("second"), ..rotated(&signs, "b next") };
-    // The store takes from the key what a rotation changes, and nothing else.
+    // The store changes secret and expiry of the key; the other fields are ignored.
     let asked = ApiKey { name: None, person: None, scopes: KeyScopes::All, ..sent_next.clone() };
     made(
         &*store,
@@ -80,8 +80,8 @@ pub async fn rotation_changes_only_the_secret_of_a_key(place: &dyn TestDatabase)
     assert_eq!(store.keys().await.unwrap(), [last, signs_next]);
 }
 
-/// Rotating a key that is not there, was revoked, or was rotated meanwhile is `Moved`.
-pub async fn rotation_of_changed_key_is_refused(place: &dyn TestDatabase) {
+/// Rotating a key that is unknown, revoked, or rotated since it was read is refused with `Moved`.
+pub async fn rotation_of_missing_revoked_or_already_rotated_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let key = sample::key("a", later(0));
     let rotate =
@@ -97,7 +97,7 @@ pub async fn rotation_of_changed_key_is_refused(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, [late]).await, Conflict::Moved);
 }
 
-pub async fn one_of_many_concurrent_rotations_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_key_rotations_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let key = sample::key("a", later(0));
     made(&*store, [Change::from(AccessChange::CreateKey(key.clone()))]).await;
@@ -116,7 +116,7 @@ pub async fn grants_are_listed_oldest_first(place: &dyn TestDatabase) {
     assert_eq!(store.grants().await.unwrap(), [old, timed, young]);
 }
 
-/// A second grant of the same id is `Exists`.
+/// A second grant with the same id is refused with `Exists`.
 pub async fn duplicate_grant_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::from(AccessChange::CreateGrant(sample::grant("a", later(0))))]).await;
@@ -127,7 +127,7 @@ pub async fn duplicate_grant_id_is_refused(place: &dyn TestDatabase) {
     assert_eq!(store.grants().await.unwrap(), [sample::grant("a", later(0))]);
 }
 
-/// Revoking a grant that is not there, or twice, is `Missing`.
+/// Revoking an unknown grant, or a grant twice, is refused with `Missing`.
 pub async fn grant_is_revoked_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let revoke = || [Change::from(AccessChange::RevokeGrant(GrantId::parse("a").unwrap()))];
@@ -138,7 +138,7 @@ pub async fn grant_is_revoked_only_once(place: &dyn TestDatabase) {
     assert_eq!(store.grants().await.unwrap(), [sample::grant("b", later(0))]);
 }
 
-/// Using a used or revoked grant is `GrantUsed`.
+/// Using an unknown, used or revoked grant is refused with `GrantUsed`.
 pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let used = |id: &str| [Change::from(AccessChange::UseGrant(GrantId::parse(id).unwrap()))];
@@ -151,7 +151,7 @@ pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, used("b")).await, Conflict::GrantUsed);
 }
 
-pub async fn one_of_many_concurrent_grant_uses_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_grant_uses_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::from(AccessChange::CreateGrant(sample::grant("a", later(0))))]).await;
     let units = (0..32).map(|n| {

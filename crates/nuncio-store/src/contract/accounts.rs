@@ -96,7 +96,7 @@ pub async fn public_accounts_are_found_by_search_words(place: &dyn TestDatabase)
     assert_eq!(store.public_accounts(&[], None, 1).await.unwrap(), [account("agt_a")]);
 }
 
-pub async fn manifest_is_stored_with_its_account(place: &dyn TestDatabase) {
+pub async fn publication_stores_manifest_account_and_lineage_together(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = account("agt_1");
     made(&*store, [create_account(&first, ""), publish(&first, Some("{\"n\":1}"))]).await;
@@ -129,7 +129,7 @@ pub async fn manifest_versions_are_listed_newest_first(place: &dyn TestDatabase)
     assert_eq!(store.account(&current.id).await.unwrap(), Some(current));
 }
 
-pub async fn one_of_many_concurrent_publications_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_publications_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = account("agt_1");
     made(&*store, [create_account(&first, "")]).await;

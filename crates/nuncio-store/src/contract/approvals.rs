@@ -26,7 +26,7 @@ pub async fn approval_round_trips(place: &dyn TestDatabase) {
     assert_eq!(store.approval(&id("b")).await.unwrap(), None);
 }
 
-/// A second approval of the same id is `Exists`.
+/// A second approval with the same id is refused with `Exists`.
 pub async fn duplicate_approval_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::from(ApprovalChange::Create(sample::approval("a", later(0))))]).await;
@@ -37,7 +37,7 @@ pub async fn duplicate_approval_id_is_refused(place: &dyn TestDatabase) {
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
 }
 
-/// A change from another state is `ApprovalMoved`.
+/// A change from another state is refused with `ApprovalMoved`.
 pub async fn approval_changes_only_from_the_state_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
@@ -60,7 +60,7 @@ pub async fn approval_changes_only_from_the_state_that_was_read(place: &dyn Test
     assert_eq!(store.approval(&id("a")).await.unwrap(), Some(used));
 }
 
-/// Changing an unknown approval is `Missing`.
+/// Changing an unknown approval is refused with `Missing`.
 pub async fn changing_unknown_approval_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let approval = allowed(sample::approval("a", later(0)));
@@ -84,7 +84,7 @@ pub async fn pending_approvals_are_listed_oldest_first(place: &dyn TestDatabase)
     assert_eq!(store.pending_approvals().await.unwrap(), [b]);
 }
 
-pub async fn one_of_many_concurrent_decisions_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_decisions_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let asked = sample::approval("a", later(0));
     made(&*store, [Change::from(ApprovalChange::Create(asked.clone()))]).await;

@@ -9,7 +9,7 @@ use nuncio_engine::ports::store::{AuditChange, Change, Conflict, Store};
 use super::sample;
 use super::{TestDatabase, made, race, refusal};
 
-/// Reads and verifies the whole chain.
+/// Reads and verifies the whole audit chain.
 pub async fn verified(store: &dyn Store) -> Vec<ChainLink> {
     let links = store.audit_links(0, usize::MAX).await.unwrap();
     let mut verifier = ChainVerifier::after(ChainHead::START);
@@ -35,7 +35,7 @@ pub async fn new_audit_chain_is_empty(place: &dyn TestDatabase) {
     assert_eq!(store.audit_links(0, 10).await.unwrap(), []);
 }
 
-pub async fn records_are_chained_in_order(place: &dyn TestDatabase) {
+pub async fn audit_records_are_chained_in_commit_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [audit("c1")]).await;
     made(&*store, [audit("c2"), audit("c3")]).await;
@@ -64,7 +64,7 @@ pub async fn failed_commit_leaves_no_audit_record(place: &dyn TestDatabase) {
     assert_eq!(calls(&verified(&*store).await), ["c1", "c2"]);
 }
 
-pub async fn chain_verifies_after_concurrent_commits(place: &dyn TestDatabase) {
+pub async fn audit_chain_verifies_after_concurrent_commits(place: &dyn TestDatabase) {
     let store = place.open().await;
     let unit = |n: usize| {
         let mut unit = vec![audit(&format!("c{n}"))];
@@ -98,7 +98,7 @@ pub async fn audit_records_are_found_by_call(place: &dyn TestDatabase) {
     assert!(found("c3", 9).await.is_empty());
 }
 
-pub async fn pruning_deletes_oldest_records_and_keeps_the_chain(place: &dyn TestDatabase) {
+pub async fn pruning_deletes_oldest_audit_records_and_the_rest_still_verifies(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, (1..=6).map(|n| audit(&format!("c{n}"))).collect::<Vec<_>>()).await;
     let before = verified(&*store).await;
@@ -117,7 +117,7 @@ pub async fn pruning_deletes_oldest_records_and_keeps_the_chain(place: &dyn Test
     assert_eq!(links.len(), 3);
 }
 
-pub async fn audit_growth_reports_each_commit(place: &dyn TestDatabase) {
+pub async fn audit_growth_reports_the_number_of_the_last_committed_record(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mut growth = store.audit_growth();
     made(&*store, [audit("c1"), audit("c2")]).await;

@@ -37,7 +37,7 @@ pub async fn callbacks_are_listed_in_due_order(place: &dyn TestDatabase) {
     assert_eq!(until(&*store, later(20), 0).await, []);
 }
 
-pub async fn execution_has_at_most_one_callback(place: &dyn TestDatabase) {
+pub async fn second_callback_of_an_execution_replaces_the_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 0)]).await;
     made(&*store, [put("a", 90_000, u32::MAX)]).await;
@@ -45,7 +45,7 @@ pub async fn execution_has_at_most_one_callback(place: &dyn TestDatabase) {
     assert_eq!(until(&*store, later(5), 10).await, [], "not at its old time as well");
 }
 
-/// A callback of an unknown execution is `Missing`, and its whole commit fails.
+/// A callback of an unknown execution is refused with `Missing`, and its whole commit fails.
 pub async fn callback_of_unknown_execution_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [create("a"), put("b", 5, 0)]).await, Conflict::Missing);
@@ -53,7 +53,7 @@ pub async fn callback_of_unknown_execution_is_refused(place: &dyn TestDatabase) 
     assert_eq!(store.execution(&id("a")).await.unwrap(), None);
 }
 
-pub async fn removing_a_missing_callback_is_no_conflict(place: &dyn TestDatabase) {
+pub async fn removing_a_missing_callback_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 6, 4)]).await;
     for _ in 0..2 {
@@ -66,7 +66,7 @@ pub async fn removing_a_missing_callback_is_no_conflict(place: &dyn TestDatabase
     assert_eq!(all(&*store).await, [owed("b", 6, 4), owed("a", 7, 0)]);
 }
 
-pub async fn callback_is_stored_atomically_with_the_end(place: &dyn TestDatabase) {
+pub async fn callback_is_stored_atomically_with_the_end_of_its_execution(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     assert_eq!(refusal(&*store, [put("a", 9, 0), end("a", "there", 0)]).await, Conflict::LeaseLost);

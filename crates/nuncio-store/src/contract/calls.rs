@@ -43,8 +43,8 @@ pub async fn started_calls_are_stored_until_they_end(place: &dyn TestDatabase) {
     }
 }
 
-/// A second call of the same key is `Exists` until the first has ended.
-pub async fn duplicate_call_key_is_refused(place: &dyn TestDatabase) {
+/// A second call with the same key is refused with `Exists` until the first has ended.
+pub async fn duplicate_key_of_a_started_call_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (first, second) = (started("k", 0, None), started("k", 1, Some(in_history())));
     made(&*store, [start(&first)]).await;

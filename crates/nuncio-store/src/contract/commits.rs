@@ -32,7 +32,7 @@ pub async fn failed_commit_changes_nothing(place: &dyn TestDatabase) {
     assert_ne!(snapshot(&*store).await, seen, "the same changes alone are taken");
 }
 
-pub async fn failure_affects_only_its_own_commit(place: &dyn TestDatabase) {
+pub async fn failed_commit_does_not_affect_concurrent_commits(place: &dyn TestDatabase) {
     let store = place.open().await;
     let unit = |n: usize| match n % 4 {
         0 => vec![sample::create(&format!("s{n}")), sample::begin("nobody", 1)],
@@ -50,7 +50,7 @@ pub async fn failure_affects_only_its_own_commit(place: &dyn TestDatabase) {
     }
 }
 
-pub async fn changes_of_a_commit_see_each_other(place: &dyn TestDatabase) {
+pub async fn later_changes_of_a_commit_see_earlier_ones(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(
         &*store,
@@ -84,7 +84,7 @@ pub async fn commits_survive_reopening(place: &dyn TestDatabase) {
     audit::verified(&*store).await;
 }
 
-pub async fn queued_commits_finish_before_close(place: &dyn TestDatabase) {
+pub async fn commits_whose_callers_gave_up_are_stored_completely_or_not_at_all(place: &dyn TestDatabase) {
     let store = place.open().await;
     let unit = |n: usize| vec![sample::create(&format!("s{n}")), sample::append(&format!("s{n}"), 0, 0, "hello")];
     let waiting: Vec<_> = (0..32)
@@ -113,7 +113,7 @@ pub async fn queued_commits_finish_before_close(place: &dyn TestDatabase) {
     }
 }
 
-/// Data that [`every_change`] needs.
+/// Changes that create the data that [`every_change`] needs.
 fn before() -> Vec<Change> {
     vec![
         sample::create("s"),
@@ -160,7 +160,7 @@ fn every_change() -> Vec<Change> {
     ]
 }
 
-/// All readable data as text.
+/// All readable data of the store as text.
 async fn snapshot(store: &dyn Store) -> Vec<String> {
     let mut seen = vec![
         format!("{:#?}", store.sessions(&sample::owner(), None, 100).await.unwrap()),
@@ -184,7 +184,7 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
     seen
 }
 
-pub async fn healthy_store_is_writable_and_undamaged(place: &dyn TestDatabase) {
+pub async fn healthy_store_passes_write_check_compaction_and_damage_check(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), sample::create("t")]).await;
     made(&*store, [Change::from(SessionChange::Delete(session_id("t")))]).await;

@@ -46,7 +46,7 @@ pub async fn pending_replies_are_listed_in_due_order(place: &dyn TestDatabase) {
     assert_eq!(until(&*store, later(9), 9).await, []);
 }
 
-pub async fn pending_reply_is_replaced_and_removed(place: &dyn TestDatabase) {
+pub async fn pending_reply_can_be_replaced_and_removed(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("s1"), owe("a", 5, 0), owe("a", 9, 4)]).await;
     assert_eq!(all(&*store).await, [owed("a", 9, 4)]);
@@ -84,7 +84,7 @@ async fn sent(store: &dyn Store, agent: &str, id: &str) -> Option<SentDirectMess
     store.direct_message(&AgentName::parse(agent).unwrap(), id).await.unwrap()
 }
 
-pub async fn reply_is_stored_with_its_message(place: &dyn TestDatabase) {
+pub async fn first_reply_of_the_recipient_is_stored_with_its_message(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(
         &*store,
@@ -125,7 +125,7 @@ pub async fn old_direct_messages_are_deleted(place: &dyn TestDatabase) {
     assert!(sent(&*store, "desk", "m2").await.is_some());
 }
 
-pub async fn person_link_is_replaced_and_removed(place: &dyn TestDatabase) {
+pub async fn person_link_can_be_replaced_and_removed_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let link = |did: &str, person: &str| PersonLink {
         principal: Principal::Did(did.to_owned()),

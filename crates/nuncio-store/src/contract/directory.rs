@@ -56,7 +56,7 @@ pub async fn second_listing_of_a_url_replaces_the_first(place: &dyn TestDatabase
     assert_eq!(store.directory().await.unwrap(), [(new, "two".to_owned())]);
 }
 
-pub async fn check_updates_only_existing_listing(place: &dyn TestDatabase) {
+pub async fn listing_update_keeps_description_and_needs_an_existing_listing(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (entry("https://a.example/ad.json"), stale("https://a.example/ad.json"));
     assert_eq!(refusal(&*store, [Change::from(DirectoryChange::UpdateListing(old.clone()))]).await, Conflict::Missing);

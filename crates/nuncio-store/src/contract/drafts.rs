@@ -119,7 +119,7 @@ pub async fn expired_drafts_are_deleted_unless_both_accepted(place: &dyn TestDat
     made(&*store, [create(&until("old", 99))]).await;
 }
 
-pub async fn one_of_many_concurrent_decisions_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_decisions_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create(&draft("a"))]).await;
     let outcomes = race(&store, (0..8).map(|_| vec![moved(&accepted(&draft("a")), "draft")])).await;

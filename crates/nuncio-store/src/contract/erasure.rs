@@ -53,7 +53,7 @@ async fn names(store: &dyn Store) -> Vec<String> {
     store.people().await.unwrap().iter().map(|person| person.name.to_string()).collect()
 }
 
-pub async fn erasure_deletes_only_the_persons_rows(place: &dyn TestDatabase) {
+pub async fn erasure_deletes_rows_of_the_person_and_keeps_those_of_others(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_person("ada"), put_person("bob"), ConsentChange::CreateInvite(invite("code", "ada")).into()])
         .await;
@@ -86,15 +86,15 @@ pub async fn erasure_deletes_only_the_persons_rows(place: &dyn TestDatabase) {
     assert_eq!(store.links().await.unwrap(), []);
     assert_eq!(store.pending_approvals().await.unwrap(), []);
     assert_eq!(store.bytes_stored(&owner()).await.unwrap(), 0);
-    // The key stays, so that a server whose last key it was does not open again; it opens nothing.
+    // The key stays as a revoked one, because a server without any key would accept every caller.
     let keys = store.keys().await.unwrap();
     let [key] = keys.as_slice() else { panic!("{keys:?}") };
     assert_eq!((&key.name, &key.person, key.revoked_at), (&None, &None, Some(later(50))));
-    // A second time there is nothing left to do.
+    // Erasing the person again succeeds and changes nothing.
     made(&*store, [forget(Vec::new(), Vec::new())]).await;
 }
 
-pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
+pub async fn redacted_audit_records_keep_their_hashes(place: &dyn TestDatabase) {
     let store = place.open().await;
     let record = AuditRecord { caller: did(), ..sample::record("c1") };
     made(
@@ -119,7 +119,7 @@ pub async fn redacted_records_keep_their_hashes(place: &dyn TestDatabase) {
     assert_eq!(store.audit_links(2, 9).await.unwrap()[0].previous, before[1].hash);
 }
 
-pub async fn redacted_ledger_entries_round_trip(place: &dyn TestDatabase) {
+pub async fn redacted_ledger_entries_replace_the_ledger_of_an_erased_person(place: &dyn TestDatabase) {
     let store = place.open().await;
     let agent = account("agt_1");
     made(&*store, [put_person("ada"), create_account(&agent, "words"), publish(&agent, Some("1"))]).await;
@@ -142,12 +142,12 @@ pub async fn redacted_ledger_entries_round_trip(place: &dyn TestDatabase) {
     assert_eq!(store.erased_ledger(Some(&rel)).await.unwrap(), [erased(1), erased(2)]);
     assert_eq!(store.erased_ledger(None).await.unwrap().len(), 2);
     assert_eq!(store.erased_ledger(Some(&RelationId::parse("rel_2").unwrap())).await.unwrap(), []);
-    // The agent they owned stays, and nobody acts for it.
+    // The person's agent stays, without a token.
     let account = store.account(&agent.id).await.unwrap().unwrap();
     assert_eq!((account.owner.to_string(), account.token), ("person:forgotten-1".to_owned(), None));
 }
 
-pub async fn groups_continue_without_the_erased_person(place: &dyn TestDatabase) {
+pub async fn group_conversation_continues_after_erasure_of_a_member(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     made(&*store, [put_person("ada"), put_person("bob")]).await;
@@ -177,7 +177,7 @@ pub async fn groups_continue_without_the_erased_person(place: &dyn TestDatabase)
     assert!(store.relayed(&place_of("con_all", 3)).await.unwrap().is_some());
 }
 
-pub async fn pseudonym_replaces_the_name_in_other_rows(place: &dyn TestDatabase) {
+pub async fn erasure_replaces_the_persons_name_with_a_pseudonym_in_other_rows(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_person("ada"), put_person("bob")]).await;
     let taken = |id: &str, by: &str| {

@@ -147,7 +147,7 @@ pub async fn execution_round_trips(place: &dyn TestDatabase) {
     assert_eq!(expected.kept_until(), Some(later(9).after(Duration::from_millis(1000))));
 }
 
-pub async fn every_end_state_round_trips(place: &dyn TestDatabase) {
+pub async fn failed_and_timed_out_executions_round_trip(place: &dyn TestDatabase) {
     let store = place.open().await;
     let failure = |code| ExecutionFailure { code, message: "it \"broke\"\n坏".to_owned() };
     for (name, state) in [
@@ -176,7 +176,7 @@ pub async fn every_end_state_round_trips(place: &dyn TestDatabase) {
     assert_eq!(unfinished(&*store).await, []);
 }
 
-/// A second execution of the same id is `Exists`, also when the first is over.
+/// A second execution with the same id is refused with `Exists`, also when the first is over.
 pub async fn duplicate_execution_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
@@ -189,7 +189,7 @@ pub async fn duplicate_execution_id_is_refused(place: &dyn TestDatabase) {
     assert_eq!(by_key(&*store, &owner(), "hotel/book", "k").await, None, "nor is its key taken");
 }
 
-/// The same key of a caller and skill is `Exists`, and its execution is not stored.
+/// A key that the caller used for the skill before is refused with `Exists`, and the execution is not stored.
 pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k")]).await;
@@ -204,7 +204,7 @@ pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, [create_with_key("b", "k")]).await, Conflict::Exists, "also once it is over");
 }
 
-pub async fn keys_are_separate_per_caller_and_skill(place: &dyn TestDatabase) {
+pub async fn same_idempotency_key_is_allowed_for_another_caller_or_skill(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k")]).await;
     made(
@@ -227,8 +227,8 @@ pub async fn keys_are_separate_per_caller_and_skill(place: &dyn TestDatabase) {
     assert_eq!(find("hotel/book", "k", Principal::Anonymous).await, None);
 }
 
-/// A claim needs the current holder and attempt; anything else is `LeaseLost`.
-pub async fn claim_requires_the_current_lease_holder(place: &dyn TestDatabase) {
+/// A claim must name the current lease holder and attempt; any other is refused with `LeaseLost`.
+pub async fn claim_must_name_the_current_lease_holder_and_attempt(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start("a", "here", 1)]).await;
     for (attempt, from) in [(1, "there"), (0, "here"), (2, "here"), (1, "")] {
@@ -249,7 +249,7 @@ pub async fn claim_requires_the_current_lease_holder(place: &dyn TestDatabase) {
     }
 }
 
-/// Only the holder begins the next attempt; anything else is `LeaseLost`.
+/// Only the lease holder begins the next attempt; any other begin is refused with `LeaseLost`.
 pub async fn attempts_begin_in_order_and_only_by_the_lease_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
@@ -266,7 +266,7 @@ pub async fn attempts_begin_in_order_and_only_by_the_lease_holder(place: &dyn Te
     assert_eq!(refusal(&*store, [start("a", "here", 3)]).await, Conflict::LeaseLost);
 }
 
-/// Only the holder ends the running attempt, once; anything else is `LeaseLost`.
+/// Only the lease holder ends the running attempt, once; any other end is refused with `LeaseLost`.
 pub async fn execution_ends_once_and_only_by_the_lease_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start("a", "here", 1)]).await;
@@ -288,7 +288,7 @@ pub async fn execution_ends_once_and_only_by_the_lease_holder(place: &dyn TestDa
 pub async fn unfinished_executions_are_listed_oldest_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(unfinished(&*store).await, []);
-    // Ids begin with the time.
+    // Execution ids sort by their creation time.
     for name in ["exe_2", "exe_1", "exe_4", "exe_3"] {
         made(&*store, [create(name)]).await;
     }
@@ -301,7 +301,7 @@ pub async fn unfinished_executions_are_listed_oldest_first(place: &dyn TestDatab
     assert_eq!(states[2].1, held_by("there"));
 }
 
-pub async fn lease_is_renewed_only_for_its_holder(place: &dyn TestDatabase) {
+pub async fn renewal_extends_only_leases_of_the_named_holder(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), create("b"), create("c"), claim("b", 0, "here", "there")]).await;
     made(&*store, [end("c", "here", 0)]).await;
@@ -318,7 +318,7 @@ pub async fn lease_is_renewed_only_for_its_holder(place: &dyn TestDatabase) {
     assert!(read(&*store, "c").await.state.is_over());
 }
 
-pub async fn execution_times_never_decrease(place: &dyn TestDatabase) {
+pub async fn update_time_of_an_execution_never_decreases(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a"), start_at("a", "here", 1, later(-60_000))]).await;
     assert_eq!(read(&*store, "a").await.updated_at, NOW);
@@ -327,7 +327,7 @@ pub async fn execution_times_never_decrease(place: &dyn TestDatabase) {
     assert_eq!(read(&*store, "a").await.updated_at, later(50));
 }
 
-pub async fn executions_are_deleted_after_their_retention(place: &dyn TestDatabase) {
+pub async fn ended_executions_are_deleted_after_their_retention(place: &dyn TestDatabase) {
     let store = place.open().await;
     let forget = |at| Change::from(ExecutionChange::Forget { at, limit: 100 });
     made(&*store, [create_with_key("old", "old"), end_at("old", "here", 0, completed(), later(0))]).await;
@@ -360,7 +360,7 @@ pub async fn executions_are_deleted_after_their_retention(place: &dyn TestDataba
     assert_eq!(by_key(&*store, &owner(), "hotel/book", "old").await.map(|(id, _)| id), Some(id("again")));
 }
 
-pub async fn deletion_respects_its_limit(place: &dyn TestDatabase) {
+pub async fn deletion_of_old_executions_respects_its_limit(place: &dyn TestDatabase) {
     let store = place.open().await;
     for (name, at) in [("a", 30), ("b", 10), ("c", 20), ("d", 40)] {
         made(&*store, over(name, later(at))).await;
@@ -382,14 +382,14 @@ pub async fn deletion_respects_its_limit(place: &dyn TestDatabase) {
     assert_eq!(left().await, [] as [&str; 0]);
 }
 
-pub async fn one_of_many_concurrent_creations_with_one_key_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_creations_with_one_key_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let units = (0..32).map(|n| vec![create_with_key(&format!("exe_{n}"), "k")]);
     assert_one_winner(&race(&store, units).await, Conflict::Exists);
     assert_eq!(unfinished(&*store).await.len(), 1);
 }
 
-pub async fn one_of_many_concurrent_claims_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     let claims = (0..32).map(|n| vec![claim("a", 0, "here", &format!("process {n}"))]);
@@ -436,7 +436,7 @@ async fn authorizations(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthori
     begun.map(|(execution, _, authorization)| (execution.id, execution.attempt, authorization)).collect()
 }
 
-pub async fn begun_calls_are_listed_with_their_authorization(place: &dyn TestDatabase) {
+pub async fn begun_calls_are_listed_with_their_authorization_until_finished(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ((first, ada), (second, bob)) = (begun("a", 1, "ada"), begun("a", 2, "bob"));
     made(&*store, [create("a"), create("b"), start("b", "here", 1), first]).await;
@@ -474,7 +474,7 @@ pub async fn only_the_lease_holder_finishes_its_attempt(place: &dyn TestDatabase
     assert_eq!(refusal(&*store, [finish("a", 1, false)]).await, Conflict::LeaseLost, "it is over");
 }
 
-pub async fn only_the_lease_holder_marks_program_start(place: &dyn TestDatabase) {
+pub async fn only_the_lease_holder_marks_an_attempt_as_started(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mark = |owner: &str, attempt| {
         Change::from(ExecutionChange::MarkStarted { id: id("a"), owner: owner.to_owned(), attempt })
@@ -491,7 +491,7 @@ pub async fn only_the_lease_holder_marks_program_start(place: &dyn TestDatabase)
     assert!(!authorizations(&*store).await[0].2.started, "the next attempt begins unmarked");
 }
 
-pub async fn unstarted_attempts_are_counted(place: &dyn TestDatabase) {
+pub async fn attempts_whose_program_never_started_are_counted(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
     for (attempt, started, unstarted) in [(1, false, 1), (2, true, 1), (3, false, 2)] {

@@ -55,7 +55,7 @@ pub async fn followed_domains_are_listed_by_name(place: &dyn TestDatabase) {
     assert_eq!(listed, ["a.example", "b.example", "c.example"].map(followed));
 }
 
-/// Following twice is `Exists`, and changes nothing.
+/// Following a domain twice is refused with `Exists`, and changes nothing.
 pub async fn following_a_domain_twice_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [Change::from(DirectoryChange::Follow(followed("example.com")))]).await;
@@ -66,7 +66,7 @@ pub async fn following_a_domain_twice_is_refused(place: &dyn TestDatabase) {
     assert_eq!(store.followed().await.unwrap(), [followed("example.com")]);
 }
 
-pub async fn offers_are_kept_until_replaced(place: &dyn TestDatabase) {
+pub async fn offers_of_a_followed_domain_are_kept_until_replaced(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (new, old) = (followed("example.com"), visited("example.com"));
     let offers = async || store.followed_domain(&new.domain).await.unwrap().unwrap().1;
@@ -78,7 +78,7 @@ pub async fn offers_are_kept_until_replaced(place: &dyn TestDatabase) {
     assert_eq!(offers().await.as_deref(), Some("two"));
 }
 
-pub async fn updating_unknown_domain_is_refused(place: &dyn TestDatabase) {
+pub async fn updating_or_unfollowing_a_domain_not_followed_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let gone = followed("example.com");
     assert_eq!(
@@ -89,7 +89,7 @@ pub async fn updating_unknown_domain_is_refused(place: &dyn TestDatabase) {
     made(&*store, [Change::from(DirectoryChange::Unfollow(gone.domain.clone()))]).await;
     assert_eq!(refusal(&*store, [update(&gone, Some("late"))]).await, Conflict::Missing);
     assert_eq!(store.followed().await.unwrap(), []);
-    // Followed again, it begins with nothing.
+    // A domain that is followed again starts without offers.
     made(&*store, [Change::from(DirectoryChange::Follow(gone.clone()))]).await;
     assert_eq!(store.followed_domain(&gone.domain).await.unwrap(), Some((gone, None)));
 }

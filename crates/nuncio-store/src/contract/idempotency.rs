@@ -30,7 +30,7 @@ pub async fn idempotency_record_round_trips(place: &dyn TestDatabase) {
     assert_eq!(store.idempotency_record(&sample::owner(), "sessions", "k3").await.unwrap(), None);
 }
 
-/// A second use of a key with the same request is `Exists`, and its whole commit fails.
+/// A second use of a key with the same request is refused with `Exists`, and its whole commit fails.
 pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), Change::from(SessionChange::Remember(sample::idempotency_record("s", "k")))])
@@ -45,7 +45,7 @@ pub async fn reused_idempotency_key_is_refused(place: &dyn TestDatabase) {
     assert_eq!(found, Some(sample::idempotency_record("s", "k")));
 }
 
-pub async fn keys_are_separate_per_owner_and_request(place: &dyn TestDatabase) {
+pub async fn same_idempotency_key_is_allowed_for_another_owner_or_request(place: &dyn TestDatabase) {
     let store = place.open().await;
     let mine = sample::idempotency_record("s", "k");
     let theirs = IdempotencyRecord { owner: sample::stranger(), ..mine.clone() };
@@ -60,17 +60,17 @@ pub async fn keys_are_separate_per_owner_and_request(place: &dyn TestDatabase) {
     assert_eq!(store.idempotency_record(&sample::stranger(), "turns/s", "k").await.unwrap(), None);
 }
 
-/// A record for an unknown session is `NoSession`.
-pub async fn record_without_session_is_refused(place: &dyn TestDatabase) {
+/// A record for an unknown session is refused with `NoSession`.
+pub async fn idempotency_record_for_unknown_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let change = Change::from(SessionChange::Remember(sample::idempotency_record("s", "k")));
     assert_eq!(refusal(&*store, [change.clone()]).await, Conflict::NoSession);
     assert_eq!(store.idempotency_record(&sample::owner(), "sessions", "k").await.unwrap(), None);
-    // The session may come in the same unit.
+    // The session may be created in the same commit.
     made(&*store, [sample::create("s"), change]).await;
 }
 
-pub async fn record_is_deleted_with_its_session(place: &dyn TestDatabase) {
+pub async fn idempotency_record_is_deleted_with_its_session(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), Change::from(SessionChange::Remember(sample::idempotency_record("s", "k")))])
         .await;

@@ -52,7 +52,7 @@ pub async fn concurrent_mail_is_numbered_without_gaps(place: &dyn TestDatabase) 
     assert_eq!(numbers(&*store, &ada, 0, 99).await, (1..=40).collect::<Vec<_>>());
 }
 
-pub async fn each_reader_has_its_own_position(place: &dyn TestDatabase) {
+pub async fn each_mail_reader_has_its_own_read_position(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [read(&ada, "dev_1", 5)]).await;
@@ -80,7 +80,7 @@ pub async fn deleted_mail_numbers_are_not_reused(place: &dyn TestDatabase) {
     assert_eq!(store.mail_head(&ada).await.unwrap(), 3);
 }
 
-pub async fn events_are_appended_to_the_audit_chain(place: &dyn TestDatabase) {
+pub async fn audit_events_are_chained_together_with_call_records(place: &dyn TestDatabase) {
     let store = place.open().await;
     let record = AuditEventRecord {
         agent: Some(agent_id("agt_1")),

@@ -25,7 +25,7 @@ pub async fn messages_are_read_in_order(place: &dyn TestDatabase) {
     assert_eq!(texts(&*store, 0).await, expected);
 }
 
-pub async fn message_numbers_may_be_filled_out_of_order(place: &dyn TestDatabase) {
+pub async fn messages_may_be_stored_out_of_number_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for (number, next) in [(3, 4), (1, 4), (5, 6), (2, 6), (0, 6), (4, 6)] {
@@ -36,23 +36,22 @@ pub async fn message_numbers_may_be_filled_out_of_order(place: &dyn TestDatabase
     assert_eq!(texts(&*store, 0).await, expected);
 }
 
-/// A second message with the same number is `Exists`, and the first stays.
-pub async fn taken_message_number_is_refused(place: &dyn TestDatabase) {
+/// A second message with the same number is refused with `Exists`, and the first stays.
+pub async fn second_message_with_the_same_number_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s"), sample::append("s", 1, 0, "first")]).await;
     assert_eq!(refusal(&*store, [sample::append("s", 2, 0, "second")]).await, Conflict::Exists);
     assert_eq!(texts(&*store, 0).await, [(0, 1, "first".to_owned())]);
-    // Another session has places of its own.
+    // Another session has its own message numbers.
     made(&*store, [sample::create("other"), sample::append("other", 1, 0, "second")]).await;
 }
 
-/// Without a session it is `NoSession`.
-pub async fn message_without_session_is_refused(place: &dyn TestDatabase) {
+pub async fn message_for_unknown_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [sample::append("s", 1, 0, "hello?")]).await, Conflict::NoSession);
 }
 
-pub async fn messages_are_read_from_a_number_on(place: &dyn TestDatabase) {
+pub async fn reading_messages_starts_at_the_given_number(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = nuncio_core::session::Session { next_message: 1, ..sample::session("s") };
     made(&*store, [Change::from(SessionChange::Create { session, messages: vec![Message::user("before")] })]).await;

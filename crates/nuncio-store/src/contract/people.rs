@@ -36,7 +36,7 @@ pub async fn people_are_stored_once_and_listed_by_name(place: &dyn TestDatabase)
     assert_eq!(store.person(&name("ada")).await.unwrap(), Some(person("ada")));
 }
 
-pub async fn invite_for_unknown_person_is_refused(place: &dyn TestDatabase) {
+pub async fn invite_for_unknown_person_or_with_duplicate_code_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [create_invite(&invite("x", "ada"))]).await, Conflict::Missing);
     made(&*store, [put_person("ada"), create_invite(&invite("x", "ada")), create_invite(&invite("y", "ada"))]).await;
@@ -66,7 +66,7 @@ pub async fn invite_enrols_only_one_device(place: &dyn TestDatabase) {
     assert_eq!(store.devices(&name("ada")).await.unwrap(), [laptop, device("dev_2", "ada")]);
 }
 
-pub async fn one_of_many_concurrent_enrolments_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_enrolments_with_one_invite_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let one = invite("x", "ada");
     made(&*store, [put_person("ada"), create_invite(&one)]).await;
@@ -85,7 +85,7 @@ pub async fn device_is_revoked_only_once(place: &dyn TestDatabase) {
     assert_eq!(store.devices(&name("ada")).await.unwrap(), [gone]);
 }
 
-pub async fn nonce_is_accepted_only_once(place: &dyn TestDatabase) {
+pub async fn nonce_is_accepted_only_once_until_its_retention_ends(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [use_nonce("n", 0, 10)]).await;
     assert_eq!(refusal(&*store, [use_nonce("n", 9, 19)]).await, Conflict::Exists);

@@ -55,7 +55,7 @@ pub async fn relation_round_trips(place: &dyn TestDatabase) {
     assert_eq!(store.active_relations(Some(&agent_id("agt_2"))).await.unwrap(), []);
 }
 
-pub async fn relation_needs_person_agent_and_current_manifest(place: &dyn TestDatabase) {
+pub async fn relation_needs_known_person_and_agent_and_current_manifest_version(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     let cases = [
@@ -116,7 +116,7 @@ pub async fn relation_change_invalidates_concurrent_publication(place: &dyn Test
     made(&*store, [move_on(0, &Relation { revision: 1, ..first.clone() }, None)]).await;
     assert_eq!(refusal(&*store, [publish(&seen, Some("{\"n\":2}"))]).await, Conflict::Moved);
     let seen = store.account(&agent_id("agt_1")).await.unwrap().unwrap();
-    // Within the same commit, those it touches do not stand in its way.
+    // A publication may change relations within its own commit.
     made(&*store, [publish(&seen, Some("{\"n\":2}")), move_on(1, &Relation { revision: 2, ..first }, None)]).await;
     assert_eq!(revision(&*store).await, seen.revision + 2);
 }
@@ -135,7 +135,7 @@ pub async fn one_time_grant_is_used_only_once(place: &dyn TestDatabase) {
     assert_eq!(store.relation(&used.id).await.unwrap(), Some(used));
 }
 
-pub async fn ledger_entry_must_follow_the_last_one(place: &dyn TestDatabase) {
+pub async fn ledger_entry_must_have_the_next_sequence_number(place: &dyn TestDatabase) {
     let store = place.open().await;
     ready(&*store).await;
     assert_eq!(refusal(&*store, [append("rel_1", 1)]).await, Conflict::Missing);

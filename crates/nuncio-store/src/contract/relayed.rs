@@ -31,7 +31,7 @@ fn forget(before: i64, limit: usize) -> Change {
     RelayChange::ForgetMessages { before: later(before), limit }.into()
 }
 
-/// A message without recipients.
+/// Change that posts a message without recipients.
 fn say(conversation: &str, sender: &RelayParty, name: &str) -> Change {
     send(conversation, &post(sender, name), &[], 1)
 }
@@ -110,7 +110,7 @@ pub async fn conversations_are_listed_by_id_per_member(place: &dyn TestDatabase)
     assert_eq!((last[0].last_seq, last[0].read_seq), (2, 1));
 }
 
-pub async fn members_can_be_changed(place: &dyn TestDatabase) {
+pub async fn conversation_members_can_be_added_and_removed(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, eve) = (recipient("ada"), recipient("bob"), recipient("eve"));
     let before = group("cnv_1", [ada.clone(), bob.clone()]);
@@ -196,7 +196,7 @@ pub async fn concurrent_messages_are_numbered_without_gaps(place: &dyn TestDatab
     }
 }
 
-pub async fn message_for_outdated_revision_is_refused(place: &dyn TestDatabase) {
+pub async fn message_for_outdated_conversation_revision_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, eve) = (recipient("ada"), recipient("bob"), recipient("eve"));
     let message = send("cnv_1", &post(&ada, "m1"), &[bob.clone(), eve.clone()], 1);
@@ -218,7 +218,7 @@ pub async fn message_for_outdated_revision_is_refused(place: &dyn TestDatabase) 
     assert_eq!(names(&*store, "cnv_1", 0, 9).await, [(1, "m1".to_owned())]);
 }
 
-pub async fn reused_client_id_is_refused(place: &dyn TestDatabase) {
+pub async fn reused_client_message_id_of_a_sender_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
@@ -235,7 +235,7 @@ pub async fn reused_client_id_is_refused(place: &dyn TestDatabase) {
     assert_eq!(places(&*store, "cnv_1", &ada).await.0, 3);
 }
 
-pub async fn one_of_many_concurrent_posts_with_one_client_id_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_posts_with_one_client_id_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
     made(&*store, [begin(&of_two("cnv_1", "agt_1"))]).await;
@@ -280,7 +280,7 @@ pub async fn read_position_never_decreases_or_exceeds_the_last_message(place: &d
     assert_eq!(places(&*store, "cnv_2", &ada).await, (0, 0));
 }
 
-pub async fn messages_are_read_after_a_number(place: &dyn TestDatabase) {
+pub async fn reading_relayed_messages_starts_after_the_given_number(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), begin(&of_two("cnv_2", "agt_2"))]).await;
@@ -317,7 +317,7 @@ pub async fn message_is_claimed_by_only_one_device(place: &dyn TestDatabase) {
     assert_eq!(names(&*store, "cnv_1", 0, 9).await.len(), 1);
 }
 
-pub async fn one_of_many_concurrent_claims_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_claims_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [begin(&of_two("cnv_1", "agt_1")), say("cnv_1", &agent("agt_1"), "m1")]).await;
     let outcomes = race(&store, (0..16).map(|n| vec![claim("cnv_1", 1, &format!("dev_{n}"), n)])).await;
@@ -355,7 +355,7 @@ pub async fn deleted_message_numbers_are_not_reused(place: &dyn TestDatabase) {
     assert_eq!(names(&*store, "cnv_2", 0, 9).await, [(2, "m2".to_owned())]);
 }
 
-pub async fn clock_set_back_deletes_no_newer_message(place: &dyn TestDatabase) {
+pub async fn old_message_deletion_keeps_newer_messages_after_the_clock_was_set_back(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     made(&*store, [begin(&of_two("cnv_1", "agt_1"))]).await;

@@ -1,4 +1,4 @@
-//! Sample values for the checks.
+//! Sample values for the contract checks.
 
 use std::collections::BTreeMap;
 

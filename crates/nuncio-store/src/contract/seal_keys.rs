@@ -45,7 +45,7 @@ async fn devices(store: &dyn Store, owner: &RelayParty) -> Vec<String> {
     store.bundles(owner).await.unwrap().into_iter().map(|bundle| bundle.keys.device_id.to_string()).collect()
 }
 
-/// Name of the next one-time key, and the number left.
+/// Id of the next one-time key of a device, and the number of keys left.
 async fn next(store: &dyn Store, device: &str) -> (Option<String>, usize) {
     next_of(store, &id(device)).await
 }
@@ -75,7 +75,7 @@ pub async fn key_bundle_round_trips(place: &dyn TestDatabase) {
     assert_eq!(store.bundles(&agent("ada")).await.unwrap(), [], "an agent of the person's name");
 }
 
-pub async fn older_bundle_is_refused(place: &dyn TestDatabase) {
+pub async fn key_bundle_with_lower_or_equal_sequence_number_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let younger = KeyBundle { did: None, ..bundle("dev_1", &ada, 5) };
@@ -91,7 +91,7 @@ pub async fn older_bundle_is_refused(place: &dyn TestDatabase) {
     assert_one_winner(&outcomes, Conflict::Moved);
 }
 
-pub async fn device_ids_are_separate_per_owner(place: &dyn TestDatabase) {
+pub async fn owners_may_use_the_same_device_id_for_their_bundles(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
     let of = |owner: &RelayParty| BundleId { owner: owner.clone(), device: device_id("dev_1") };
@@ -118,7 +118,7 @@ pub async fn device_ids_are_separate_per_owner(place: &dyn TestDatabase) {
     }
 }
 
-pub async fn new_agent_bundle_replaces_the_previous_device(place: &dyn TestDatabase) {
+pub async fn new_agent_bundle_replaces_the_bundle_of_its_previous_device(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
     let first = BundleId { owner: hotel.clone(), device: device_id("dev_1") };
@@ -155,7 +155,7 @@ pub async fn one_time_keys_are_handed_out_oldest_first(place: &dyn TestDatabase)
     assert_eq!(next(&*store, "dev_2").await, is("b", 1), "keys of another device");
 }
 
-pub async fn one_of_many_concurrent_takers_of_a_key_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_takers_of_a_key_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
     let outcomes = race(&store, (0..16).map(|_| vec![take("dev_1", "a")])).await;
@@ -170,7 +170,7 @@ pub async fn upload_keeps_one_time_keys_and_replaces_fallback_key(place: &dyn Te
     made(&*store, [put_keys("dev_1", [one_time_key("b", false), other, one_time_key("f", true)], MOST)]).await;
     assert_eq!(store.one_time_key(&id("dev_1")).await.unwrap(), Some(one_time_key("a", false)));
     assert_eq!(next(&*store, "dev_1").await, is("a", 2));
-    // A key of that name is there, so this is no other fallback key.
+    // A key with this id exists, so it does not become the fallback key.
     made(&*store, [put_keys("dev_1", [one_time_key("b", true)], MOST)]).await;
     made(&*store, [take("dev_1", "a"), take("dev_1", "b")]).await;
     assert_eq!(next(&*store, "dev_1").await, is("f", 0));
@@ -234,7 +234,7 @@ pub async fn removing_a_bundle_deletes_its_keys(place: &dyn TestDatabase) {
     assert_eq!(next(&*store, "dev_1").await, NONE);
 }
 
-pub async fn endorsement_by_another_device_is_stored(place: &dyn TestDatabase) {
+pub async fn bundle_endorsement_by_another_device_is_stored(place: &dyn TestDatabase) {
     let store = place.open().await;
     let ada = recipient("ada");
     let by = |device: &str| Endorsement { by: device_id(device), signature: Signature::new([6; 64]) };
@@ -252,7 +252,7 @@ pub async fn endorsement_by_another_device_is_stored(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, [put_bundle(&first)]).await, Conflict::Moved, "its number is as it was");
 }
 
-pub async fn backup_is_replaced_and_removed_only_once(place: &dyn TestDatabase) {
+pub async fn key_backup_can_be_replaced_and_removed_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     let put = |person: &str, content: &str, at| {
         let (person, content, at) = (name(person), content.to_owned(), later(at));

@@ -37,7 +37,7 @@ pub async fn unknown_session_is_not_found(place: &dyn TestDatabase) {
     assert_eq!(store.sessions(&sample::owner(), None, 10).await.unwrap(), []);
 }
 
-/// A second session with the same id is `Exists`, and the first stays unchanged.
+/// A second session with the same id is refused with `Exists`, and the first stays unchanged.
 pub async fn duplicate_session_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
@@ -77,7 +77,7 @@ pub async fn session_pages_have_no_gaps_or_repetitions(place: &dyn TestDatabase)
     );
 }
 
-pub async fn cursor_separates_sessions_with_equal_times(place: &dyn TestDatabase) {
+pub async fn pages_of_sessions_with_equal_times_have_no_gaps_or_repetitions(place: &dyn TestDatabase) {
     let store = place.open().await;
     create_at(&*store, &[("b", 1), ("A", 1), ("z", 0), ("_", 1), ("c", 1), ("-", 1), ("9", 2)]).await;
     let all = store.sessions(&sample::owner(), None, 100).await.unwrap();
@@ -111,7 +111,7 @@ pub async fn sessions_of_other_owners_are_not_listed(place: &dyn TestDatabase) {
     assert_eq!(store.sessions(&sample::stranger(), None, 100).await.unwrap(), []);
 }
 
-pub async fn deleting_a_session_deletes_its_dependents(place: &dyn TestDatabase) {
+pub async fn deleting_a_session_deletes_its_messages_turns_and_idempotency_records(place: &dyn TestDatabase) {
     let store = place.open().await;
     for id in ["gone", "kept"] {
         let request = Change::from(SessionChange::Remember(sample::idempotency_record(id, id)));
@@ -134,16 +134,16 @@ pub async fn deleting_a_session_deletes_its_dependents(place: &dyn TestDatabase)
     assert!(store.idempotency_record(&sample::owner(), "sessions", "kept").await.unwrap().is_some());
     assert_eq!(store.running_turns().await.unwrap().len(), 1);
 
-    // Whatever still comes from a turn that was running finds no session.
+    // Late changes of a turn that was running are refused.
     assert_eq!(refusal(&*store, [sample::append("gone", 2, 1, "late")]).await, Conflict::NoSession);
     assert_eq!(refusal(&*store, [sample::end("gone", 2)]).await, Conflict::NoSession);
-    // The id may be used again, and begins empty.
+    // A new session may use the id again and starts empty.
     made(&*store, [sample::create("gone")]).await;
     assert_eq!(store.messages(&gone, 0).await.unwrap(), []);
     assert_eq!(store.turn(&gone, 1).await.unwrap(), None);
 }
 
-/// Deleting what is not there, or twice, is `NoSession`.
+/// Deleting an unknown session, or a session twice, is refused with `NoSession`.
 pub async fn deleting_unknown_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let delete = || [Change::from(SessionChange::Delete(session_id("s")))];
@@ -153,7 +153,7 @@ pub async fn deleting_unknown_session_is_refused(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, delete()).await, Conflict::NoSession);
 }
 
-pub async fn pending_calls_are_replaced(place: &dyn TestDatabase) {
+pub async fn new_pending_calls_replace_the_previous_ones(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for pending in [vec![sample::pending("c1"), sample::pending("c2")], vec![sample::pending("c3")], Vec::new()] {
@@ -164,7 +164,7 @@ pub async fn pending_calls_are_replaced(place: &dyn TestDatabase) {
     }
 }
 
-/// The last summary applies; without a session it is `NoSession`.
+/// The last summary applies; a summary for an unknown session is refused with `NoSession`.
 pub async fn second_summary_replaces_the_first(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
@@ -180,8 +180,7 @@ pub async fn second_summary_replaces_the_first(place: &dyn TestDatabase) {
     assert_eq!(refusal(&*store, [nowhere]).await, Conflict::NoSession);
 }
 
-/// Without a session it is `NoSession`.
-pub async fn pending_calls_need_a_session(place: &dyn TestDatabase) {
+pub async fn pending_calls_for_unknown_session_are_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let change =
         Change::from(SessionChange::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] });
@@ -217,7 +216,7 @@ fn ids(sessions: &[Session]) -> Vec<&str> {
     sessions.iter().map(|session| session.id.as_str()).collect()
 }
 
-pub async fn idle_sessions_are_listed_and_pruned(place: &dyn TestDatabase) {
+pub async fn only_idle_sessions_without_running_turn_are_listed_and_pruned(place: &dyn TestDatabase) {
     let store = place.open().await;
     let created = |id: &str, at| Session { created_at: later(at), ..sample::session(id) };
     for (id, at) in [("b", 2), ("a", 1), ("new", 100), ("busy", 3), ("used", 4)] {
@@ -233,7 +232,7 @@ pub async fn idle_sessions_are_listed_and_pruned(place: &dyn TestDatabase) {
             settings: None,
         })
     };
-    // One had a turn lately, and one has a turn that runs since long.
+    // `used` had a recent turn, and `busy` has a turn that started long ago and still runs.
     let end = Change::from(SessionChange::EndTurn {
         session: session_id("used"),
         number: 1,
@@ -248,7 +247,7 @@ pub async fn idle_sessions_are_listed_and_pruned(place: &dyn TestDatabase) {
     };
     assert_eq!(idle(9).await, ["a", "b"]);
     assert_eq!(idle(1).await, ["a"]);
-    // A turn begins meanwhile.
+    // A turn begins after the idle sessions were listed.
     made(&*store, [begin("b", 60)]).await;
     let ids = ["a", "b", "new", "busy", "absent"].map(session_id).to_vec();
     made(&*store, [Change::from(SessionChange::Prune { ids, before: later(50) })]).await;

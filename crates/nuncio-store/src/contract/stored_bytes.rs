@@ -21,7 +21,7 @@ fn say(session: &str, number: u64, bytes: usize) -> Change {
     Change::from(SessionChange::AppendMessage { session: session_id(session), turn: 1, number, message })
 }
 
-pub async fn session_bytes_count_until_deletion(place: &dyn TestDatabase) {
+pub async fn session_bytes_count_for_their_owner_until_deletion(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(stored(&*store, &owner()).await, 0);
     made(&*store, [sample::create("s"), sample::create("t")]).await;
@@ -43,7 +43,7 @@ pub async fn session_bytes_count_until_deletion(place: &dyn TestDatabase) {
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
-pub async fn execution_bytes_count_until_deletion(place: &dyn TestDatabase) {
+pub async fn execution_bytes_count_for_their_caller_until_deletion(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [executions::create("a")]).await;
     let accepted = stored(&*store, &owner()).await;
@@ -54,8 +54,7 @@ pub async fn execution_bytes_count_until_deletion(place: &dyn TestDatabase) {
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
-/// What `local` stores is not counted.
-pub async fn local_caller_is_not_counted(place: &dyn TestDatabase) {
+pub async fn bytes_stored_by_the_local_caller_are_not_counted(place: &dyn TestDatabase) {
     let store = place.open().await;
     let session = Session { owner: Principal::Local, ..sample::session("s") };
     made(&*store, [Change::from(SessionChange::Create { session, messages: vec![Message::user("hello")] })]).await;
@@ -64,14 +63,14 @@ pub async fn local_caller_is_not_counted(place: &dyn TestDatabase) {
     made(&*store, [Change::from(SessionChange::Delete(session_id("s")))]).await;
 }
 
-pub async fn failed_commit_adds_no_bytes(place: &dyn TestDatabase) {
+pub async fn failed_commit_adds_no_stored_bytes(place: &dyn TestDatabase) {
     let store = place.open().await;
     let twice = vec![sample::create("s"), sample::create("s")];
     store.commit(twice).await.unwrap_err();
     assert_eq!(stored(&*store, &owner()).await, 0);
 }
 
-pub async fn messages_and_manifests_count_for_their_authors(place: &dyn TestDatabase) {
+pub async fn bytes_of_messages_and_manifests_count_for_their_authors(place: &dyn TestDatabase) {
     let store = place.open().await;
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let person = |name: &str| Principal::Person(consent_sample::name(name));

@@ -50,7 +50,7 @@ pub async fn task_round_trips(place: &dyn TestDatabase) {
     assert_eq!(store.task(&id("c")).await.unwrap(), None);
 }
 
-/// A second task of the same id is `Exists`, also when the first is over.
+/// A second task with the same id is refused with `Exists`, also when the first is over.
 pub async fn duplicate_task_id_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let first = task("a", None);
@@ -63,7 +63,7 @@ pub async fn duplicate_task_id_is_refused(place: &dyn TestDatabase) {
     assert_eq!(store.task(&id("a")).await.unwrap(), Some(gone));
 }
 
-/// A changed task is `TaskMoved`.
+/// A change of a task that changed since it was read is refused with `TaskMoved`.
 pub async fn task_changes_only_from_the_state_that_was_read(place: &dyn TestDatabase) {
     let store = place.open().await;
     let open = task("a", None);
@@ -73,7 +73,7 @@ pub async fn task_changes_only_from_the_state_that_was_read(place: &dyn TestData
     assert_eq!(refusal(&*store, [moved(&ada, &bob)]).await, Conflict::TaskMoved, "ada never had it");
     made(&*store, [moved(&open, &ada)]).await;
     assert_eq!(refusal(&*store, [moved(&open, &bob)]).await, Conflict::TaskMoved, "ada was first");
-    // The same person, at another time: not what was read.
+    // Taken by the same person at another time: not the stored state.
     let ada_later = open.clone().take("ada", false, later(2)).unwrap();
     assert_eq!(refusal(&*store, [moved(&ada_later, &bob)]).await, Conflict::TaskMoved);
     let done = ada.clone().finish("ada", json!({"weight": 2.5, "客": [null]}), later(3)).unwrap();
@@ -83,7 +83,7 @@ pub async fn task_changes_only_from_the_state_that_was_read(place: &dyn TestData
     assert_eq!(store.task(&id("a")).await.unwrap(), Some(done));
 }
 
-/// Changing an unknown task is `Missing`.
+/// Changing an unknown task is refused with `Missing`.
 pub async fn changing_unknown_task_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     let open = task("a", None);
@@ -115,7 +115,7 @@ pub async fn open_tasks_are_listed_oldest_first(place: &dyn TestDatabase) {
     assert_eq!(store.open_tasks(10).await.unwrap(), [b, back]);
 }
 
-pub async fn one_of_many_concurrent_takers_wins(place: &dyn TestDatabase) {
+pub async fn only_one_of_many_concurrent_task_takers_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     let open = task("a", None);
     made(&*store, [create(&open)]).await;

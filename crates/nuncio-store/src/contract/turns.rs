@@ -12,7 +12,7 @@ fn running(session: &str, number: u64) -> Turn {
     Turn { session, number, mode, protocol, started_at: NOW, state: TurnState::Running }
 }
 
-pub async fn turn_begins_and_ends(place: &dyn TestDatabase) {
+pub async fn turn_state_and_events_are_stored_at_begin_and_end(place: &dyn TestDatabase) {
     let store = place.open().await;
     let id = session_id("s");
     made(&*store, [sample::create("s")]).await;
@@ -31,7 +31,7 @@ pub async fn turn_begins_and_ends(place: &dyn TestDatabase) {
     assert_eq!(store.turn(&id, 2).await.unwrap(), None);
 }
 
-pub async fn turn_stores_changed_settings(place: &dyn TestDatabase) {
+pub async fn beginning_a_turn_stores_changed_session_settings(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     let begin = |number, settings| {
@@ -54,7 +54,7 @@ pub async fn turn_stores_changed_settings(place: &dyn TestDatabase) {
     assert_eq!(settings().await, SessionSettings::default());
 }
 
-/// `TurnRunning` unless the session has had exactly the turns before and none runs.
+/// Beginning a turn is refused with `TurnRunning` unless its number is the next and no turn runs.
 pub async fn turns_run_one_at_a_time_and_in_order(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
@@ -73,14 +73,13 @@ pub async fn turns_run_one_at_a_time_and_in_order(place: &dyn TestDatabase) {
     assert_eq!(store.running_turns().await.unwrap(), [running("s", 2)]);
 }
 
-/// Without a session, beginning and ending are `NoSession`.
-pub async fn turn_without_session_is_refused(place: &dyn TestDatabase) {
+pub async fn turn_of_unknown_session_is_refused(place: &dyn TestDatabase) {
     let store = place.open().await;
     assert_eq!(refusal(&*store, [sample::begin("s", 1)]).await, Conflict::NoSession);
     assert_eq!(refusal(&*store, [sample::end("s", 1)]).await, Conflict::NoSession);
 }
 
-/// Ending a turn that is over or never began is `TurnOver`, and changes nothing.
+/// Ending a turn that is over or never began is refused with `TurnOver`, and changes nothing.
 pub async fn turn_ends_only_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
@@ -121,7 +120,7 @@ pub async fn running_turns_are_listed(place: &dyn TestDatabase) {
     assert_eq!(found, [running("a", 1), running("c", 1)]);
 }
 
-pub async fn turn_numbers_above_i64_are_not_found(place: &dyn TestDatabase) {
+pub async fn numbers_above_i64_max_are_not_found_and_refused_in_commits(place: &dyn TestDatabase) {
     let store = place.open().await;
     let id = session_id("s");
     made(&*store, [sample::create("s")]).await;
@@ -135,8 +134,8 @@ pub async fn turn_numbers_above_i64_are_not_found(place: &dyn TestDatabase) {
     assert_eq!(store.session(&id).await.unwrap(), Some(sample::session("s")));
 }
 
-/// Of 32 concurrent begins one succeeds; the others get `TurnRunning`.
-pub async fn one_of_many_concurrent_begins_wins(place: &dyn TestDatabase) {
+/// Of 32 concurrent begins of a turn one succeeds; the others are refused with `TurnRunning`.
+pub async fn only_one_of_many_concurrent_turn_begins_succeeds(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     let units = (0..32).map(|n| vec![sample::append("s", 1, n, "me first"), sample::begin("s", 1)]);

@@ -122,7 +122,7 @@ pub async fn deliveries_are_listed_in_due_order(place: &dyn TestDatabase) {
     assert_eq!(called(store.deliveries(later(9), &[], 0).await.unwrap()), [""; 0]);
 }
 
-pub async fn excluded_agents_have_no_deliveries(place: &dyn TestDatabase) {
+pub async fn deliveries_of_excluded_agents_are_not_listed(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2", "agt_3"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, [tell(&agent("agt_1"), 1, 1), tell(&agent("agt_2"), 1, 2), tell(&agent("agt_3"), 1, 3)]).await;
@@ -137,7 +137,7 @@ pub async fn excluded_agents_have_no_deliveries(place: &dyn TestDatabase) {
     }
 }
 
-pub async fn only_first_delivery_of_a_lane_is_due(place: &dyn TestDatabase) {
+pub async fn deliveries_of_one_conversation_become_due_one_after_another(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable), put_webhook("agt_2", Reachable)]).await;
@@ -150,7 +150,7 @@ pub async fn only_first_delivery_of_a_lane_is_due(place: &dyn TestDatabase) {
     made(&*store, [end("agt_1", 5, 2), end("agt_1", 2, 2)]).await;
     assert_eq!(numbers(&*store, 9).await, [6]);
     assert_eq!(numbers(&*store, 50).await, [6, 1]);
-    // Not the first of its lane.
+    // Delivery 3 is not the first of its conversation, so its end makes no other delivery due.
     made(&*store, [end("agt_1", 3, 3)]).await;
     assert_eq!(numbers(&*store, 50).await, [6, 1]);
     made(&*store, [end("agt_1", 1, 3)]).await;
@@ -161,7 +161,7 @@ pub async fn only_first_delivery_of_a_lane_is_due(place: &dyn TestDatabase) {
     assert_eq!(due(&*store, 9).await.len(), 3, "lanes are of one agent");
 }
 
-pub async fn each_conversation_is_its_own_lane(place: &dyn TestDatabase) {
+pub async fn deliveries_of_each_conversation_are_ordered_separately(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, [put_webhook("agt_1", Reachable)]).await;
@@ -184,7 +184,7 @@ pub async fn each_conversation_is_its_own_lane(place: &dyn TestDatabase) {
     }
 }
 
-pub async fn unreachable_webhook_has_no_due_deliveries(place: &dyn TestDatabase) {
+pub async fn unreachable_or_disabled_webhook_has_no_due_deliveries(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     let state = |state| [put_webhook("agt_1", state)];
@@ -217,7 +217,7 @@ pub async fn removing_webhook_deletes_its_deliveries(place: &dyn TestDatabase) {
     assert_eq!(store.mail_head(&hotel).await.unwrap(), 5, "its mail is all there");
 }
 
-pub async fn finished_delivery_is_logged(place: &dyn TestDatabase) {
+pub async fn finished_delivery_is_logged_once(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, (1..=4).map(|n| tell(&agent("agt_1"), n, 1)).collect::<Vec<_>>()).await;
@@ -233,7 +233,7 @@ pub async fn finished_delivery_is_logged(place: &dyn TestDatabase) {
     assert_eq!(due(&*store, 9).await, [("agt_1".to_owned(), 4), ("agt_2".to_owned(), 1)]);
 }
 
-pub async fn delivery_can_be_delayed_or_hastened(place: &dyn TestDatabase) {
+pub async fn delivery_can_be_delayed_or_made_due_earlier(place: &dyn TestDatabase) {
     let store = place.open().await;
     let hotel = agent("agt_1");
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
@@ -268,7 +268,7 @@ pub async fn deleting_mail_deletes_its_delivery(place: &dyn TestDatabase) {
     assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [0; 0]);
 }
 
-pub async fn old_delivery_log_is_deleted(place: &dyn TestDatabase) {
+pub async fn old_delivery_log_entries_are_deleted(place: &dyn TestDatabase) {
     let store = place.open().await;
     made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
     made(&*store, [tell(&agent("agt_1"), 1, 0), tell(&agent("agt_1"), 2, 0), tell(&agent("agt_2"), 1, 0)]).await;

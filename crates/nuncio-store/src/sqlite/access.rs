@@ -30,7 +30,7 @@ pub(super) fn apply(connection: &Connection, change: &AccessChange) -> Result<()
         ),
         AccessChange::RevokeGrant(id) => remove_grant_or(Conflict::Missing, connection, id),
         AccessChange::UseGrant(id) => match remove_grant_or(Conflict::GrantUsed, connection, id) {
-            // A person may have given it as well as an operator.
+            // The grant may be a person's consent instead of an operator's grant.
             Err(SqlProblem::Conflict(Conflict::GrantUsed)) => relations::use_once(connection, id),
             other => other,
         },

@@ -13,13 +13,13 @@ use super::problem::SqlProblem;
 use super::rows::{self, clamped, execute, first, run, to_integer, to_json, to_limit};
 use super::{SqliteStore, forget};
 
-/// Head of the chain within a transaction. Read once per transaction and dropped with it, so that it is right after a
-/// rollback or a write by another process.
+/// Head of the audit chain within a transaction. Read once per transaction and dropped with it, so that it is right
+/// after a rollback or a write by another process.
 #[derive(Debug, Default)]
 pub(super) struct AuditTip(Cell<Option<ChainHead>>);
 
 impl AuditTip {
-    /// Drops the cached head after a rollback.
+    /// Drops the cached head of the audit chain after a rollback.
     pub(super) fn forget(&self) {
         self.0.set(None);
     }

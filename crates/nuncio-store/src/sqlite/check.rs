@@ -12,15 +12,14 @@ use super::problem::SqlProblem;
 use super::rows::all;
 use super::{connection, wal};
 
-/// How long the check at the start of a server may take. What it reads grows with the database, about a gigabyte in
-/// this time on a fast disk; a larger one is checked in part, since a server that does not start for minutes costs
-/// more than damage that `nuncio store check` finds.
+/// Time limit of the damage check at server start, enough for about a gigabyte on a fast disk. A larger database is
+/// checked in part, so that the server starts soon; `nuncio store check` checks all of it.
 pub(super) const QUICK_CHECK_TIME: Duration = Duration::from_secs(3);
 
 /// Maximum number of reported problems.
 const MOST: u32 = 100;
 
-/// The columns that hold JSON.
+/// Tables and columns whose values the full check parses as JSON.
 const JSON: &[(&str, &str)] = &[
     ("approvals", "content"),
     ("audit_links", "record"),
@@ -50,7 +49,7 @@ pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheckResult, Sto
 /// Checks the write-ahead file, pages, indexes, references and JSON columns.
 pub(super) fn full(path: &Path) -> Result<StoreCheckResult, StoreError> {
     let mut found = StoreCheckResult { complete: true, problems: Vec::new() };
-    // What the commits in a damaged log changed cannot be seen, so that the rest would look damaged too.
+    // Without the commits in a damaged write-ahead log, intact data would look damaged too.
     if look_at_log(path, &mut found)? {
         return Ok(StoreCheckResult { complete: false, ..found });
     }
@@ -73,7 +72,7 @@ pub(super) fn full(path: &Path) -> Result<StoreCheckResult, StoreError> {
     Ok(found)
 }
 
-/// Adds damage of the write-ahead file; true if there is any.
+/// Adds damage of the write-ahead file to the problems found; true if there is any.
 fn look_at_log(path: &Path, found: &mut StoreCheckResult) -> Result<bool, StoreError> {
     let damage = wal::damage(path).map_err(|error| wal::unreadable(path, &error))?;
     let is_damaged = damage.is_some();
@@ -81,7 +80,7 @@ fn look_at_log(path: &Path, found: &mut StoreCheckResult) -> Result<bool, StoreE
     Ok(is_damaged)
 }
 
-/// Adds the findings. Damage that prevents the check itself counts as a finding.
+/// Adds the problems that `check` found. Damage that makes the check itself fail counts as a problem.
 fn tolerant(
     found: &mut StoreCheckResult,
     check: impl FnOnce() -> Result<(Vec<String>, bool), SqlProblem>,
@@ -99,14 +98,14 @@ fn tolerant(
     }
 }
 
-/// Output lines of a check, without "ok".
+/// Output lines of a SQLite check, without "ok".
 fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, SqlProblem> {
     let mut lines: Vec<String> = all(connection, sql, [], |row| Ok(row.get(0)?))?;
     lines.retain(|line| line != "ok");
     Ok(lines)
 }
 
-/// Interrupts the check at the time limit; it is then incomplete.
+/// Runs a check and interrupts it at the time limit; the result says whether the check is complete.
 fn within(
     connection: &Connection,
     time: Duration,

@@ -1,4 +1,4 @@
-//! Opening of connections.
+//! Opening of SQLite connections.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -11,16 +11,16 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::problem::SqlProblem;
 
-/// Busy timeout, for another process such as a command beside the server.
+/// Time to wait for the lock of another process, such as a command beside the server.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Statement cache size, above the number of different statements.
+/// Capacity of the prepared statement cache, above the number of different statements.
 const STATEMENT_CACHE_SIZE: usize = 256;
 
-/// Pages after which the write-ahead log is checkpointed.
+/// Number of pages after which the write-ahead log is checkpointed.
 const LOG_PAGES: i64 = 8192;
 
-/// Size to which the log is truncated after a burst.
+/// Size in bytes to which the write-ahead log is truncated after a burst of commits.
 const LOG_BYTES: i64 = 64 << 20;
 
 /// Opens the writing connection, which syncs each commit to disk.
@@ -31,7 +31,7 @@ pub(super) fn writing(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Opens a read-only connection; a writing one must have existed.
+/// Opens a read-only connection to a file that a writing connection has created.
 pub(super) fn reading(path: &Path) -> Result<Connection, StoreError> {
     Ok(checking(path)?)
 }
@@ -58,10 +58,10 @@ fn durable(connection: &Connection) -> Result<(), SqlProblem> {
         )));
     }
     connection.pragma_update(None, "synchronous", "full")?;
-    // Where a plain fsync stops at the drive's cache (macOS).
+    // On macOS a plain fsync stops at the drive's cache.
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-    // Pages that change often are then carried over once, not in every few commits.
+    // With rare checkpoints, pages that change often are written back once, not every few commits.
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // Savepoint journals stay in memory.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connection_uses_full_synchronous_mode() {
+    fn writing_connection_uses_full_sync_mode_and_foreign_keys() {
         let folder = tempfile::tempdir().unwrap();
         let connection = writing(&folder.path().join("store.db")).unwrap();
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
@@ -103,7 +103,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn database_and_log_are_readable_only_by_their_owner() {
+    fn database_and_write_ahead_files_are_accessible_only_by_their_owner() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let connection = writing(&folder.path().join("store.db")).unwrap();

@@ -37,7 +37,7 @@ pub(super) fn apply(connection: &Connection, change: &DirectMessageChange) -> Re
             execute_or(Conflict::Exists, connection, sql, row)
         }
         DirectMessageChange::Answer { agent, id, from, answer } => {
-            // The first answer stays.
+            // A second answer does not replace the first.
             let sql = "UPDATE letters SET answered_at = COALESCE(answered_at, ?4), answer = COALESCE(answer, ?5)
                  WHERE agent = ?1 AND id = ?2 AND recipient = ?3";
             let params = params![agent.as_str(), id, from, answer.at.as_millis(), answer.text];

@@ -152,7 +152,7 @@ impl ExecutionStore for SqliteStore {
     }
 }
 
-/// Selects the executions whose attempt has begun a call.
+/// SQL that selects the executions whose attempt has begun a call.
 pub(super) const BEGUN: &str = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until,
     call FROM executions WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
 

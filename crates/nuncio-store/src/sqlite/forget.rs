@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, params};
 use super::problem::SqlProblem;
 use super::rows::{self, all, execute, run, to_integer};
 
-/// Rows that belong to one principal, `?1`.
+/// SQL that deletes the rows of the principal `?1`.
 const OF_PRINCIPAL: &[&str] = &[
     "DELETE FROM sessions WHERE owner = ?1",
     "DELETE FROM executions WHERE json_extract(content, '$.caller') = ?1",
@@ -20,8 +20,8 @@ const OF_PRINCIPAL: &[&str] = &[
     "DELETE FROM directory WHERE did = ?1",
 ];
 
-/// Rows of the person `?1`, in the order that foreign keys need. Keys stay, revoked and unnamed, because a server
-/// without any key would accept everyone.
+/// SQL that deletes the rows of the person `?1`, in the order that foreign keys need. API keys stay, revoked and
+/// unnamed, because a server without any key would accept every caller.
 const OF_PERSON: &[&str] = &[
     "DELETE FROM executions WHERE json_extract(content, '$.person') = ?1",
     "DELETE FROM approvals WHERE json_extract(content, '$.asked_of.device') = ?1",
@@ -35,7 +35,7 @@ const OF_PERSON: &[&str] = &[
     "DELETE FROM key_backups WHERE person = ?1",
 ];
 
-/// Rows of the recipient `?1`. Pair conversations are deleted; in groups the message numbers stay.
+/// SQL that deletes the mail and messages of the recipient `?1`. In groups, the emptied messages keep their numbers.
 const OF_RECIPIENT: &[&str] = &[
     "DELETE FROM mail WHERE recipient = ?1",
     "DELETE FROM mail_read WHERE recipient = ?1",
@@ -46,7 +46,7 @@ const OF_RECIPIENT: &[&str] = &[
     "UPDATE relay_messages SET envelope = X'', device = NULL WHERE sender = ?1",
 ];
 
-/// JSON columns of other rows that may mention the person.
+/// Tables and JSON columns of other rows that may mention the person.
 const MENTIONING_COLUMNS: &[(&str, &str)] = &[
     ("mail", "happening"),
     ("relay_conversations", "content"),
@@ -61,7 +61,7 @@ const MENTIONING_COLUMNS: &[(&str, &str)] = &[
     ("started_calls", "record"),
 ];
 
-/// Columns that name a principal.
+/// Tables and columns that contain a principal.
 const NAMES: &[(&str, &str)] =
     &[("directory", "registrant"), ("followed", "followed_by"), ("relay_messages", "sender")];
 

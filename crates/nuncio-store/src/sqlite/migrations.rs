@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::problem::SqlProblem;
 
-/// Step `n` leads from version `n` to `n + 1`. The version is kept in `user_version`.
+/// Migration steps: step `n` leads from schema version `n` to `n + 1`. The version is stored in `user_version`.
 const STEPS: &[&str] = &[
     include_str!("migrations/0001_first.sql"),
     include_str!("migrations/0002_executions.sql"),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bundle_migration_keeps_keys_and_drops_agent_keys_under_person_devices() {
+    fn bundle_migration_drops_only_agent_bundles_under_a_persons_device_id() {
         let connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "foreign_keys", true).unwrap();
         let before = STEPS.iter().position(|step| step.contains("owned_key_bundles")).unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn key_migration_keeps_secrets_without_expiry() {
+    fn api_keys_from_before_rotation_are_migrated_without_expiry() {
         let connection = Connection::open_in_memory().unwrap();
         let before = STEPS.iter().position(|step| step.contains("previous_until")).unwrap();
         STEPS[..before].iter().for_each(|step| connection.execute_batch(step).unwrap());

@@ -12,7 +12,7 @@ use super::SqliteStore;
 use super::problem::SqlProblem;
 use super::rows::{self, execute, execute_or, run};
 
-/// Number of expired nonces that each insert deletes.
+/// Maximum number of expired nonces that each insert of a nonce deletes.
 const NONCES_PER_INSERT: i64 = 16;
 
 const INVITE: &str = "code, person, created_at, expires_at, used_by";

@@ -3,7 +3,7 @@
 use nuncio_engine::ports::store::{Conflict, StoreError};
 use rusqlite::ErrorCode;
 
-/// Why a statement failed.
+/// Reason why an SQL statement failed.
 #[derive(Debug)]
 pub(super) enum SqlProblem {
     Conflict(Conflict),

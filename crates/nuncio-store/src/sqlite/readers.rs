@@ -41,12 +41,12 @@ impl ReaderPool {
         })
     }
 
-    /// Reads by key on the calling thread.
+    /// Runs a short read on the calling thread.
     pub(super) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, SqlProblem>) -> Result<T, StoreError> {
         Ok(read(&self.any_point())?)
     }
 
-    /// Reads on a blocking thread.
+    /// Runs a read of any length on a blocking thread.
     pub(super) async fn list<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, SqlProblem> + Send + 'static,
@@ -97,7 +97,7 @@ impl ReaderPool {
     }
 }
 
-/// A borrowed connection that returns to the pool even if the read panics. The permit travels with it: a caller that
+/// A borrowed connection that returns to the pool even if the read panics. It holds the permit, so that a caller that
 /// stops waiting does not free a connection in use.
 struct ReaderLease {
     connection: Option<Connection>,

@@ -12,7 +12,7 @@ use super::problem::SqlProblem;
 use super::rows::{self, clamped, execute_or, first, run, text_or_empty, to_integer, to_json, to_limit, update_or};
 use super::{SqliteStore, accounts};
 
-/// A relation with its grants as one JSON array.
+/// SQL that selects a relation with its grants as one JSON array.
 const RELATION: &str = "SELECT relations.content, relations.revision,
     (SELECT json_group_array(json(consents.content) ORDER BY consents.scope)
      FROM consents WHERE consents.relation = relations.id) FROM relations";
@@ -76,7 +76,7 @@ fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), SqlPro
     Ok(())
 }
 
-/// Uses up a one-time grant.
+/// Uses up a one-time grant of a relation.
 pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), SqlProblem> {
     execute_or(
         Conflict::GrantUsed,

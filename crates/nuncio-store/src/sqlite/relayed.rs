@@ -143,8 +143,8 @@ pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCal
     Err(other.map_or(Conflict::Missing, |_| Conflict::Exists).into())
 }
 
-/// Deletes old messages from the start of a conversation. After a clock that was set back, a newer message delays the
-/// older ones behind it.
+/// Deletes messages older than `before` among the `limit` messages stored first. If the clock was set back, newer
+/// messages among these delay the deletion of older ones stored later.
 pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), SqlProblem> {
     run(
         connection,
@@ -262,7 +262,7 @@ fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCa
     })
 }
 
-/// Selects messages of the conversation `?1`.
+/// SQL that selects messages of the conversation `?1`.
 fn selecting(which: &str) -> String {
     format!(
         "SELECT seq, sender, client_id, device, content_type, subtype, at, envelope FROM relay_messages

@@ -1,4 +1,4 @@
-//! Helpers for statements and columns.
+//! Helpers for SQL statements and columns.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
@@ -33,8 +33,8 @@ pub(super) fn execute_or(
     }
 }
 
-/// Runs an update that must change the row of a table with this id; otherwise returns `Missing` if there is no such row,
-/// or else the conflict.
+/// Runs an update that must change the row of a table with this id; otherwise returns `Missing` if there is no such
+/// row, or else the conflict.
 pub(super) fn update_or(
     conflict: Conflict,
     connection: &Connection,
@@ -76,7 +76,6 @@ const TYPICAL_JSON_BYTES: usize = 512;
 
 pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, SqlProblem> {
     let not_json = |error: &dyn std::fmt::Display| SqlProblem::Unwritable(format!("it is not JSON: {error}"));
-    // Most fit, and are not moved while they grow.
     let mut text = Vec::with_capacity(TYPICAL_JSON_BYTES);
     serde_json::to_writer(&mut text, value).map_err(|error| not_json(&error))?;
     String::from_utf8(text).map_err(|error| not_json(&error))
@@ -95,14 +94,14 @@ pub(super) fn to_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// The text of the last id of a page, which the next page comes after; empty for the first page.
+/// Text of the id after which a page begins; empty for the first page.
 pub(super) fn text_or_empty(after: Option<&impl ToString>) -> String {
     after.map(ToString::to_string).unwrap_or_default()
 }
 
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
     serde_json::from_str(text(row, column)?).map_err(|error| {
-        // Not its text, which quotes what it did not expect.
+        // Without the message of the JSON parser, which may quote stored content.
         let what = if error.is_data() { "JSON of another shape" } else { "not JSON" };
         damaged(row, column, &format!("{what}, at line {} column {}", error.line(), error.column()))
     })
@@ -124,14 +123,13 @@ pub(super) fn optional<T>(
     }
 }
 
-/// Reads a text column in the form that serde gives the type.
+/// Reads a text column that contains the serde text form of the type.
 pub(super) fn text_form<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, SqlProblem> {
     parsed(row, column, |text| {
         T::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(text)).ok()
     })
 }
 
-/// Parses a text column.
 pub(super) fn parsed<T>(row: &Row<'_>, column: usize, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, SqlProblem> {
     parse(text(row, column)?).ok_or_else(|| damaged(row, column, "the text is not what belongs there"))
 }

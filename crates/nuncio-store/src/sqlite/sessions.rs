@@ -19,14 +19,14 @@ use super::rows::{self, all, execute, execute_or, exists, first, run, to_integer
 /// Number of messages up to which a history is read on the calling thread.
 const SHORT_HISTORY: usize = 32;
 
-/// Condition of a session without a turn since a time.
+/// SQL condition for sessions without a turn since the time `?1`.
 const IDLE: &str = "created_at < ?1 AND NOT EXISTS
     (SELECT 1 FROM turns WHERE session = sessions.id AND (ended_at IS NULL OR ended_at >= ?1))";
 
 pub(super) fn apply(connection: &Connection, change: &SessionChange) -> Result<(), SqlProblem> {
     match change {
         SessionChange::Create { session, messages } => create(connection, session, messages),
-        // Foreign keys delete its messages, turns and idempotency records.
+        // Foreign keys delete the session's messages, turns and idempotency records.
         SessionChange::Delete(id) => {
             execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
         }
@@ -180,7 +180,7 @@ impl SessionStore for SqliteStore {
     }
 
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError> {
-        // A client may ask for any number; one too large to be kept is not there.
+        // A client may ask for any number; a turn number above `i64::MAX` cannot exist.
         let Ok(number) = i64::try_from(number) else { return Ok(None) };
         let sql = format!("{TURN} WHERE session = ?1 AND number = ?2");
         self.readers.first(&sql, params![session.as_str(), number], read_turn)

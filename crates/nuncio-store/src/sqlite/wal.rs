@@ -12,7 +12,7 @@ use nuncio_engine::ports::store::StoreError;
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
-/// The magic number; its lowest bit says in which byte order checksums are computed.
+/// Magic number of a write-ahead file; its lowest bit says in which byte order checksums are computed.
 const MAGIC: u32 = 0x377f_0682;
 
 /// Number of commits after a bad frame that prove damage. A power failure may leave gaps in the last commit only,
@@ -42,7 +42,7 @@ pub(super) fn damage(database: &Path) -> io::Result<Option<String>> {
         frames += 1;
         let stored = Checksum(word(&frame_header, 16), word(&frame_header, 20));
         let salts = [word(&frame_header, 8), word(&frame_header, 12)];
-        // From what the frame before says of itself: so a damaged one does not hide those behind it.
+        // Continues from the checksum stored in the previous frame, so that a damaged frame does not hide later ones.
         let sum = before.with(&frame_header[..8], format.big_endian).with(&page, format.big_endian);
         let is_whole = salts == format.salts && sum == stored;
         let ends_commit = word(&frame_header, 4) != 0;
@@ -102,7 +102,7 @@ impl WalHeader {
     }
 }
 
-/// The running checksum of header and frames.
+/// The running checksum of the header and frames of a write-ahead file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Checksum(u32, u32);
 

@@ -50,7 +50,7 @@ pub(super) fn deliver(
     )
 }
 
-/// Lane of a notification: its conversation, or one lane for everything else.
+/// Group of notifications whose deliveries keep their order: a conversation, or everything outside conversations.
 fn lane(notification: &Notification) -> &str {
     match notification {
         Notification::Message { conversation, .. }
@@ -97,7 +97,7 @@ pub(super) fn delay(
     run(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])
 }
 
-/// Makes deliveries due at this time; those due earlier stay as they are.
+/// Makes the waiting deliveries of an agent due at `due`; those due earlier stay as they are.
 pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), SqlProblem> {
     let sql = "UPDATE deliveries SET due = ?2 WHERE recipient = ?1 AND due > ?2";
     run(connection, sql, params![recipient(agent), due.as_millis()])

@@ -21,18 +21,18 @@ use super::rows::execute;
 /// Maximum number of commits per transaction.
 const MAX_GROUP: usize = 256;
 
-/// Queue length after which callers wait.
+/// Number of queued commits after which further callers wait.
 const MAX_QUEUE: usize = 4 * MAX_GROUP;
 
-/// Attempts to truncate the log; each waits for readers.
+/// Maximum number of attempts to truncate the write-ahead log; each waits for readers.
 const TRUNCATION_ATTEMPTS: usize = 5;
 
 type CommitResult = Result<(), StoreError>;
 
-/// Changes of one commit.
+/// Changes of one commit, as queued for the writer thread.
 struct CommitUnit {
     changes: Vec<Change>,
-    /// Whether the file is compacted afterwards.
+    /// Whether the database file is compacted after the commit.
     compacts: bool,
     answer: oneshot::Sender<CommitResult>,
 }
@@ -63,13 +63,12 @@ impl Writer {
         Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth, is_failing })
     }
 
-    /// Commits the changes; they are on disk when this returns. Queued changes are made even if the caller no longer
-    /// waits.
+    /// Commits the changes to disk. Queued changes are stored even if the caller stops waiting.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> CommitResult {
         self.queue(changes, false).await
     }
 
-    /// Rewrites the file, so that no deleted data is left in it or its log.
+    /// Rewrites the database file, so that no deleted data is left in it or its write-ahead log.
     pub(super) async fn compact(&self) -> CommitResult {
         self.queue(Vec::new(), true).await
     }
@@ -86,7 +85,7 @@ impl Writer {
         self.audit_growth.clone()
     }
 
-    /// Fails while transactions fail; tries a write if the last one failed.
+    /// Fails while transactions fail; tries a write if the last transaction failed.
     pub(super) async fn check(&self) -> CommitResult {
         match self.is_failing.load(Ordering::Relaxed) {
             true => self.commit(Vec::new()).await,
@@ -137,9 +136,9 @@ fn run(
     }
 }
 
-/// Rewrites the file: `VACUUM` copies the data to the log, and the log to the file, which shrinks.
+/// Rewrites the database file: `VACUUM` copies the data to the log, and a checkpoint copies the log to the file.
 fn compact(connection: &Connection) -> Result<(), SqlProblem> {
-    // The copy may be larger than the memory.
+    // Temporary files, because the copy may be larger than the memory.
     connection.pragma_update(None, "temp_store", "file")?;
     let written = connection.execute_batch("VACUUM");
     connection.pragma_update(None, "temp_store", "memory")?;
@@ -171,7 +170,7 @@ fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Commi
             apply(connection, &tip, unit)?;
             vec![Ok(())]
         }
-        // Conditions mostly hold, and a savepoint costs about as much as what it guards.
+        // First without savepoints: conditions mostly hold, and a savepoint costs about as much as the changes in it.
         _ if group.iter().try_for_each(|unit| apply(connection, &tip, unit)).is_ok() => vec![Ok(()); group.len()],
         _ => {
             rollback(connection);

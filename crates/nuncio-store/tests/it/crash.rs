@@ -1,6 +1,6 @@
 //! A process killed during commits: acknowledged commits are stored.
 //!
-//! The kill is real, the power failure is not: the sync mode is tested with the connection.
+//! The process is really killed; a power failure is not simulated, and the sync mode has its own test.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ const ROUND: &str = "NUNCIO_STORE_CRASH_ROUND";
 const COMMITTERS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_commits_survive_a_kill() {
+async fn acknowledged_commits_survive_a_killed_process() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nuncio.db");
     let mut acknowledged = BTreeSet::new();
@@ -41,12 +41,12 @@ async fn acknowledged_commits_survive_a_kill() {
     println!("{} acknowledged and there, {} there in all, 4 kills", acknowledged.len(), there.len());
 }
 
-/// Names of a committer's conversation and its agent.
+/// Ids of a committer's conversation and of the agent in it.
 fn conversation(round: &str, committer: usize) -> (String, String) {
     (format!("cnv_r{round}-c{committer}"), format!("agt-r{round}-c{committer}"))
 }
 
-/// Names of all messages; checks that numbers have no gaps and the agent was notified.
+/// Client ids of all messages; checks that numbers have no gaps and the agent was notified.
 async fn relayed(store: &SqliteStore) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let ada = consent_sample::recipient("ada");
@@ -105,7 +105,7 @@ async fn helper_process_commits_until_killed() {
                     let message = relay_sample::send(&conversation, &relay_sample::post(&ada, &id), &to, n);
                     let unit = vec![sample::create(&id), sample::append(&id, 0, 0, "hello"), record, message];
                     store.commit(unit).await.unwrap();
-                    // One write for the whole line, past the test harness: a pipe takes it whole.
+                    // One uncaptured write for the whole line, because a pipe takes it whole.
                     std::io::stdout().lock().write_all(format!("done {id}\n").as_bytes()).unwrap();
                 }
             })

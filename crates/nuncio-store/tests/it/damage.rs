@@ -1,4 +1,4 @@
-//! Damage is detected before data is served; a torn end of the write-ahead file is no damage.
+//! Damage is detected before data is served; an incomplete end of the write-ahead file is no damage.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,11 +47,11 @@ async fn intact_write_ahead_file_is_accepted() {
 }
 
 #[tokio::test]
-async fn damaged_frame_in_the_write_ahead_file_is_refused() {
+async fn store_with_a_damaged_write_ahead_frame_is_not_opened() {
     let folder = killed(20).await;
     let wal = wal(&file(&folder));
     let whole = fs::read(&wal).unwrap();
-    // Page, frame header with its salts, and the header of the file.
+    // A byte in a page, in the salts of a frame header, and in the file header.
     for at in [whole.len() / 2, 32 + 4120 + 10, 20] {
         flip(&wal, at);
         let problems = quick_check(&file(&folder)).unwrap().problems;
@@ -67,7 +67,7 @@ async fn damaged_frame_in_the_write_ahead_file_is_refused() {
 }
 
 #[tokio::test]
-async fn torn_end_of_the_write_ahead_file_is_accepted() {
+async fn write_ahead_file_with_an_incomplete_end_is_accepted() {
     let folder = killed(20).await;
     let wal = wal(&file(&folder));
     let whole = fs::read(&wal).unwrap();
@@ -77,7 +77,7 @@ async fn torn_end_of_the_write_ahead_file_is_accepted() {
         fs::write(self::wal(&file(&torn)), &whole[..left]).unwrap();
         assert!(quick_check(&file(&torn)).unwrap().problems.is_empty(), "{left} bytes left");
     }
-    // The last frame was being written when the power failed.
+    // The last frame is damaged, as after a power failure while it was written.
     flip(&wal, whole.len() - 100);
     assert!(quick_check(&file(&folder)).unwrap().problems.is_empty());
     let store = SqliteStore::open(&file(&folder)).unwrap();
@@ -86,7 +86,7 @@ async fn torn_end_of_the_write_ahead_file_is_accepted() {
 }
 
 #[tokio::test]
-async fn damaged_page_is_found_by_both_checks() {
+async fn damaged_database_page_is_found_by_quick_and_full_check() {
     let folder = killed(200).await;
     drop(SqliteStore::open(&file(&folder)).unwrap());
     let whole = fs::read(file(&folder)).unwrap();
@@ -102,7 +102,7 @@ async fn damaged_page_is_found_by_both_checks() {
 }
 
 #[tokio::test]
-async fn broken_json_is_found_by_the_full_check() {
+async fn invalid_json_value_is_found_only_by_the_full_check() {
     let folder = killed(1).await;
     let connection = Connection::open(file(&folder)).unwrap();
     connection.execute("UPDATE sessions SET settings = '{\"tools\":[' WHERE id = 's0'", []).unwrap();
@@ -112,7 +112,7 @@ async fn broken_json_is_found_by_the_full_check() {
 }
 
 #[tokio::test]
-async fn check_of_an_open_store_finds_nothing_wrong() {
+async fn check_of_an_undamaged_open_store_reports_no_problem() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(&file(&folder)).unwrap();
     store.commit(vec![Change::from(SessionChange::Delete(sample::session_id("nobody")))]).await.unwrap_err();

@@ -63,7 +63,7 @@ fn file_that_is_not_a_store_is_refused_and_unchanged() {
 }
 
 #[test]
-fn missing_folder_is_named_in_the_error() {
+fn opening_in_a_missing_folder_fails_with_the_path_in_the_error() {
     let (folder, _) = place();
     let file = folder.path().join("no/such/folder/nuncio.db");
     match refused(&file) {
@@ -82,7 +82,7 @@ fn new_store_file_is_accessible_only_by_its_owner() {
 }
 
 #[test]
-fn closed_store_leaves_a_single_file() {
+fn closing_the_store_leaves_only_the_database_file() {
     let (folder, file) = place();
     drop(SqliteStore::open(&file).unwrap());
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -90,7 +90,7 @@ fn closed_store_leaves_a_single_file() {
 }
 
 #[tokio::test]
-async fn unreadable_value_error_names_column_without_content() {
+async fn error_of_an_unreadable_value_names_its_column_but_not_its_content() {
     let (_folder, file) = place();
     let store = SqliteStore::open(&file).unwrap();
     store.commit(vec![sample::create("s"), sample::append("s", 0, 0, "hello")]).await.unwrap();
@@ -115,7 +115,7 @@ async fn unreadable_value_error_names_column_without_content() {
 }
 
 #[tokio::test]
-async fn altered_audit_record_breaks_the_chain() {
+async fn altered_audit_record_is_detected_by_verification() {
     let (_folder, file) = place();
     let store = SqliteStore::open(&file).unwrap();
     for call in ["c1", "c2", "c3"] {

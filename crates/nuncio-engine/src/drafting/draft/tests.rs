@@ -40,7 +40,7 @@ fn blueprint_round_trips_through_json() {
 type Wrong = (&'static str, fn(&mut Value), &'static str);
 
 #[test]
-fn each_invalid_blueprint_is_refused_with_the_pointer_of_the_fault() {
+fn invalid_blueprint_is_refused_with_the_json_pointer_of_its_fault() {
     let wrong: [Wrong; 23] = [
         ("no description", |it| it["description"] = json!(" "), "/description"),
         ("an endless one", |it| it["description"] = json!("x".repeat(2001)), "/description"),
@@ -105,7 +105,7 @@ fn draft() -> ProtocolDraft {
 }
 
 #[test]
-fn draft_is_usable_once_both_sides_accepted_same_document() {
+fn draft_is_usable_only_after_both_sides_accept_the_same_document() {
     let (first, digest) = (draft(), draft().digest);
     assert_eq!(first.usable(&digest), Err(DraftError::Closed("draft")));
     let ours = first.clone().accept_for_us(&digest, Principal::Operator, SOON).unwrap();
@@ -125,7 +125,7 @@ fn draft_is_usable_once_both_sides_accepted_same_document() {
 }
 
 #[test]
-fn wrong_digest_late_or_closed_acceptance_is_refused() {
+fn draft_acceptance_with_wrong_digest_or_after_expiry_or_rejection_is_refused() {
     let digest = draft().digest;
     assert_eq!(draft().accept_for_them(&Digest::ZERO, SOON), Err(DraftError::OtherDocument));
     assert_eq!(draft().accept_for_us(&Digest::ZERO, Principal::Operator, SOON), Err(DraftError::OtherDocument));

@@ -59,7 +59,7 @@ fn queue(places: usize) -> ExecutionQueue {
     ExecutionQueue::new(ExecutionLimits { running_per_skill: places, ..ExecutionLimits::default() })
 }
 
-/// Reserves and enters; returns the ids that run now.
+/// Reserves capacity for the execution and queues it; returns the ids that run now.
 fn enter(queue: &ExecutionQueue, live: &Arc<LiveExecution>) -> Vec<String> {
     queue.reserve(live.caller(), live.skill()).unwrap();
     ids(&queue.enter(live))
@@ -100,7 +100,7 @@ fn executions_over_the_concurrency_of_a_skill_wait_in_order_of_acceptance() {
 }
 
 #[test]
-fn skills_queue_independently_with_their_own_concurrency() {
+fn each_skill_has_its_own_queue_and_concurrency_limit() {
     let queue = queue(1);
     let slow = normal("exe_0", "slow", "ada", 0);
     assert_eq!(enter(&queue, &slow), ["exe_0"]);
@@ -115,7 +115,7 @@ fn skills_queue_independently_with_their_own_concurrency() {
 }
 
 #[test]
-fn high_priority_runs_before_waiting_lower_priorities() {
+fn waiting_executions_run_in_order_of_priority() {
     let queue = queue(1);
     let first = normal("exe_0", "a", "ada", 0);
     enter(&queue, &first);
@@ -129,9 +129,9 @@ fn high_priority_runs_before_waiting_lower_priorities() {
     assert_eq!(ids(&queue.leave(&middle)), ["exe_1"]);
 }
 
-/// New urgent executions arrive as fast as others end.
+/// A new high-priority execution arrives whenever one ends.
 #[test]
-fn low_priority_runs_once_it_waited_longer_than_its_handicap() {
+fn lower_priority_runs_after_a_bounded_wait_despite_new_high_priority_work() {
     for priority in [Priority::Low, Priority::Normal] {
         let queue = queue(1);
         let patient = live("exe_patient", "a", "ada", priority, 1, Concurrency::Usual);
@@ -155,7 +155,7 @@ fn low_priority_runs_once_it_waited_longer_than_its_handicap() {
 }
 
 #[test]
-fn caller_at_running_limit_is_skipped_until_one_ends() {
+fn caller_at_its_running_limit_waits_while_other_callers_run() {
     let limits = ExecutionLimits { running_per_caller: 2, running_per_skill: 3, ..ExecutionLimits::default() };
     let queue = ExecutionQueue::new(limits);
     let ada: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
@@ -170,7 +170,7 @@ fn caller_at_running_limit_is_skipped_until_one_ends() {
 }
 
 #[test]
-fn free_slot_of_a_caller_goes_to_its_longest_waiting_execution() {
+fn freed_slot_of_a_caller_goes_to_its_longest_waiting_execution_of_any_skill() {
     for lanes in [["a", "b"], ["b", "a"]] {
         let limits = ExecutionLimits { running_per_caller: 1, ..ExecutionLimits::default() };
         let queue = ExecutionQueue::new(limits);
@@ -185,7 +185,7 @@ fn free_slot_of_a_caller_goes_to_its_longest_waiting_execution() {
 }
 
 #[test]
-fn reservation_beyond_limits_is_refused_until_capacity_is_released() {
+fn reservation_over_caller_skill_or_server_limit_is_refused_until_released() {
     let limits = ExecutionLimits { open: 4, open_per_skill: 3, open_per_caller: 2, ..ExecutionLimits::default() };
     let queue = ExecutionQueue::new(limits);
     let reserve = |by: &str, of: &str| queue.reserve(&caller(by), &skill(of));
@@ -205,7 +205,7 @@ fn reservation_beyond_limits_is_refused_until_capacity_is_released() {
 }
 
 #[test]
-fn waiting_and_running_executions_count_as_open() {
+fn waiting_and_running_executions_count_towards_the_open_limit() {
     let limits = ExecutionLimits { open_per_caller: 2, running_per_skill: 1, ..ExecutionLimits::default() };
     let queue = ExecutionQueue::new(limits);
     let (running, waiting) = (normal("exe_0", "a", "ada", 0), normal("exe_1", "a", "ada", 1));
@@ -222,7 +222,7 @@ fn waiting_and_running_executions_count_as_open() {
 }
 
 #[test]
-fn executions_accepted_before_restart_may_exceed_limits() {
+fn executions_accepted_before_restart_may_exceed_the_open_limits() {
     let queue = ExecutionQueue::new(ExecutionLimits { open: 1, open_per_caller: 1, ..ExecutionLimits::default() });
     for _ in 0..3 {
         queue.reserve_accepted(&caller("ada"), &skill("a"));
@@ -251,7 +251,7 @@ fn only_waiting_execution_can_be_withdrawn_and_only_once() {
 }
 
 #[test]
-fn waiting_execution_is_removed_at_its_deadline() {
+fn waiting_execution_expires_at_its_deadline_and_running_one_does_not() {
     let queue = queue(1);
     let [running, soon, later] = [0, 5, 7].map(|n| normal(&format!("exe_{n}"), "a", "ada", n));
     for live in [&running, &soon, &later] {
@@ -274,7 +274,7 @@ fn waiting_execution_is_removed_at_its_deadline() {
 }
 
 #[test]
-fn human_work_uses_no_concurrency_slots() {
+fn executions_done_by_people_take_no_concurrency_slots() {
     let limits = ExecutionLimits { running_per_skill: 1, running_per_caller: 1, ..ExecutionLimits::default() };
     let queue = ExecutionQueue::new(limits);
     let people: Vec<_> = (0..50)
@@ -332,7 +332,7 @@ async fn waiter_is_woken_when_execution_ends() {
 }
 
 #[test]
-fn recent_small_results_stay_in_memory() {
+fn recently_ended_executions_with_small_results_stay_in_memory() {
     let queue = queue(4);
     let run = |id: &str, output: Value| {
         let live = normal(id, "a", "ada", 0);
@@ -389,7 +389,7 @@ const SKILLS: [(&str, Concurrency); 3] =
 const CALLERS: [&str; 3] = ["ada", "bob", "eve"];
 const LIMITS: (usize, usize, usize) = (2, 3, 25);
 
-/// Reference model of the queue.
+/// Simple reference model of the execution queue.
 #[derive(Default)]
 struct Model {
     now: u64,
@@ -448,7 +448,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn random_operations_lose_no_execution_and_run_none_twice(steps in steps()) {
+    fn random_queue_operations_match_the_reference_model(steps in steps()) {
         let queue = ExecutionQueue::new(ExecutionLimits {
             running_per_skill: LIMITS.0,
             running_per_caller: LIMITS.1,

@@ -77,7 +77,7 @@ macro_rules! remote_error {
                     .advice("redirects are not followed; name the final address if you trust it")
             }
 
-            /// Fails for a response that is not declared as JSON; `rule` begins the sentence that requires it.
+            /// Fails for a response that is not declared as JSON; the error message quotes `rule`, which requires JSON.
             pub(super) fn check_json_type(
                 url: &url::Url,
                 response: &$crate::ports::fetch::FetchResponse,

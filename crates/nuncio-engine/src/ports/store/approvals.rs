@@ -9,7 +9,7 @@ use super::StoreError;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ApprovalChange {
     Create(Approval),
-    /// Updates an approval. `Missing`; `ApprovalMoved` unless its stored state is `from`.
+    /// Updates an approval. `Missing` if it does not exist; `ApprovalMoved` unless its stored state is `from`.
     Move {
         approval: Approval,
         /// Name of the state that the stored approval must have.

@@ -11,13 +11,13 @@ use super::{StoreError, StoredMessage};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallChange {
-    /// Stores a running call until it ends, so that it is found after a crash. `Exists`.
+    /// Stores a running call until it ends, so that it is found after a crash. `Exists` if its key is taken.
     Start(Box<StartedCall>),
     /// Removes the started call with this key; no conflict if there is none.
     Finish(String),
 }
 
-/// Where the result of a call is stored.
+/// Target in which the result of a call is stored.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum ResultTarget {
@@ -35,7 +35,7 @@ pub struct HistorySlot {
 }
 
 impl HistorySlot {
-    /// The message that fills the position.
+    /// The call result as the message at the reserved position.
     pub(crate) fn result(&self, content: Content) -> StoredMessage {
         StoredMessage { number: self.number, turn: self.turn, message: Message::tool(self.call.clone(), content) }
     }
@@ -44,7 +44,7 @@ impl HistorySlot {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExecutionAttempt {
     pub execution: ExecutionId,
-    /// Number of the attempt, from one.
+    /// Number of the execution's attempt, counted from one.
     pub attempt: u32,
     /// Whether an unavailable backend leads to another attempt.
     pub may_retry: bool,

@@ -21,7 +21,7 @@ pub enum ConsentChange {
     CreateInvite(Invite),
     /// Enrols a device. `Moved` unless the invite is stored and unused; `Exists` if the device's id or key is taken.
     Enrol {
-        /// The used invite, to be stored.
+        /// The invite as used by the device, which replaces the stored one.
         invite: Invite,
         device: Device,
     },
@@ -29,20 +29,21 @@ pub enum ConsentChange {
     RevokeDevice { id: DeviceId, at: Timestamp },
     /// Marks a nonce as used. `Exists` if it was used before. Also deletes some nonces whose `kept_until` has passed.
     UseNonce { digest: Digest, now: Timestamp, kept_until: Timestamp },
-    /// Creates an agent account. `Exists`.
+    /// Creates an agent account. `Exists` if its id is taken.
     CreateAccount {
         account: Account,
         /// Search text of the account, in lower case.
         words: String,
     },
-    /// Updates an account. `Missing`; `Moved` unless its stored revision is the previous one.
+    /// Updates an account. `Missing` if it does not exist; `Moved` unless its stored revision is the previous one.
     UpdateAccount {
         /// The changed account, with its next revision.
         account: Account,
         /// Search text of the account, in lower case.
         words: String,
     },
-    /// Updates an account with a new manifest version. `Missing`, `Moved`; `Exists` if the version is taken.
+    /// Adds a manifest version and updates its account. `Missing` if there is no account, `Moved` if it changed since
+    /// it was read, `Exists` if the version is taken.
     Publish {
         /// The account with its next revision, manifest version and hash.
         account: Account,
@@ -56,15 +57,15 @@ pub enum ConsentChange {
     /// `manifest_version`; `Exists` if the id is taken or person and agent have an active relation. Increments the
     /// account's revision.
     CreateRelation { relation: Relation, manifest_version: u64 },
-    /// Updates a relation. `Missing`; `Moved` unless its stored revision is `from` and the agent's manifest is at
-    /// `manifest_version`, if given. Increments the account's revision.
+    /// Updates a relation. `Missing` if it does not exist; `Moved` unless its stored revision is `from` and the agent's
+    /// manifest is at `manifest_version`, if given. Increments the account's revision.
     MoveRelation { from: u64, relation: Relation, manifest_version: Option<u64> },
     /// Appends an entry to a relation's ledger. `Missing` if there is no such relation; `Moved` unless the
     /// entry follows the last one.
     AppendLedger(LedgerEntry),
-    /// Adds a notification with the recipient's next number.
+    /// Adds a notification with the next number of its recipient.
     PutMail { recipient: RelayParty, at: Timestamp, notification: Notification },
-    /// Advances a reader's position, never back and at most to the last number.
+    /// Advances a reader's position in the mail, never back and at most to the last notification.
     ReadMail { recipient: RelayParty, reader: String, seq: u64 },
     /// Deletes at most `limit` notifications older than `before`.
     ForgetMail { before: Timestamp, limit: usize },
@@ -126,10 +127,10 @@ pub trait RelationStore: Send + Sync {
     async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<LedgerEntry>, StoreError>;
 }
 
-/// Notifications to people and agents.
+/// Reads notifications to people and agents.
 #[async_trait]
 pub trait MailboxStore: Send + Sync {
-    /// Notifications with a number above `after`, in order.
+    /// Notifications to a recipient with a number above `after`, in order.
     async fn mail(
         &self,
         recipient: &RelayParty,

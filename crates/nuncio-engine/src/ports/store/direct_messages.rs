@@ -10,14 +10,13 @@ use super::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DirectMessageChange {
-    /// Creates or reschedules a pending reply. `NoSession`.
+    /// Creates or reschedules a pending reply. `NoSession` if its session does not exist.
     PutPendingReply(PendingReply),
     /// Removes a pending reply; no conflict if there is none.
     RemovePendingReply(String),
-    /// Stores a sent direct message. `Exists`.
+    /// Stores a sent direct message. `Exists` if its agent used the message id before.
     Create(SentDirectMessage),
-    /// Stores the reply to a direct message. `Missing` unless `agent` sent the message `id` to `from`. A second reply is
-    /// ignored.
+    /// Stores the first reply to a direct message. `Missing` unless `agent` sent the message `id` to `from`.
     Answer { agent: AgentName, id: String, from: String, answer: DirectMessageReply },
     /// Deletes direct messages sent before the given time, with their replies.
     Forget(Timestamp),
@@ -34,12 +33,12 @@ pub struct PendingReply {
     pub request: String,
     pub owner: Principal,
     pub agent: AgentName,
-    /// Address of the recipient's message service.
+    /// DID of the agent to which the reply is delivered.
     pub to: String,
     pub answers: String,
     /// Time of the next delivery attempt or check.
     pub due: Timestamp,
-    /// Number of delivery attempts so far.
+    /// Number of delivery attempts of the reply so far.
     pub attempts: u32,
 }
 

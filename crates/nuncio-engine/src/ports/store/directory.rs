@@ -8,15 +8,15 @@ use crate::follow::{FollowedDomain, ServerOrigin};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum DirectoryChange {
-    /// Follows a domain. `Exists`.
+    /// Follows a domain. `Exists` if it is already followed.
     Follow(FollowedDomain),
-    /// Updates a followed domain. `Missing`.
+    /// Updates a followed domain. `Missing` if it is not followed.
     UpdateFollowed {
         followed: FollowedDomain,
-        /// `None` leaves the stored offers as they are.
+        /// New offers of the domain; `None` leaves the stored offers as they are.
         offers: Option<String>,
     },
-    /// Stops following a domain and deletes its offers. `Missing`.
+    /// Stops following a domain and deletes its offers. `Missing` if it is not followed.
     Unfollow(ServerOrigin),
     /// Creates or replaces a directory listing.
     PutListing {
@@ -24,9 +24,9 @@ pub enum DirectoryChange {
         /// Agent description of the listing, as stored.
         description: String,
     },
-    /// Updates a listing but not its description. `Missing`.
+    /// Updates a listing but not its description. `Missing` if it does not exist.
     UpdateListing(DirectoryListing),
-    /// Removes a listing. `Missing`.
+    /// Removes a listing. `Missing` if it does not exist.
     RemoveListing(ListingId),
 }
 

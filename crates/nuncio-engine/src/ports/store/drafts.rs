@@ -13,7 +13,7 @@ pub enum DraftChange {
     /// Stores a drafted protocol. `Exists` if its id is taken or the caller used its idempotency key with the agent
     /// before.
     Create(Box<ProtocolDraft>),
-    /// Updates a draft. `Missing`; `DraftMoved` unless its stored state is `from`.
+    /// Updates a draft. `Missing` if it does not exist; `DraftMoved` unless its stored state is `from`.
     Move {
         draft: Box<ProtocolDraft>,
         /// Name of the state that the stored draft must have.

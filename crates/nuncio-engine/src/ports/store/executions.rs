@@ -15,7 +15,7 @@ pub enum ExecutionChange {
     /// idempotency key for the skill before.
     Create {
         execution: Box<Execution>,
-        /// Process that runs the execution.
+        /// Lease of the process that runs the execution.
         lease: ExecutionLease,
         /// Idempotency key and digest of the request body.
         idempotency: Option<(String, Digest)>,
@@ -29,17 +29,17 @@ pub enum ExecutionChange {
     Start {
         id: ExecutionId,
         owner: String,
-        /// Number of the attempt, from one.
+        /// Number of the execution's attempt, counted from one.
         attempt: u32,
         at: Timestamp,
-        /// Authorisation of the call, stored like [`CallChange::Start`](super::CallChange::Start) so that it is found after a crash.
+        /// Authorisation of the call, stored so that an interrupted call is found after a crash.
         call: Option<CallAuthorization>,
     },
     /// Marks that the program of an attempt started. Ignored unless `owner` holds the execution at `attempt` with a
     /// running call.
     MarkStarted { id: ExecutionId, owner: String, attempt: u32 },
-    /// Ends the call of an attempt but not the execution. `LeaseLost` unless `owner` holds the execution, unfinished, at
-    /// `attempt`.
+    /// Ends the call of an attempt but not the execution. `LeaseLost` unless `owner` holds the execution, unfinished,
+    /// at `attempt`.
     FinishAttempt {
         id: ExecutionId,
         owner: String,
@@ -49,7 +49,7 @@ pub enum ExecutionChange {
     },
     /// Ends an execution. `LeaseLost` unless `owner` holds it, unfinished, at `attempt`.
     End { id: ExecutionId, owner: String, attempt: u32, state: ExecutionState, at: Timestamp, kept_until: Timestamp },
-    /// Extends all unfinished executions of `lease.owner` to `lease.until`.
+    /// Extends the leases of all unfinished executions of `lease.owner` to `lease.until`.
     RenewLeases(ExecutionLease),
     /// Deletes at most `limit` executions whose retention ended at `at` or earlier, with their idempotency keys.
     Forget { at: Timestamp, limit: usize },
@@ -64,7 +64,7 @@ pub enum ExecutionChange {
 pub struct ExecutionCallback {
     pub execution: ExecutionId,
     pub due: Timestamp,
-    /// Number of delivery attempts so far.
+    /// Number of delivery attempts of the callback so far.
     pub attempts: u32,
 }
 

@@ -22,7 +22,7 @@ pub struct ApiKey {
     /// Time of the key's last rotation.
     #[serde(default)]
     pub rotated_at: Option<Timestamp>,
-    /// `None` means that the key does not expire.
+    /// Expiry of the current secret; `None` if the key does not expire.
     #[serde(default)]
     pub expires_at: Option<Timestamp>,
     /// Lifetime of each secret in seconds, if the expiry counts from its creation.
@@ -90,7 +90,7 @@ impl KeyTerm {
         }
     }
 
-    /// Value for [`ApiKey::lifetime_seconds`].
+    /// Lifetime of each secret in seconds; `None` if the expiry is a fixed time.
     #[must_use]
     pub fn lifetime_seconds(self) -> Option<u64> {
         match self {
@@ -101,12 +101,12 @@ impl KeyTerm {
 }
 
 nuncio_core::string_enum! {
-    /// Role of the people who use a key.
+    /// Role of an API key, which decides what its users may do.
     pub enum KeyRole {
         App = "app",
         /// An app key from a version that let every key read the metrics.
         AppWithMetrics = "app_with_metrics",
-        /// May read the metrics and use the operator API.
+        /// A key that may read the metrics and use the operator API.
         Operator = "operator",
     }
 }

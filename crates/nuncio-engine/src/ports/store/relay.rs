@@ -13,11 +13,11 @@ use super::StoreError;
 pub enum RelayChange {
     /// Creates a conversation. `Exists` if the id is taken or the two members of a direct conversation have one.
     CreateConversation(Conversation),
-    /// Updates the members of a conversation. `Missing`; `Moved` unless its stored revision is the previous one.
+    /// Updates the members of a conversation. `Missing` if unknown; `Moved` unless the stored revision is the previous.
     UpdateConversation(Conversation),
     /// Appends a message and notifies each of `to` with
     /// [`Notification::Message`](nuncio_core::notification::Notification::Message). `Missing` if there is no such
-    /// conversation; `Moved` unless it is at `revision`; `Exists` if the sender used the message's client id there before.
+    /// conversation; `Moved` unless it is at `revision`; `Exists` if the sender used the client id there before.
     /// The sender's read position advances.
     PostMessage {
         conversation: ConversationId,
@@ -53,7 +53,7 @@ pub enum RelayChange {
         content: String,
         at: Timestamp,
     },
-    /// Deletes a person's key backup. `Missing`.
+    /// Deletes a person's key backup. `Missing` if there is none.
     RemoveBackup(PersonName),
     /// Creates or updates an agent's webhook. Waiting deliveries stay.
     PutWebhook(Webhook),
@@ -165,7 +165,7 @@ pub trait RelayStore: Send + Sync {
     ) -> Result<Vec<ConversationMessage>, StoreError>;
     /// The claim of a device on a message.
     async fn claim(&self, place: &MessageRef) -> Result<Option<ToolCallClaim>, StoreError>;
-    /// Whether any stored message is older than `time`.
+    /// Whether the message stored first is older than `time`.
     async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }
 
@@ -187,9 +187,8 @@ pub trait KeyBundleStore: Send + Sync {
 pub trait WebhookStore: Send + Sync {
     async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError>;
     async fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
-    /// At most `limit` deliveries due at `by` or earlier, the first of each lane, in due order. A lane is one conversation of an agent, or
-    /// everything outside conversations; within it order is kept. Unreachable agents and those in `except` are left
-    /// out.
+    /// At most `limit` deliveries due at `by` or earlier, in due order. To keep the order of a conversation, only its
+    /// first delivery is returned, likewise of all other deliveries of an agent. Omits unreachable agents and `except`.
     async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError>;
     /// Oldest waiting delivery of an agent, in any webhook state.
     async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError>;

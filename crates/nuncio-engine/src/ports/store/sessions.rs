@@ -14,15 +14,15 @@ use super::{Change, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionChange {
-    /// Creates a session with its first messages, numbered from zero. `Exists`.
+    /// Creates a session with its first messages, numbered from zero. `Exists` if its id is taken.
     Create {
         /// Session whose `next_message` is the number of `messages`.
         session: Session,
         messages: Vec<Message>,
     },
-    /// Deletes a session with history, turns and idempotency records. `NoSession`.
+    /// Deletes a session with history, turns and idempotency records. `NoSession` if it does not exist.
     Delete(SessionId),
-    /// Begins a turn. `NoSession`; `TurnRunning` unless the session had exactly `number - 1` turns and none runs.
+    /// Begins a turn. `NoSession` without session; `TurnRunning` unless it had `number - 1` turns and none runs.
     BeginTurn {
         session: SessionId,
         number: u64,
@@ -32,8 +32,8 @@ pub enum SessionChange {
         /// New settings of the session, if they change.
         settings: Option<SessionSettings>,
     },
-    /// Adds a message to the history. `NoSession`; `Exists` if the number is taken. The session's `next_message` becomes at least
-    /// `number + 1`.
+    /// Adds a message to the history. `NoSession` if there is no such session; `Exists` if the number is taken. The
+    /// session's `next_message` becomes at least `number + 1`.
     AppendMessage {
         session: SessionId,
         turn: u64,
@@ -41,21 +41,21 @@ pub enum SessionChange {
         number: u64,
         message: Message,
     },
-    /// Replaces the calls that wait for the client's answer. `NoSession`.
+    /// Replaces the calls that wait for the client's answer. `NoSession` if there is no such session.
     SetPending { session: SessionId, pending: Vec<PendingCall> },
-    /// Replaces the summary of the oldest messages. `NoSession`.
+    /// Replaces the summary of the oldest messages. `NoSession` if there is no such session.
     SetSummary { session: SessionId, summary: HistorySummary },
-    /// Ends a turn. `NoSession`, `TurnOver`.
+    /// Ends a turn. `NoSession` if there is no such session; `TurnOver` unless the turn runs.
     EndTurn {
         session: SessionId,
         number: u64,
         at: Timestamp,
         stop: TurnOutcome,
-        /// Encoded event log.
+        /// Encoded event log of the turn.
         events: Vec<u8>,
     },
-    /// Stores the result of a request with an idempotency key. `NoSession`; `Exists` if the owner used the key
-    /// for the same `request` before.
+    /// Stores the result of a request with an idempotency key. `NoSession` if there is no such session; `Exists` if the
+    /// owner used the key for the same `request` before.
     Remember(IdempotencyRecord),
     /// Deletes those sessions of `ids` that were created before `before` and had no turn since.
     Prune { ids: Vec<SessionId>, before: Timestamp },
@@ -109,7 +109,7 @@ pub trait SessionStore: Send + Sync {
         after: Option<&SessionCursor>,
         limit: usize,
     ) -> Result<Vec<Session>, StoreError>;
-    /// Messages numbered `from` and above, in order.
+    /// Messages of a session numbered `from` and above, in order.
     async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError>;
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
     /// Encoded event log of a finished turn.

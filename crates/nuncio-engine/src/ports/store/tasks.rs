@@ -8,9 +8,9 @@ use super::StoreError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskChange {
-    /// Creates a human task. `Exists`.
+    /// Creates a human task. `Exists` if its id is taken.
     Create(Box<Task>),
-    /// Updates a task. `Missing`; `TaskMoved` unless the stored task equals `from`.
+    /// Updates a task. `Missing` if it does not exist; `TaskMoved` unless the stored task equals `from`.
     Move { from: Box<Task>, to: Box<Task> },
 }
 

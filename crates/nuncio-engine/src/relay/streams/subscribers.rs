@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::{StreamAbortReason, StreamUpdate, StreamUpdateKind};
 
-/// Maximum queue length per subscriber.
+/// Maximum number of queued updates per subscriber.
 const MAX_QUEUE_LENGTH: usize = 64;
 
 #[derive(Debug, Default)]
@@ -20,11 +20,11 @@ struct SubscriberQueue {
     wake: Notify,
 }
 
-/// A subscriber as held by a stream.
+/// Reference of a stream to a subscriber, which may have left.
 #[derive(Debug)]
 pub(super) struct WeakSubscriber(Weak<SubscriberQueue>);
 
-/// A subscription; it ends when dropped.
+/// A subscription to streams; it ends when dropped.
 #[derive(Debug)]
 pub struct StreamSubscriber {
     subscriber: Arc<SubscriberQueue>,
@@ -46,7 +46,7 @@ impl StreamSubscribers {
 }
 
 impl StreamSubscriber {
-    /// The next update. Cancel safe.
+    /// Waits for the next stream update. Cancel safe.
     pub async fn next(&self) -> StreamUpdate {
         loop {
             if let Some(update) = self.waiting() {
@@ -56,7 +56,7 @@ impl StreamSubscriber {
         }
     }
 
-    /// The next queued update, without waiting.
+    /// The next queued stream update, without waiting.
     #[must_use]
     pub fn waiting(&self) -> Option<StreamUpdate> {
         lock(&self.subscriber.waiting).pop_front()
@@ -76,7 +76,7 @@ impl Drop for StreamSubscriber {
 }
 
 impl WeakSubscriber {
-    /// Queues an update. Returns false if the subscriber left or is too slow, in which case its stream is aborted.
+    /// Queues an update. Returns false if the subscriber left or is too slow; a slow one loses the stream.
     pub(super) fn send(&self, update: &StreamUpdate) -> bool {
         let Some(subscriber) = self.0.upgrade() else { return false };
         let keeps_up = {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_reach_only_current_subscribers_in_order() {
+    fn updates_reach_only_subscribers_present_at_stream_start_in_order() {
         let all = StreamSubscribers::default();
         let (one, two) = (all.listen(&ada()), all.listen(&ada()));
         let bob = all.listen(&RelayParty::Person(PersonName::parse("bob").unwrap()));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_subscriber_loses_stream_and_receives_abort() {
+    fn subscriber_with_full_queue_loses_the_stream_and_receives_its_abort() {
         let all = StreamSubscribers::default();
         let subscriber = all.listen(&ada());
         let weak = all.subscribers(&ada()).remove(0);
@@ -173,14 +173,14 @@ mod tests {
         let most = u64::try_from(MAX_QUEUE_LENGTH).unwrap();
         assert!((1..most).all(|seq| weak.send(&piece("s", seq))));
         assert!(!weak.send(&piece("s", most)));
-        // Its queued updates were removed, so another stream fits again.
+        // The queued updates of the lost stream were removed, so those of another stream fit again.
         assert!(other.send(&piece("o", 2)));
         let slow = update("s", StreamUpdateKind::Aborted(StreamAbortReason::Slow));
         assert_eq!(received(&subscriber), [piece("o", 1), slow, piece("o", 2)]);
     }
 
     #[test]
-    fn stream_whose_start_was_not_delivered_sends_no_abort() {
+    fn subscriber_that_never_received_a_stream_start_receives_no_abort() {
         let all = StreamSubscribers::default();
         let subscriber = all.listen(&ada());
         let weak = all.subscribers(&ada()).remove(0);

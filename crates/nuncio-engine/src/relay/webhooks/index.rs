@@ -1,4 +1,4 @@
-//! In-memory index of agents with webhooks, so that other notifications cost nothing and probes are found quickly.
+//! In-memory index of agents with webhooks: notifications to other agents cost nothing, and probes are found quickly.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::ports::store::relay::Webhook;
 
 #[derive(Debug, Default)]
 pub(crate) struct WebhookIndex {
-    /// Time of the next probe; `None` while reachable.
+    /// Agents with a webhook, and the time of its next probe; `None` while it is reachable.
     agents: Mutex<HashMap<AgentId, Option<Timestamp>>>,
     /// Notified when a delivery may be due.
     pub(super) owed: Notify,

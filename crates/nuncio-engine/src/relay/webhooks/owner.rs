@@ -19,11 +19,11 @@ const MAX_PAGE_SIZE: usize = 100;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookStatusView {
     pub state: WebhookState,
-    /// First failure since the last success.
+    /// Time of the first failed delivery since the last successful one.
     pub failing_since: Option<Timestamp>,
-    /// Time of the next probe.
+    /// Time of the next probe of an unreachable webhook.
     pub probe_at: Option<Timestamp>,
-    /// Oldest waiting delivery.
+    /// Oldest waiting delivery of the webhook.
     pub waiting: Option<WaitingDelivery>,
 }
 
@@ -33,7 +33,7 @@ pub struct WaitingDelivery {
     pub created_at: Timestamp,
     /// Number of delivery attempts so far.
     pub attempts: u32,
-    /// Time of the next attempt, if the webhook is reachable.
+    /// Time of the next delivery attempt, if the webhook is reachable.
     pub due: Timestamp,
 }
 
@@ -41,12 +41,12 @@ pub struct WaitingDelivery {
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionModeChange {
     pub(crate) changes: Vec<Change>,
-    /// New signing secret, if any.
+    /// New signing secret of the webhook, if one was created.
     pub(crate) secret: Option<WebhookSecret>,
     now: WebhookIndexEffect,
 }
 
-/// Effect on the in-memory index after the commit.
+/// Update of the in-memory webhook index after the commit.
 #[derive(Debug, Default)]
 enum WebhookIndexEffect {
     #[default]
@@ -56,7 +56,7 @@ enum WebhookIndexEffect {
 }
 
 impl WebhookService {
-    /// Changes for the connection of a new agent.
+    /// Changes that set up the connection mode of a new agent.
     pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> ConnectionModeChange {
         match wanted {
             AgentConnection::Websocket => ConnectionModeChange::default(),
@@ -64,7 +64,7 @@ impl WebhookService {
         }
     }
 
-    /// Changes for a new connection setting. Setting a URL, even the same, marks the webhook as reachable.
+    /// Changes for a new connection mode of an agent. Setting a URL, even the same, marks the webhook as reachable.
     pub(crate) async fn plan_connection(
         &self,
         account: &Account,
@@ -91,7 +91,7 @@ impl WebhookService {
         })
     }
 
-    /// Updates the in-memory index after the commit.
+    /// Updates the in-memory webhook index after the commit.
     pub(crate) fn reconnected(&self, reconnection: ConnectionModeChange) -> Option<WebhookSecret> {
         match reconnection.now {
             WebhookIndexEffect::AsBefore => {}
@@ -150,13 +150,13 @@ pub(super) fn reachable(webhook: &Webhook) -> Webhook {
     Webhook { state: WebhookState::Reachable, failing_since: None, probe_at: None, ..webhook.clone() }
 }
 
-/// Context to which the encryption of the secret is bound.
+/// Name to which the encryption of the webhook secret is bound.
 fn place(agent: &AgentId) -> String {
     format!("webhook/{agent}")
 }
 
 impl AgentAccountService {
-    /// Replaces the signing secret of a webhook; the previous one stops working at once. Returned only here.
+    /// Replaces the signing secret of a webhook, which is returned only here. The previous one stops working at once.
     pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
         let _turn = self.locks.enter(id).await;
         let account = self.owned(by, id).await?;
@@ -174,7 +174,7 @@ impl AgentAccountService {
         Ok(secret)
     }
 
-    /// State of an agent's webhook; `None` if it has none.
+    /// State of an agent's webhook; `None` if the agent has none.
     pub async fn webhook(&self, by: &Caller, id: &AgentId) -> Result<Option<WebhookStatusView>, ConsentError> {
         self.owned(by, id).await?;
         let Some(webhook) = self.webhooks.store.webhook(id).await? else { return Ok(None) };

@@ -9,7 +9,7 @@ use crate::ports::Entropy;
 
 const PREFIX: &str = "whsec_";
 
-/// A signing secret shared with an agent. Shown once, then stored encrypted.
+/// A webhook signing secret shared with an agent. It is shown once, then stored encrypted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret([u8; 32]);
 
@@ -30,7 +30,7 @@ impl WebhookSecret {
         &self.0
     }
 
-    /// Text form: `whsec_` and base64.
+    /// Text form of the secret: `whsec_` and base64.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(self.0))

@@ -56,7 +56,7 @@ fn conflicting_commit_of_a_group_does_not_fail_the_others() {
 }
 
 #[test]
-fn full_disk_acknowledges_only_stored_commits() {
+fn only_stored_commits_are_acknowledged_on_a_full_disk() {
     let (_folder, _, connection) = store();
     let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
     let most = connection.pragma_update_and_check(None, "max_page_count", pages + 8, |row| row.get::<_, i64>(0));
@@ -114,7 +114,7 @@ fn failed_group_commit_fails_every_commit_of_the_group() {
 }
 
 #[tokio::test]
-async fn writable_check_fails_while_commits_fail() {
+async fn writable_check_fails_after_a_failed_commit_until_writing_works_again() {
     let (_folder, file, connection) = store();
     connection.busy_timeout(Duration::ZERO).unwrap();
     let writer = Writer::start(connection, Arc::new(nuncio_engine::ports::meter::NoopMeter)).unwrap();
