@@ -2,7 +2,7 @@
 //! access token that this server issues for a valid signature.
 //!
 //! The checks without a lookup come first, then the DID document is resolved and the signature verified. The nonce is
-//! consumed last, so that nobody can use up the nonces of another caller.
+//! consumed last, so that an invalid request cannot use up a nonce of another caller.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub trait HostDids: fmt::Debug + Send + Sync {
     /// Whether a DID belongs to this server; if so, with its document, which needs no lookup.
     fn ownership(&self, did: &Did) -> DidOwnership;
 
-    /// The DID in use now, for a retired DID of this server.
+    /// The DID that is used now instead of a retired DID of this server; `None` for any other DID.
     fn successor(&self, did: &Did) -> Option<Did>;
 }
 
@@ -47,7 +47,7 @@ pub enum DidOwnership {
     Foreign,
 }
 
-/// Finds out which DID a request comes from.
+/// Authenticates requests by their DID credentials.
 #[derive(Debug)]
 pub struct DidAuthenticator {
     dids: Arc<dyn HostDids>,
@@ -82,7 +82,7 @@ impl DidAuthenticator {
         }
     }
 
-    /// The DID resolver, which also verifies proofs inside bodies.
+    /// The DID resolver, which protocols also need to verify proofs inside bodies.
     #[must_use]
     pub const fn resolver(&self) -> &DidResolver {
         &self.resolver
@@ -131,8 +131,8 @@ impl DidAuthenticator {
         Ok((verified.did, Some(grant)))
     }
 
-    /// Consumes the nonce of a signature. `purpose` separates the nonces of requests from those of proofs in their bodies:
-    /// a client may use one nonce in both.
+    /// Consumes the nonce of a signature. `purpose` separates the nonces of requests from those of proofs in their
+    /// bodies: a client may use one nonce in both.
     pub async fn use_nonce(&self, purpose: &str, verified: &VerifiedSigner) -> Result<(), AuthError> {
         let Some(nonce) = &verified.nonce else { return Ok(()) };
         let until = self.policy.remember_until(verified.created);
@@ -155,7 +155,7 @@ impl DidAuthenticator {
         }
     }
 
-    /// For a retired DID of this server, names the DID in use now instead of its direct successor.
+    /// Changes the error for a retired DID of this server so that it names the DID in use now, not the next one.
     fn with_current_did(&self, fault: AuthError) -> AuthError {
         match fault {
             AuthError::Superseded { requested, current } => {
@@ -187,7 +187,7 @@ fn caller(did: &Did) -> Caller {
     Caller { authentication: AuthenticationMethod::Did, ..Caller::new(Principal::Did(did.to_string())) }
 }
 
-/// The `iss` claim of a JWT, which is not verified here.
+/// The `iss` claim of a JWT whose signature is not verified yet.
 fn issuer(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct IssuerClaim {

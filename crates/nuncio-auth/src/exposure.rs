@@ -1,4 +1,4 @@
-//! How requests without a credential are treated.
+//! Treatment of requests without a credential, by the network exposure of the server.
 
 /// The network exposure of the server, which decides how requests without a key are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,14 +7,14 @@ pub enum NetworkExposure {
     Loopback,
     /// Reachable from this machine only; requests need no key even if keys exist (`[access] loopback = "open"`).
     OpenLoopback,
-    /// The network, with keys.
+    /// Reachable from the network; requests need a key.
     Network,
-    /// The network, without keys, on purpose.
+    /// Reachable from the network; requests without a key are anonymous, because the operator chose so.
     Open,
 }
 
 impl NetworkExposure {
-    /// Whether a request must bring a key, given whether there are any.
+    /// Whether requests must carry a key. `has_keys` says whether any key exists.
     #[must_use]
     pub const fn asks_for_keys(self, has_keys: bool) -> bool {
         match self {
@@ -24,7 +24,7 @@ impl NetworkExposure {
         }
     }
 
-    /// Whether a request without a credential counts as `local`, given whether there are keys.
+    /// Whether requests without a credential count as `local`. `has_keys` says whether any key exists.
     #[must_use]
     pub const fn is_open_to_local(self, has_keys: bool) -> bool {
         match self {

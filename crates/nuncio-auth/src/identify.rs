@@ -1,6 +1,6 @@
-//! Puts exactly one [`CallerCheckResult`] into each request, which every protocol's routes read. Which credentials count depends
-//! on the [`PathRules`] of the path; a credential that does not count is refused, and its request is never treated as
-//! one without credentials.
+//! Puts exactly one [`CallerCheckResult`] into each request for the routes of every protocol. The [`PathRules`] of the
+//! path decide which credentials are accepted. A request with any other credential is refused and never treated as one
+//! without credentials.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::{
     SignatureVerifier, TokenCheckResult, TrustedIssuers,
 };
 
-/// Prefixes of API keys and signing keys of this server. They are never sent to an issuer.
+/// Prefixes of API keys and signing keys of this server. Texts with these prefixes are never sent to an issuer.
 const KEY_PREFIXES: [&str; 2] = ["nk_", "nsk_"];
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
-/// Size limit of a body that is read to check a signature over it.
+/// Size limit, in bytes, of a body that is read to check a signature over it.
 const MAX_SIGNED_BODY: usize = 1024 * 1024;
 
 /// Identifies the callers of requests by every kind of credential.
@@ -40,7 +40,7 @@ pub struct Authenticator {
     pub people: Arc<PersonTokenIssuer>,
 }
 
-/// The rules of a path, and the front that words the errors there.
+/// The rules of a path, and the front that writes the error responses there.
 #[derive(Debug, Clone, Copy)]
 pub struct PathOwner {
     pub rules: &'static PathRules,
@@ -48,7 +48,7 @@ pub struct PathOwner {
 }
 
 impl Authenticator {
-    /// Inserts the identity if nothing has to be looked up; returns whether it did.
+    /// Inserts the caller's identity into the request if that needs no lookup; returns whether it was inserted.
     pub fn identify_at_once(&self, rules: &PathRules, request: &mut Request) -> bool {
         let CredentialLookup::Identity(identity) = self.find(rules, request) else { return false };
         insert(identity, request);
@@ -61,7 +61,7 @@ impl Authenticator {
         matches!(self.find(rules, request), CredentialLookup::Signature)
     }
 
-    /// Inserts the identity, with the lookups that it needs. An error is the response to the request.
+    /// Inserts the caller's identity into the request, after any lookup. An error is the response to the request.
     pub async fn identify(&self, owner: PathOwner, request: &mut Request) -> Result<(), Response> {
         let is_public = owner.rules.is_public_document(request.method(), request.uri().path());
         let identity = match self.find(owner.rules, request) {
@@ -167,7 +167,7 @@ impl Authenticator {
         CredentialLookup::Identity(self.engine.access().identity_by_key(token))
     }
 
-    /// Whether a server that is open to `local` ignores this text: AAP clients must send some credential, so a text that
+    /// Whether a server that is open to `local` ignores a credential: AAP clients must send some text, so a text that
     /// is neither a key nor a token of this server counts as none. If there are issuers, any text may be their token.
     fn counts_as_none(&self, token: &str) -> bool {
         let may_be_credential =
@@ -205,7 +205,7 @@ impl Authenticator {
         Ok(identity)
     }
 
-    /// The identity of a request without credentials, or with a text that counts as none.
+    /// The identity of a request without credentials, or with a text that counts as no credential.
     fn identity_without_credential(&self, headers: &HeaderMap) -> CallerCheckResult {
         match self.exposure {
             _ if self.is_open_to_local() && !is_forwarded(headers) => {
@@ -228,7 +228,7 @@ enum CredentialLookup<'a> {
     Identity(CallerCheckResult),
     PersonOrAgent(&'a str),
     IssuerToken(&'a str),
-    /// A signature, which needs the body to be checked.
+    /// A signature has to be checked, which needs the request body.
     Signature,
 }
 
@@ -251,7 +251,7 @@ fn is_own_key(token: &str) -> bool {
     KEY_PREFIXES.iter().any(|prefix| token.starts_with(prefix))
 }
 
-/// How the signature of a request without a token is treated, if it has one.
+/// The rule for the signature of a request without a token; `LeftToRoute` if there is no signature.
 fn signature_rule(rules: &PathRules, headers: &HeaderMap) -> SignatureRule {
     if is_signed_by_did(headers) {
         rules.did_signatures

@@ -1,9 +1,9 @@
 //! Authentication: finds out who sends a request.
 //!
 //! A caller is identified by an API key, an access token of a trusted issuer ([`oauth`]), a signature or token of a DID
-//! ([`did`]), a signature with a shared secret ([`request_signatures`]), or the token of a person's device or an agent's
-//! account ([`person_tokens`]). [`Authenticator`] decides which of them counts for a request. A credential that is not
-//! valid is refused; the request is never treated as one without credentials.
+//! ([`did`]), a signature with a shared secret ([`request_signatures`]), or the token of a person's device or an
+//! agent's account ([`person_tokens`]). [`Authenticator`] decides which of them counts for a request. A credential that
+//! is not valid is refused; the request is never treated as one without credentials.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -32,7 +32,7 @@ use nuncio_engine::ports::fetch::{AddressTrust, FetchRequest};
 use serde::de::DeserializeOwned;
 use url::Url;
 
-/// Time limit of fetching a document of another host; a caller waits for it.
+/// Time limit for fetching a document of another host. Short, because a caller waits for the result.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The part of a request that precedes its body; signatures cover it.

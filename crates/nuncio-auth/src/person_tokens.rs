@@ -1,5 +1,5 @@
-//! Access tokens of people's devices: JWTs (RFC 7519) signed with this server's key, valid for five minutes. The device of
-//! a token is looked up with every request, so that a revoked device is refused at once.
+//! Access tokens of people's devices: JWTs (RFC 7519) signed with this server's key, valid for five minutes. The device
+//! of a token is looked up with every request, so that a revoked device is refused at once.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ const AGENT_TOKEN_PREFIX: &str = "hsk_";
 pub struct PersonTokenIssuer {
     key: Ed25519KeyPair,
     public: PublicKey,
-    /// The fixed JWT header of these tokens with the dot after it; any other header is refused.
+    /// The fixed JWT header of device tokens with the dot after it; any other header is refused.
     header: String,
     audience: String,
     clock: Arc<dyn Clock>,
-    /// Claims of tokens whose signature was verified: verifying costs more than accepting a message.
+    /// Claims of tokens whose signature was verified, cached because verifying a signature is slow.
     verified: BoundedCache<Digest, Arc<DeviceClaims>>,
 }
 
@@ -52,7 +52,7 @@ struct DeviceClaims {
     iat: i64,
     exp: i64,
     device_id: DeviceId,
-    /// The key that the device proved, so that the device can check that it is its own.
+    /// Public key of the device, by which the device can check that the token is its own.
     device_key: PublicKey,
 }
 
@@ -63,7 +63,7 @@ impl DeviceClaims {
 }
 
 impl PersonTokenIssuer {
-    /// Signs with `key`, for the server at `base`.
+    /// Issues and accepts tokens signed with `key` for the server at the URL `base`.
     #[must_use]
     pub fn new(key: Ed25519KeyPair, base: &str, clock: Arc<dyn Clock>) -> Self {
         let public = public_key(&key);
@@ -106,7 +106,7 @@ pub fn public_key(key: &Ed25519KeyPair) -> PublicKey {
     bytes.and_then(|bytes| PublicKey::new(bytes).ok()).expect("the public part of an Ed25519 key pair is a valid key")
 }
 
-/// The `kid` of the key in tokens and key sets.
+/// The key id (`kid`) of the signing key in tokens and key sets.
 fn key_id(key: &PublicKey) -> String {
     format!("people-{}", &key.fingerprint().to_string()[..16])
 }
@@ -221,7 +221,6 @@ mod tests {
         assert_eq!(people.read(&made.token), None, "issued in the future");
     }
 
-    /// A cached token skips the signature check only.
     #[test]
     fn cached_token_is_still_checked_for_expiry_and_audience() {
         let clock = FixedClock(Arc::new(Mutex::new(1_000_500)));

@@ -79,7 +79,7 @@ impl SignatureVerifier {
                 "a signature over the body alone could be sent again, and is not taken here; send {SIGNATURE}: v1=… with {TIMESTAMP} and {NONCE}"
             )),
             ReceivedSignature::Bare(tag) => self.find_signer(&[tag], &[body]).map(|(_, caller)| caller),
-            // Checked before the timestamp and the nonce, so that a client that signs with version 1 learns of version 2.
+            // Refused before the timestamp and nonce are checked, so that a version 1 client learns of version 2.
             ReceivedSignature::Full { tags, .. } if must_cover_target && tags.v2.is_empty() => {
                 Err(needs_version_2(head.method))
             }

@@ -21,7 +21,7 @@ pub struct IssuerSetting {
     pub token_url: Option<Url>,
     /// How opaque tokens are introspected.
     pub introspection: Option<IntrospectionSetting>,
-    /// Whether its subjects are people who use this server themselves. Their `trust` and their granted permissions
+    /// Whether the issuer's subjects are people who use this server themselves. Their `trust` and granted permissions
     /// then count as that person's approval, and they need no scope to talk to an agent. False if absent.
     pub people: Option<bool>,
     /// Tolerated clock difference to the issuer.
@@ -61,19 +61,19 @@ impl IssuerSetting {
     }
 }
 
-/// `introspection` of `[[issuer]]` (RFC 7662).
+/// The setting `introspection` of an `[[issuer]]` (RFC 7662).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IntrospectionSetting {
     /// Introspection endpoint; taken from the metadata when absent.
     pub url: Option<Url>,
     pub client_id: String,
-    /// The environment variable that holds the secret.
+    /// The environment variable that holds the client secret.
     pub client_secret_env: Option<String>,
     pub client_secret_file: Option<PathBuf>,
 }
 
-/// `[signatures]`
+/// The settings section `[signatures]`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SignatureSettings {
@@ -121,7 +121,7 @@ impl fmt::Debug for IssuerUrl {
     }
 }
 
-/// Refuses URLs whose connections anyone could listen to: only `https:`, or `http:` to loopback, passes.
+/// Refuses unencrypted URLs: only `https:`, or `http:` to loopback, is accepted.
 pub(crate) fn check_url(url: &Url) -> Result<(), String> {
     let loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -176,8 +176,8 @@ impl TryFrom<OneOrManyStrings> for Audiences {
     }
 }
 
-/// Signature algorithms that the settings may allow (RFC 7518, RFC 8037). Algorithms with a shared secret and `none` are
-/// left out: anyone who knows the public key could sign with them.
+/// Signature algorithms that the settings may allow (RFC 7518, RFC 8037). Algorithms with a shared secret and `none`
+/// are left out: anyone who knows the public key could sign with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Algorithm {

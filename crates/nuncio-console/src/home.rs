@@ -48,7 +48,7 @@ pub(super) async fn show(
     }
 }
 
-/// The number of open tasks, zero if the reader may not know it; `None` if this server has no tasks for people.
+/// The number of open tasks, zero if the reader may not see it; `None` if no agent gives tasks to people.
 async fn count_waiting(console: &Console, identity: Option<Extension<CallerCheckResult>>) -> Option<usize> {
     let is_local =
         matches!(identity, Some(Extension(CallerCheckResult::Known(caller))) if caller.principal == Principal::Local);
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn console_page_url_omits_an_invalid_agent_name() {
+    fn home_page_path_omits_an_invalid_agent_name() {
         assert_eq!(home_path(None, None), "/");
         assert_eq!(home_path(None, Some("hotel-assistant")), "/?agent=hotel-assistant");
         assert_eq!(home_path(Some(Language::Chinese), Some("a")), "/?agent=a&lang=zh-CN");
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_is_taken_from_a_valid_host_or_defaults() {
+    fn origin_is_taken_from_a_valid_host_header_or_defaults_to_localhost() {
         assert_eq!(origin(Some("[::1]:7400")), "http://[::1]:7400");
         for host in [None, Some("a b"), Some("x';rm -rf"), Some("<b>")] {
             assert_eq!(origin(host), "http://localhost:7400");
@@ -324,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn embedded_json_cannot_end_its_element() {
+    fn embedded_json_cannot_end_its_script_element() {
         let text = embeddable_json(&json!({"a": "</script><!--\u{2028}"}));
         assert!(!text.contains('<') && !text.contains('\u{2028}'));
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["a"], "</script><!--\u{2028}");
     }
 
     #[test]
-    fn arguments_are_listed_in_the_order_of_required() {
+    fn required_arguments_are_listed_first_in_the_order_of_the_schema() {
         let schema = json!({"type": "object", "required": ["z", "a"], "properties": {
             "a": {"type": "string", "format": "date"}, "m": {"enum": ["x", 1]}, "z": {"type": "integer", "description": "Last."}
         }});

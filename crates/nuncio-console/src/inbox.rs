@@ -1,5 +1,5 @@
-//! `/console/tasks`: tasks that agents give to people. The pages and forms work without scripts, which only keep them up
-//! to date.
+//! `/console/tasks`: tasks that agents give to people. The pages and forms work without scripts, which only refresh
+//! them.
 //!
 //! Local visitors need no sign-in while the server is open to `local`; everyone else signs in with a key that has all
 //! scopes or the scope `console:tasks`. Every change is a form from a page of this server, with a token that only that
@@ -42,7 +42,7 @@ use request::{FormPost, PageRequest};
 use sessions::{SessionRenewal, SignInSessions};
 use visitor::Visitor;
 
-/// Characters of a reason that are kept.
+/// Limit in characters of the reason for refusing a task; the rest is cut off.
 const MAX_REASON: usize = 2000;
 
 const TASKS: &str = "/console/tasks";
@@ -51,7 +51,7 @@ struct InboxPages {
     engine: Engine,
     bodies: BodyLimits,
     sessions: SignInSessions,
-    /// The form token of local visitors, who have no session.
+    /// The CSRF token in the forms of local visitors, who have no session.
     local_token: String,
 }
 
@@ -107,7 +107,7 @@ async fn show_task(State(inbox): State<Arc<InboxPages>>, Path(id): Path<String>,
     }
 }
 
-/// `GET` of a form's target, as after a reload.
+/// `GET /console/tasks/:id/:action`, as after a reload of a posted form.
 async fn redirect_to_task(Path((id, _)): Path<(String, String)>, page: PageRequest) -> Response {
     see(&page.link(&task_path(&id)))
 }
@@ -256,7 +256,7 @@ async fn find_task(inbox: &InboxPages, id: &str) -> Result<Task, EngineError> {
     inbox.engine.inbox().task(&id).await
 }
 
-/// The path of a task; that of the list if the id is invalid.
+/// The path of a task, or of the task list if the id is invalid.
 fn task_path(id: &str) -> String {
     TaskId::parse(id).map_or_else(|_| TASKS.to_owned(), |id| format!("{TASKS}/{id}"))
 }

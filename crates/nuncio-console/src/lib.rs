@@ -30,7 +30,7 @@ mod inbox;
 mod schema;
 mod texts;
 
-/// What the pages need from the server.
+/// Parts of the server that the pages use.
 #[derive(Clone)]
 pub struct Console {
     pub engine: Engine,
@@ -40,13 +40,13 @@ pub struct Console {
     pub asks_for_keys: Arc<dyn Fn() -> bool + Send + Sync>,
     /// The fronts whose documents are linked, in display order.
     pub fronts: Arc<[&'static dyn ProtocolFront]>,
-    /// Words the error for a missing file.
+    /// The front that writes the error response for a missing file.
     pub error_front: &'static dyn ProtocolFront,
     /// Limits of posted forms.
     pub bodies: BodyLimits,
 }
 
-/// The routes: `/`, and everything else below `/console/`.
+/// The routes of the pages: `/`, and everything else below `/console/`.
 pub fn routes(console: Console) -> Router {
     let inbox = inbox::routes(console.engine.clone(), Arc::clone(&console.entropy), console.bodies.clone());
     Router::new()

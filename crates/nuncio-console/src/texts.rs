@@ -83,7 +83,7 @@ mod tests {
     use crate::assets;
 
     #[test]
-    fn both_languages_have_the_same_keys_and_all_keys_used_by_scripts() {
+    fn both_languages_have_the_same_text_keys_and_all_keys_used_by_scripts() {
         assert_eq!(Texts::faults(&assets::ASSETS), Vec::<String>::new());
     }
 }

@@ -15,7 +15,7 @@ use crate::caller::{ClientAddress, known_caller};
 
 /// A request body that is too large is read and discarded up to this multiple of its limit.
 const DISCARD_FACTOR: usize = 8;
-/// Size limit, in bytes, before the caller is identified.
+/// Size limit of a request body, in bytes, whose caller is not identified by a header.
 const MAX_UNIDENTIFIED: usize = 64 * 1024;
 /// Size limit of a request body, in bytes, where no credential is needed, or where the credential is in the body or a
 /// signature over the body.
@@ -27,21 +27,19 @@ const MAX_UNIDENTIFIED_VALUES: usize = 20_000;
 /// Upper bound of the memory for one parsed JSON value, in bytes.
 const VALUE_BYTES: usize = 360;
 
-/// Limits for request bodies.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
-    /// Size limit for identified callers, in bytes.
+    /// Size limit of a request body of an identified caller, in bytes.
     pub bytes: usize,
-    /// Time limit until the whole body has arrived.
+    /// Time within which a whole request body must arrive.
     pub time: Duration,
-    /// Shared limit of all bodies in the process.
+    /// Memory limit shared by all request bodies in the process.
     pub budget: Arc<BodyBudget>,
 }
 
-/// Where the credential of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialLocation {
-    /// In a header, checked before the body is read.
+    /// The credential is in a header and is checked before the body is read.
     Header,
     /// The credential is in the request body, or is a signature over it.
     Body,
@@ -55,7 +53,7 @@ struct RequestLimits {
 }
 
 impl BodyLimits {
-    /// Copy of these body limits with a lower size limit.
+    /// Copy of the limits whose size limit is at most `bytes`.
     #[must_use]
     pub fn at_most(&self, bytes: usize) -> Self {
         Self { bytes: self.bytes.min(bytes), ..self.clone() }
@@ -73,7 +71,7 @@ impl BodyLimits {
         let reserved = self.budget.open(allowed.account);
         let clock = engine.clock();
         tokio::select! {
-            // In this order a body that has already arrived needs no timer.
+            // The body is polled first, so that a body that has already arrived needs no timer.
             biased;
             read = collect(body, allowed, reserved) => read,
             () = async { clock.sleep_until(clock.now().after(self.time)).await } => {
@@ -154,7 +152,7 @@ fn busy() -> EngineError {
     EngineError::new(Code::ServerBusy, "the server holds as many request bodies as it may; try again later")
 }
 
-/// Body that counts against the budget.
+/// Request body whose bytes count against the budget until it is dropped.
 struct BudgetedBody {
     bytes: Bytes,
     _reserved: ReservedBytes,
@@ -189,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn body_chunks_are_joined_up_to_the_limit() {
+    async fn body_chunks_are_joined_and_a_body_over_the_limit_is_refused() {
         for (pieces, whole) in
             [(&[][..], ""), (&["abc"], "abc"), (&["", "ab", "", "c"], "abc"), (&["a", "b", "c"], "abc")]
         {
@@ -201,13 +199,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn body_of_too_many_values_is_refused() {
+    async fn body_with_too_many_json_values_is_refused() {
         assert!(collected(&["[1,2,", "3,4]"], 100).await.is_ok());
         assert_eq!(collected(&["[1,2,3,", "4,5]"], 100).await.unwrap_err().code, Code::BodyTooLarge);
     }
 
     #[tokio::test]
-    async fn body_counts_against_the_budget_until_it_is_dropped() {
+    async fn body_counts_against_the_memory_budget_until_it_is_dropped() {
         let budget = BodyBudget::new(2000);
         let allowed = RequestLimits { bytes: 1000, values: 5, account: BudgetAccount::Identified };
         let read = async || collect(body(&["[0,0]"]), allowed, budget.open(allowed.account)).await;
@@ -218,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn body_limit_is_lower_for_unidentified_callers() {
+    fn body_size_limit_is_lower_for_unidentified_callers() {
         let with = |identity: Option<CallerCheckResult>, credential| {
             let mut extensions = Extensions::new();
             identity.map(|identity| extensions.insert(identity));

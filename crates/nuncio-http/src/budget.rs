@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Budget for the bytes of all bodies in flight.
+/// Memory budget, in bytes, shared by all request bodies in the process.
 #[derive(Debug)]
 pub struct BodyBudget {
     total: usize,
@@ -23,11 +23,11 @@ struct UsedBytes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BudgetAccount {
     Identified,
-    /// A caller that is not identified, by client address if known.
+    /// An unidentified caller, charged by client address if the address is known.
     Unidentified(Option<IpAddr>),
 }
 
-/// Bytes charged to an account until dropped.
+/// Bytes of one request body, charged to an account until dropped.
 #[derive(Debug)]
 pub(crate) struct ReservedBytes {
     budget: Arc<BodyBudget>,
@@ -55,7 +55,7 @@ impl BodyBudget {
 }
 
 impl ReservedBytes {
-    /// Charges more bytes to the account.
+    /// Charges more bytes to the account; fails if that would exceed a limit.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let total = self.budget.total;
         let mut used = self.budget.lock();

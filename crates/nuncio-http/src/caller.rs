@@ -1,5 +1,4 @@
-//! Identifies whose rate limits apply to a request: the caller's, or before the caller is identified those of the
-//! address.
+//! Caller and client address of a request, which decide whose rate limits apply.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use nuncio_engine::{CallerCheckResult, EngineError};
 
 use crate::network::counted_address;
 
-/// Network origin of a request. Every request that came over a listener has it as an extension.
+/// Address that a request came from. An extension of every request that came over a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress {
     /// Remote address of the connection.
@@ -33,8 +32,7 @@ impl ClientAddress {
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 
-/// Caller that the server identified by a header that only routes read. It decides whose limits apply and nothing
-/// else.
+/// Caller identified by a header that otherwise only routes read. It decides whose limits apply and grants nothing.
 #[derive(Debug, Clone)]
 pub struct KnownCaller(pub Principal);
 
@@ -57,7 +55,7 @@ pub trait CallerObserver: Send + Sync {
     fn identified(&self, caller: &Principal) -> Result<(), EngineError>;
 }
 
-/// Extension of a request whose caller was not identified by its headers.
+/// Request extension through which a route reports the caller if the headers did not identify one.
 #[derive(Clone)]
 pub struct CallerReporter(pub Arc<dyn CallerObserver>);
 

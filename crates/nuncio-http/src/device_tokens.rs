@@ -12,15 +12,15 @@ use serde_json::Value;
 
 /// Issues and verifies the access tokens of people's devices.
 pub trait DeviceTokenIssuer: fmt::Debug + Send + Sync {
-    /// Token for a device that proved its key.
+    /// Issues a token to a device that proved possession of its key.
     fn issue(&self, device: &Device) -> AccessToken;
     /// Holder of a token; `None` unless this server issued it and it is valid now.
     fn read(&self, token: &str) -> Option<TokenHolder>;
     /// Audience that devices sign for: this server's URL.
     fn audience(&self) -> &str;
-    /// Key that signs tokens.
+    /// Public key that verifies the tokens.
     fn key(&self) -> PublicKey;
-    /// The same key as a JWK.
+    /// Public key of the tokens as a JWK (RFC 7517).
     fn jwk(&self) -> Value;
 }
 
@@ -44,7 +44,7 @@ pub struct TokenIdentity {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Authenticates a token: that of an agent, or of a person's device that is not revoked.
+/// Identifies the holder of an agent's token or a device's token; `None` if it is invalid or the device is revoked.
 pub async fn identify(
     engine: &Engine,
     tokens: &dyn DeviceTokenIssuer,

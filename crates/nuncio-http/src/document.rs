@@ -6,7 +6,6 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::etag::{etag, unless_known};
 
-/// Cache policy of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CachePolicy {
     /// Any cache may store the document for a minute.
@@ -36,8 +35,7 @@ impl CacheableDocument {
         &self.bytes
     }
 
-    /// Response to a request with these headers: the document, or 304. `vary` lists the headers that the response
-    /// depends on.
+    /// The document, or 304 if the request names its `ETag`. `vary` lists the headers that the response depends on.
     #[must_use]
     pub fn answer(&self, request: &HeaderMap, vary: &'static str) -> Response {
         let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
@@ -58,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matching_etag_is_answered_with_304() {
+    fn request_with_a_matching_etag_is_answered_with_304() {
         let document = CacheableDocument::json("{}", CachePolicy::Public);
         let with = |value: &str| {
             let headers = HeaderMap::from_iter([(header::IF_NONE_MATCH, value.parse().unwrap())]);

@@ -4,7 +4,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::digest::Digest;
 
-/// `ETag` of the bytes.
+/// `ETag` made from the SHA-256 of the bytes.
 ///
 /// # Panics
 /// Never; quoted hex is a valid header value.

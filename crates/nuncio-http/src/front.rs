@@ -1,4 +1,4 @@
-//! The server side of a protocol, as the server that mounts it and `nuncio lint` see it.
+//! Interface between the server side of a protocol and its users: the server that mounts it, and `nuncio lint`.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,8 +18,7 @@ pub use documents::{DocumentLink, shell_quoted, title};
 pub use paths::{PathRules, SignatureRule, TokenKind};
 pub use sample::sample;
 
-/// The server side of a protocol. Nothing here needs a running server, so `nuncio lint` asks the same fronts that a
-/// server mounts; what runs is a [`StartedFront`].
+/// The server side of a protocol without its running part ([`StartedFront`]), so that `nuncio lint` can use it too.
 pub trait ProtocolFront: fmt::Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
 
@@ -29,24 +28,24 @@ pub trait ProtocolFront: fmt::Debug + Send + Sync {
     /// Name of the protocol with its version, such as `AAP v3`.
     fn title(&self) -> &'static str;
 
-    /// Where operators find the protocol, for the message at start-up.
+    /// Entry point of the protocol that the start-up message shows to operators.
     fn entry_point(&self) -> ProtocolEntryPoint;
 
-    /// The paths that belong to the protocol, and which credentials count there.
+    /// Paths that belong to the protocol, with the credentials that are accepted there.
     fn paths(&self) -> &'static [PathRules];
 
-    /// Response to a request that is refused before it reaches a route.
+    /// Error response, in the protocol's format, to a request that is refused before it reaches a route.
     fn refuse(&self, error: &EngineError) -> Response;
 
     fn openapi(&self) -> OpenApiPart;
 
-    /// Documents and requests that an agent's page links.
+    /// Documents and sample requests that the console page of an agent shows.
     fn documents(&self, agent: &Agent) -> Vec<DocumentLink>;
 
     /// Parts of an agent's declaration that the protocol cannot express, as sentences for its author.
     fn inexpressible(&self, agent: &Agent) -> Vec<String>;
 
-    /// Whether the protocol's callers may answer permission prompts for their own person.
+    /// Whether the protocol has permission prompts that its callers may answer for their own person.
     fn permission_prompts(&self) -> PermissionResponder {
         PermissionResponder::Absent
     }
@@ -57,20 +56,20 @@ pub struct ProtocolEntryPoint {
     pub label: &'static str,
     /// First document that an operator opens.
     pub document: &'static str,
-    /// Key in the JSON of `nuncio --json serve`, and the path behind it.
+    /// Key in the JSON output of `nuncio --json serve`, and the path that is its value.
     pub json: (&'static str, &'static str),
-    /// Whether the entry point shows an agent. It is printed if it shows at least one.
+    /// Whether the entry point shows an agent. An entry point that shows no agent is not printed.
     pub shows: fn(&Agent) -> bool,
 }
 
-/// What a front adds to the OpenAPI document.
+/// Part of the OpenAPI document that describes one front.
 #[derive(Debug)]
 pub struct OpenApiPart {
     /// Path prefix of all entries of `paths`.
     pub prefix: &'static str,
-    /// OpenAPI `paths`.
+    /// OpenAPI `paths` object.
     pub paths: &'static str,
-    /// OpenAPI `components`.
+    /// OpenAPI `components` object.
     pub components: String,
     /// Paths of the routes, from the server's root. A test compares them with `paths`.
     pub routes: Vec<String>,

@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 use nuncio_core::{Code, json};
 use nuncio_engine::EngineError;
 
-/// Checks that the body is declared as JSON.
+/// Refuses a request whose `Content-Type` is not JSON.
 pub fn is_json(headers: &HeaderMap) -> Result<(), EngineError> {
     let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if json::is_json(declared) {
@@ -17,7 +17,7 @@ pub fn is_json(headers: &HeaderMap) -> Result<(), EngineError> {
     Err(EngineError::new(Code::UnsupportedMediaType, message))
 }
 
-/// Reads and checks `Idempotency-Key`.
+/// Value of `Idempotency-Key`, which must be 1 to 255 visible ASCII characters.
 pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {

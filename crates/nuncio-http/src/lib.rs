@@ -1,5 +1,5 @@
-//! HTTP code shared by the servers of all protocols: the trait of a protocol's server side, limited bodies, common
-//! headers, cacheable documents, paging, and by all [`pages`].
+//! HTTP code shared by the servers of all protocols and by all [`pages`]: the trait of a protocol's server side,
+//! limited bodies, common headers, cacheable documents and paging.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn network_contains_only_its_addresses() {
+    fn network_contains_only_its_addresses_and_malformed_networks_are_refused() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
             ("192.168.1.7", "192.168.1.7", "192.168.1.8"),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_addresses_are_counted_by_slash_64() {
+    fn ipv6_address_is_counted_by_its_64_bit_prefix_and_ipv4_as_a_whole() {
         let counted = |text: &str| counted_address(text.parse().unwrap()).to_string();
         assert_eq!(counted("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
         assert_eq!(counted("203.0.113.9"), "203.0.113.9");

@@ -1,4 +1,4 @@
-//! Common parts of all pages: the console of a server and the pages of a device.
+//! Common parts of all web pages: those of a server's console and those of a device.
 //!
 //! | module | contents |
 //! |---|---|

@@ -13,7 +13,7 @@ impl QueryParameters {
         Self(form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect())
     }
 
-    /// Names and values in order.
+    /// Decoded names and values, in the order of the query.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn next_page_url_keeps_other_parameters() {
+    fn next_page_url_replaces_the_cursor_and_keeps_other_parameters() {
         let asked = QueryParameters::of(&"/x?q=a%20b&tag=1&tag=2&cursor=old".parse().unwrap());
         assert_eq!(asked.pairs().filter(|(name, _)| *name == "tag").count(), 2);
         assert_eq!(asked.at("https://h/x", Some("a&b")), "https://h/x?q=a+b&tag=1&tag=2&cursor=a%26b");

@@ -2,8 +2,8 @@
 //!
 //! Follows the [WHATWG
 //! specification](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Every byte
-//! is examined once and copied at most twice, and the memory that a peer can make it use is limited. Text is decoded
-//! line by line, so that a character split across network packets is decoded correctly.
+//! is examined once and copied at most twice, and the memory that a peer can make the parser use is limited. Text is
+//! decoded line by line, so that a character split across network packets is decoded correctly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct SseEvent {
     pub id: Option<Arc<str>>,
 }
 
-/// Limits on buffered data.
+/// Limits on the data that [`SseDecoder`] buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
     /// Largest number of bytes of one line.

@@ -55,15 +55,15 @@ pub enum AdminCommand {
     KeyList,
     KeyRevoke { which: String },
     KeyRotate(KeyRotation),
-    // Without `until`, and not for once, the grant holds until it is revoked.
+    // Without `until` and `once`, the grant is valid until it is revoked.
     GrantCreate { principal: Principal, agent: AgentName, scopes: Vec<ScopeId>, until: Option<Timestamp>, once: bool },
     GrantList,
     GrantRevoke { id: GrantId },
-    // The code is valid for these seconds, or else for a week.
+    // The invite code is valid for `seconds`, by default for a week.
     UserInvite { name: PersonName, seconds: Option<u64> },
     UserList,
     UserDevices { name: PersonName },
-    // All devices of the person when `device` is absent.
+    // Revokes all devices of the person if `device` is absent.
     UserRevoke { name: PersonName, device: Option<DeviceId> },
     // Erases the data of the person.
     UserForget { name: PersonName },
@@ -83,17 +83,17 @@ pub enum AdminCommand {
     RegistryList,
     // Lists an agent of another host in the directory, by the URL of its description or its DID.
     RegistryAdd { target: String },
-    // By id or DID of the agent, or the URL of its description.
+    // `which` is the id or DID of the agent, or the URL of its description.
     RegistryRemove { which: String },
-    // The agents of other hosts in the directory, and the registrations of our agents elsewhere.
+    // Lists the agents of other hosts in the directory, and the registrations of this server's agents elsewhere.
     RegistryAgents,
     MessageSend { agent: AgentName, to: String, text: String },
-    // A sent message, with its answer if it has come.
+    // Shows a sent message, with its answer if one has arrived.
     MessageShow { agent: AgentName, id: String },
     DidLink { did: String, person: PersonName },
     DidUnlink { did: String },
     DidLinks,
-    // The service and all agents when `agent` is absent.
+    // Shows the DIDs of the service and all agents if `agent` is absent.
     DidShow { agent: Option<AgentName> },
     DidRotate { subject: DidSubject },
     // Moves all DIDs to another public URL.
@@ -129,7 +129,7 @@ pub struct KeyRotation {
     pub which: String,
     /// Expiry of the new secret; the key's own expiry rule when absent.
     pub term: Option<KeyTerm>,
-    /// For how many seconds the old secret stays valid.
+    /// Time in seconds for which the old secret stays valid.
     #[serde(default)]
     pub overlap_seconds: u64,
 }

@@ -18,20 +18,20 @@ use url::Url;
 use crate::webhooks::jobs::{self, DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_until_stored};
 use crate::webhooks::signing::{SharedSecret, WebhookMessage};
 
-/// Time limit of one request.
+/// Time limit of one webhook request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Delivers events to the webhooks of agents' accounts.
 pub(crate) struct AgentWebhookSender {
     pub(crate) engine: Engine,
-    /// The client for addresses that agents' owners set.
+    /// The HTTP client for URLs that agents' owners set.
     pub(crate) fetch: Arc<LazyFetch>,
 }
 
 /// An HTTP client built at first use: most servers have no webhooks, and building it takes a while.
 pub(crate) type LazyFetch = LazyLock<FetchSetup, Box<dyn FnOnce() -> FetchSetup + Send>>;
 
-/// The client, or why it could not be built.
+/// The HTTP client, or why it could not be built.
 type FetchSetup = Result<Arc<dyn Fetch>, String>;
 
 pub(crate) enum AgentWebhookJob {
@@ -39,7 +39,7 @@ pub(crate) enum AgentWebhookJob {
     Probe(AgentId),
 }
 
-/// The number that a probe has in place of an event; event numbers start at one.
+/// The number of a probe in place of an event number. Event numbers start at one.
 const PROBE_NUMBER: u64 = 0;
 
 impl DeliverySource for AgentWebhookSender {

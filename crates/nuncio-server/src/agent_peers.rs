@@ -1,8 +1,8 @@
-//! Connects served agents to their relays. An agent with tools on people's devices has its own keys there, seals the
-//! calls of these tools and answers the messages of people.
+//! Connects served agents to their relays. An agent with tools on people's devices registers its own keys at the relay,
+//! seals the calls of these tools and answers the messages of people.
 //!
-//! Architecture Invariant: a relay in another process can read none of these messages. In one process the operator could
-//! read them (`docs/sealing.md`).
+//! Architecture Invariant: a relay in another process can read none of these messages. If the relay is in the same
+//! process, its operator could read them (`docs/sealing.md`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -36,7 +36,7 @@ mod seals;
 use sealed_messages::SealedMessageHandler;
 pub(crate) use seals::SealFolder;
 
-/// Agents with device tools. Dropping it disconnects them.
+/// The connected agents that have device tools. Dropping this value disconnects them.
 #[derive(Debug)]
 pub(crate) struct AgentPeers {
     engine: Engine,
@@ -111,7 +111,7 @@ impl AgentPeers {
         Ok(Arc::new(HttpRelay::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
     }
 
-    /// Deletes what agents store about a person: keys, sessions and unhandled messages.
+    /// Deletes the data that agents store about a person: keys, sessions and unhandled messages.
     pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), StartError> {
         let unusable = |why: KeyStoreError| StartError::new(Code::DataDirUnusable, why.to_string());
         let mut texts = vec![RelayParty::Person(name.clone()).to_string()];
@@ -166,7 +166,7 @@ impl PeerLookup for AgentPeers {
     }
 }
 
-/// The examples of this page compile.
+/// Compiles the examples of the documentation page as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sealed-tools.md")]
 struct SealedToolsDocTest;

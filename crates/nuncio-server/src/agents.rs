@@ -50,7 +50,7 @@ impl AgentSource {
     }
 }
 
-/// `FILE`; or `DIR/agent.toml`; or every `DIR/*/agent.toml`.
+/// The agent files of a path: `FILE`, `DIR/agent.toml`, or every `DIR/*/agent.toml`.
 fn paths(path: &Path) -> Result<Vec<PathBuf>, StartError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -119,7 +119,7 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, Start
     Ok(declared)
 }
 
-/// Publishes the agents of a source, and its changes.
+/// Publishes the agents of a source, and again when their files change.
 pub(crate) struct AgentPublisher {
     pub(crate) engine: Engine,
     pub(crate) runners: Arc<ToolRunner>,
@@ -158,7 +158,7 @@ impl AgentPublisher {
             let digest = Digest::of_bytes(file.text.as_bytes());
             let name = declared.agent.name.clone();
             if self.served.agents.get(&file.path) != Some(&(name.clone(), digest)) {
-                // The absolute folder, since programs are started in it. An embedded file has none.
+                // The path is absolute, since programs are started in its folder. An embedded file has no folder.
                 let path = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
                 if let Some(folder) = path.as_deref().and_then(Path::parent) {
                     self.runners.set_base_dir(name.clone(), folder.to_owned());

@@ -53,8 +53,8 @@ impl AnpIdentities {
         }
     }
 
-    /// Adds a proof for the host that serves the description. The challenge is the digest of the description and the time
-    /// that of the key, so that the same description always has the same proof.
+    /// Adds a proof for this host to a description. The challenge is the digest of the description and the time is that
+    /// of the key, so that the same description always has the same proof.
     fn signed(&self, own: Option<Arc<OwnDid>>, description: Value) -> Value {
         let Some(own) = own else { return description };
         let challenge = URL_SAFE_NO_PAD.encode(&Digest::of_json(&description).as_bytes()[..16]);

@@ -1,4 +1,4 @@
-//! Signed checkpoints of the audit chain, in a file beside the store: at start, by count, by time and at stop.
+//! Signed checkpoints of the audit chain in a file beside the store, written at start, by count, by time and at stop.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ mod file;
 
 use file::CheckpointFile;
 
-/// Longest time that a record has no checkpoint after it while the server runs.
+/// Longest time until a checkpoint covers a new audit record while the server runs.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Number of records after which a checkpoint is written sooner.
+/// Number of new audit records after which a checkpoint is written before the interval ends.
 const EVERY_RECORDS: u64 = 1000;
 
-/// Number of lines at which old checkpoints are dropped.
+/// Number of lines of the checkpoint file at which old checkpoints are dropped.
 const MAX_LINES: usize = 1024;
 
 const KEPT_LINES: usize = 512;
@@ -55,18 +55,17 @@ impl Checkpoints {
         &self.key
     }
 
-    /// Every checkpoint in the file.
     pub(crate) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
         self.file.read()
     }
 
-    /// Keeps records and checkpoints from being pruned while both are read, so that they fit each other.
+    /// Prevents pruning while records and checkpoints are read, so that both match.
     pub(crate) async fn hold(&self) -> MutexGuard<'_, ()> {
         self.writing.lock().await
     }
 
-    /// Writes the checkpoint at a start, after the records of recovery, and warns about weaknesses. A server with a
-    /// damaged record starts nevertheless: `nuncio audit verify` names the position.
+    /// Writes the checkpoint at a start, after the records of recovery, and logs missing checkpoints or records. A
+    /// server with a damaged audit chain starts nevertheless: `nuncio audit verify` names the position.
     pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StartError> {
         let head = engine.records().audit_head().await?;
         match self.read() {
@@ -94,7 +93,7 @@ impl Checkpoints {
     async fn write(&self, engine: &Engine) -> Result<u64, StartError> {
         let _writing = self.writing.lock().await;
         let head = engine.records().audit_head().await?;
-        // What cannot be read is for `audit verify` to report; it must not keep new checkpoints from being written.
+        // Unreadable checkpoints are reported by `audit verify`; they must not prevent new ones.
         let mut checkpoints = self.read().unwrap_or_default();
         if head.seq <= checkpoints.iter().map(|checkpoint| checkpoint.seq).max().unwrap_or(0) {
             return Ok(head.seq);
@@ -108,8 +107,8 @@ impl Checkpoints {
         Ok(head.seq)
     }
 
-    /// Drops the oldest lines. The later ones cover the same records, so nothing is lost, unless an old line
-    /// contradicts the chain: then all stay as evidence.
+    /// Drops the oldest checkpoints, since later ones cover the same records. If an old checkpoint contradicts the
+    /// chain, all stay as evidence.
     async fn drop_old(&self, engine: &Engine, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
         let (old, recent) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
         let pruned = checkpoints.iter().rfind(|checkpoint| checkpoint.pruned);
@@ -161,7 +160,7 @@ impl Checkpoints {
                 Ok(seq) => next = seq.saturating_add(EVERY_RECORDS),
                 Err(error) => {
                     tracing::error!(%error, "no audit checkpoint could be written");
-                    // On a full disk the next try is after the time, not after the next record.
+                    // On a full disk the next try is after the interval, not after the next record.
                     next = u64::MAX;
                 }
             }

@@ -37,7 +37,7 @@ impl CommandSocket<'_> {
         self.folder.join(self.name)
     }
 
-    /// Listens for the owner of this process alone. The folder must be locked: an existing socket file is replaced.
+    /// Listens for connections of this process's user only. The folder must be locked: an old socket file is replaced.
     pub fn bind(&self) -> Result<UnixListener> {
         match std::fs::remove_file(self.path()) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

@@ -26,10 +26,10 @@ const FIRST_SECRET_KEY: &str = "secret.key.first";
 /// Number of bytes that must fit on the disk before a server starts.
 const REQUIRED_DISK_BYTES: usize = 256 * 1024;
 
-/// Time after which a waiting start checks the disk space again.
+/// Time after which a start that waits for disk space checks it again.
 const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A waiting start logs a warning once in this many tries.
+/// A start that waits for disk space logs a warning once in this many tries.
 const TRIES_PER_WARNING: u64 = 30;
 
 /// An open data directory, locked until it is dropped or the process dies.
@@ -94,7 +94,7 @@ impl DataDir {
         unreachable!("there are more numbers than tries");
     }
 
-    /// Writes a file of some size and removes it, to check the disk space.
+    /// Checks the disk space by writing a file of [`REQUIRED_DISK_BYTES`] and removing it.
     fn check_space(&self) -> Result<(), StartError> {
         let file = self.path.join("space-check");
         let written = private()
@@ -105,7 +105,7 @@ impl DataDir {
         let _ = fs::remove_file(&file);
         match written {
             Err(error) if is_full(&error) => Err(full(&self.path)),
-            // Other errors are reported by the code that uses the file.
+            // Other errors are reported when the actual files are written.
             _ => Ok(()),
         }
     }
@@ -120,9 +120,9 @@ impl DataDir {
         self.path.join("nuncio.db")
     }
 
-    /// The key that encrypts stored secrets. A new directory gets one, and [`DataDir::keep_secret_key`] gives its file the
-    /// final name once there is a database. A key without a database, or the reverse, means that one was lost; a server
-    /// that started anyway would have no API keys and be open to everyone on this machine.
+    /// The key that encrypts stored secrets. A new directory gets one, and [`DataDir::keep_secret_key`] gives its file
+    /// the final name once there is a database. A key without a database, or the reverse, means that one was lost; a
+    /// server that started anyway would have no API keys and be open to everyone on this machine.
     pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], StartError> {
         let files = self.private_files();
         let incomplete =
@@ -181,7 +181,7 @@ impl DataDir {
         Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| files.broken(name, "it does not hold an Ed25519 key"))
     }
 
-    /// The private files of a directory that another process may use; only for reading.
+    /// The private files of a data directory, without locking it: another process may use it.
     pub(crate) fn files_of(path: &Path) -> Result<PrivateFiles, StartError> {
         let path = path.canonicalize().map_err(|error| {
             let message = format!("there is no data directory {}: {error}; name one with --data", path.display());

@@ -1,7 +1,7 @@
 //! The DIDs of this server and of its agents: keys on disk with one file per subject, documents in memory.
 //!
-//! The DID of the service is the bare domain (`did:wba:HOST%3APORT`). That of an agent ends in the fingerprint of its key,
-//! so that a new key makes a new DID. A retired DID stays published as deactivated, and its document names its successor.
+//! The DID of the service is the bare domain (`did:wba:HOST%3APORT`). That of an agent ends in the fingerprint of its
+//! key, so that a new key makes a new DID. A retired DID stays published as deactivated and names its successor.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -51,7 +51,7 @@ struct DidsShared {
     /// The URL that the DIDs are made of, or why there are no DIDs.
     base: Result<DidBase, String>,
     state: RwLock<DidState>,
-    /// Held while keys are changed, from reading them to the end of writing.
+    /// Held while keys are changed, from reading the old keys until the new ones are written.
     changing: Mutex<()>,
 }
 

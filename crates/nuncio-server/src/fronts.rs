@@ -1,4 +1,4 @@
-//! The fronts of this server. Adding one is its crate and one line in [`FRONTS`].
+//! The protocol fronts of this server. A new front needs its crate and one line in [`FRONTS`].
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ type StartFront = fn(&ProtocolDependencies<'_>) -> StartedFront;
 const FRONTS: &[(&dyn ProtocolFront, StartFront)] =
     &[(&AapFront, start_aap), (&SkillFront, start_skill), (&AnpFront, start_anp), (&A2hFront, start_a2h)];
 
-/// Every front of this server.
 pub fn fronts() -> impl Iterator<Item = &'static dyn ProtocolFront> {
     FRONTS.iter().map(|(front, _)| *front)
 }
@@ -58,9 +57,9 @@ pub(crate) struct ProtocolDependencies<'a> {
     pub(crate) directory: &'a DirectoryIndex,
     /// Registers the agents of this server with directories of other hosts.
     pub(crate) directory_publisher: &'a DirectoryPublisher,
-    /// Cancelled when the server stops: nothing new begins.
+    /// Cancelled when the server begins to stop; no new work begins then.
     pub(crate) stop: CancellationToken,
-    /// Cancelled at the end of the stop: running work is dropped.
+    /// Cancelled when the time for stopping is over; running work is dropped then.
     pub(crate) closed: CancellationToken,
 }
 

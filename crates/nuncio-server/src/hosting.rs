@@ -1,4 +1,4 @@
-//! What published documents say about this host, and the check that its agents can be described in every protocol.
+//! Facts about this host for published documents, and the check that its agents can be described in every protocol.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,12 +33,12 @@ pub(crate) struct HostDescription {
     timeout: Duration,
     pub(crate) files: Arc<InformationFiles>,
     pub(crate) dids: Dids,
-    /// The scopes that devices have texts for.
+    /// The preset scopes, for which devices have their own texts.
     pub(crate) presets: Arc<Presets>,
 }
 
 impl HostDescription {
-    /// A host whose addresses begin with `base`.
+    /// A host whose URLs begin with `base`.
     pub(crate) fn new(
         base: &str,
         settings: &Settings,
@@ -58,7 +58,7 @@ impl HostDescription {
         Ok(Self { host, issuers, endpoints: Arc::default(), timeout, files: Arc::default(), dids, presets })
     }
 
-    /// Looks up the OAuth endpoints that the documents name.
+    /// A lookup, by issuer, of the OAuth endpoints that skill documents name.
     pub(crate) fn issuers(&self) -> Arc<FindIssuer> {
         let endpoints = Arc::clone(&self.endpoints);
         Arc::new(move |issuer| endpoints.read().unwrap_or_else(PoisonError::into_inner).get(&issuer.cloned()).cloned())

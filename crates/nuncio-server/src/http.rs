@@ -60,7 +60,7 @@ impl MiddlewareState {
     }
 }
 
-/// The router with every layer.
+/// The router of the whole server with its middleware.
 pub(crate) fn app(
     parts: &ProtocolDependencies<'_>,
     routes: impl Iterator<Item = Router>,
@@ -111,8 +111,8 @@ pub(crate) fn app(
         .layer(layer_fn(move |route| Middleware { shared: Arc::clone(&shared), route }))
 }
 
-/// The middleware: runs before the route of every request and on every response. It is one layer, since each layer costs
-/// an allocation and a clone of its state.
+/// Runs before the route of every request and on every response. All steps are in one layer, since each layer costs an
+/// allocation and a clone of its state.
 #[derive(Clone)]
 struct Middleware {
     shared: Arc<MiddlewareState>,
@@ -204,7 +204,7 @@ fn add_host(request: &mut Request) {
     }
 }
 
-/// Adds `Retry-After` to responses that need it and lack it.
+/// Adds `Retry-After` to responses with status 429 or 503 that lack it.
 fn add_retry_after(response: &mut Response) {
     if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("5"));

@@ -42,8 +42,8 @@ const MAX_STREAMS: u32 = 256;
 const CONNECTION_WINDOW: u32 = 256 * 1024;
 /// Number of body bytes that one HTTP/2 request may send before they are read.
 const STREAM_WINDOW: u32 = 128 * 1024;
-/// Idle time of a connection of an identified caller. Proxies keep connections for up to two minutes and would report an
-/// error if the server closed one first.
+/// Idle time of a connection of an identified caller. Proxies keep connections for up to two minutes and would report
+/// an error if the server closed one first.
 const IDLE_TIME: Duration = Duration::from_secs(180);
 /// Idle time of a connection beyond the total limit.
 const RESERVED_IDLE_TIME: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ pub(crate) struct ConnectionAcceptor {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConnectionTimeouts {
     pub(crate) head: Duration,
-    /// Time until the peer reads data that waits to be written.
+    /// Time within which the peer must read data that waits to be written.
     pub(crate) write: Duration,
 }
 

@@ -14,7 +14,7 @@ use crate::dids::{DidSubject, Dids};
 use crate::error::StartError;
 use crate::system::SystemEntropy;
 
-/// Limit of the text of one message in bytes.
+/// Limit of the text of one direct message, in bytes.
 const MAX_TEXT: usize = 256 * 1024;
 
 /// Sends direct messages as an agent of this server.
@@ -69,8 +69,8 @@ impl DirectMessageSender {
     }
 }
 
-/// Delivers replies to the senders of messages until `stop`. Deliveries that run then may finish until `closed`; the next
-/// process sends the rest.
+/// Delivers replies to the senders of messages until `stop`. Deliveries that run then may finish until `closed`; the
+/// next process sends the rest.
 pub(crate) async fn deliver(anp: AnpServerState, stop: CancellationToken, closed: CancellationToken) {
     tokio::select! {
         () = anp.deliver(stop.cancelled_owned()) => {}

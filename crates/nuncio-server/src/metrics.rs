@@ -26,7 +26,7 @@ use prometheus_client::registry::{Registry, Unit};
 #[cfg(all(target_os = "linux", not(nuncio_portable)))]
 mod process;
 
-/// Content type of the response.
+/// Content type of the OpenMetrics text format.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Histogram buckets in seconds for turns: from a millisecond to ten minutes, the usual limit of a turn.
@@ -129,7 +129,7 @@ fn short() -> Histogram {
 impl Metrics {
     /// Counts an answered request; `route` is the pattern that it matched, if any.
     pub(crate) fn answered(&self, route: Option<&str>, method: &http::Method, status: u16, took: Duration) {
-        // A nested fallback has a pattern too, but is not a route.
+        // The pattern of a nested router's fallback contains `{*` and is not a route.
         let route = route.filter(|route| !route.contains("{*")).unwrap_or("other");
         let labels = ByStatus { route: route.to_owned(), method: method_label(method), status: status_class(status) };
         self.requests.get_or_create(&labels).inc();

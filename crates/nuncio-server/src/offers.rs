@@ -15,7 +15,7 @@ use nuncio_engine::ports::entropy::random_name;
 use crate::error::StartError;
 use crate::system::{SystemClock, SystemEntropy};
 
-/// Settings of runners that run without a server. They confine programs and reach no other host than this machine.
+/// Runner settings for commands without a server: programs are confined, and only this machine can be reached.
 pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result<ToolRunnerConfig, String> {
     let fetch = GuardedFetch::new(AllowedAddresses::none(), true, None)?;
     Ok(ToolRunnerConfig {
@@ -30,8 +30,8 @@ pub fn local_runners_config(executable: PathBuf, working_dir: PathBuf) -> Result
     })
 }
 
-/// Lists the tools of an agent's MCP servers. The agent file is or will be in `folder`; `executable` runs when it names
-/// the command `nuncio`.
+/// Lists the tools of an agent's MCP servers. `folder` is that of the agent file; `executable` is run for the command
+/// `nuncio`.
 pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<McpOffer>, StartError> {
     let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
     // The demo servers write files; a new private folder keeps them away from other data.

@@ -26,8 +26,8 @@ impl ProgramRules {
         refuse_approvers(agents, confinement())
     }
 
-    /// Warning for an agent whose programs run in a folder that contains the data directory: its
-    /// entries are granted one by one, so that the folder itself cannot be listed.
+    /// Warning for an agent whose folder contains the data directory: programs get access to the other entries one by
+    /// one, so they cannot list the folder itself.
     pub(crate) fn note_on_folder(&self, agent: &Agent, folder: &Path) -> Option<String> {
         let folder = folder.canonicalize().ok()?;
         let data = self.data.canonicalize().ok()?;
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_file_keys_that_weaken_the_confinement_get_a_note() {
+    fn agent_file_keys_that_weaken_the_confinement_of_programs_get_a_warning() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("agent.toml");
         std::fs::write(&file, "").unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn data_directory_inside_an_agent_folder_gets_a_note() {
+    fn data_directory_inside_the_folder_of_an_agent_with_programs_gets_a_warning() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("agent/data");
         std::fs::create_dir_all(&data).unwrap();

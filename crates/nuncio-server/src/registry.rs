@@ -27,7 +27,7 @@ pub(crate) async fn open(
     Ok(crawler)
 }
 
-/// Follows a domain. A running server reads it at once.
+/// Follows a domain. A running server reads its skills at once.
 pub(crate) async fn follow(
     engine: &Engine,
     crawler: Option<&SkillCrawler>,
@@ -64,7 +64,7 @@ pub(crate) async fn list(engine: &Engine, crawler: Option<&SkillCrawler>) -> Res
     Ok(FollowedDomainList { followed: all })
 }
 
-/// A domain, with the skills that it publishes and that are not listed here.
+/// A followed domain, with the skills that it publishes and that the registry does not list.
 async fn with_unlisted(engine: &Engine, followed: FollowedDomain) -> Result<FollowedDomainInfo, StartError> {
     let offers = engine.directory().followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
     let unlisted = offers.map(|offers| unlisted(&offers)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Deletes old data every hour: sessions and audit records by the `[retention]` settings, and expired mail.
+//! Deletes old data every hour: sessions and audit records by the `[retention]` settings, expired events and messages.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

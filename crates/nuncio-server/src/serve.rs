@@ -82,7 +82,7 @@ pub struct ServeOptions {
     pub executable: PathBuf,
 }
 
-/// Where to listen: `localhost` means both loopback addresses.
+/// Address to listen on; `localhost` means both loopback addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
     pub host: String,
@@ -120,13 +120,13 @@ pub struct Server {
     exposure: NetworkExposure,
     tls: bool,
     tasks: TaskTracker,
-    /// Cancelled first: no new connections and turns.
+    /// Cancelled first when the server stops, so that no new connection or turn begins.
     stop: CancellationToken,
-    /// Cancelled when no turn runs any more: the admin socket and the audit checkpoints end.
+    /// Cancelled when no turn runs any more, which ends the admin socket and the audit checkpoints.
     done: CancellationToken,
-    /// Cancelled last: connections and deliveries that still run are dropped.
+    /// Cancelled last, which drops connections and deliveries that still run.
     closed: CancellationToken,
-    /// Time that running turns have to finish.
+    /// Time that running turns have to finish when the server stops.
     grace: Duration,
     did_auth: Arc<DidAuthenticator>,
     dids: Dids,
@@ -156,18 +156,18 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Ad
     Ok(admin::AdminApi { engine, checkpoints, dids, directory, invites, peers, host })
 }
 
-/// What the ports are made with, beside data directory and settings.
+/// Options for the implementations of the engine's ports, apart from data directory and settings.
 struct AssemblyOptions {
     clock: Arc<dyn Clock>,
     executable: PathBuf,
     extra_ca: Option<PathBuf>,
     dev: bool,
     meter: Arc<dyn Meter>,
-    /// Cancelled first: no new connections and turns.
+    /// Cancelled first when the server stops, so that no new connection or turn begins.
     stop: CancellationToken,
 }
 
-/// The engine with the implementations of its ports that others need too.
+/// The engine, with those implementations of its ports that the server also uses directly.
 struct AssembledEngine {
     engine: Engine,
     runners: Arc<ToolRunner>,
@@ -222,8 +222,8 @@ fn assemble(data: &DataDir, settings: &Settings, with: &AssemblyOptions) -> Resu
     Ok(AssembledEngine { engine, runners, peers, fetch })
 }
 
-/// The client for webhooks of agents' accounts. Anyone with an account may set an address, so it reaches only the public
-/// internet, and this machine if the operator allows it; `[outbound] allow` does not apply.
+/// The HTTP client for webhooks of agents' accounts. Anyone with an account may set a URL, so the client reaches only
+/// the public internet, and this machine if the operator allows it; `[outbound] allow` does not apply.
 fn webhook_fetch(settings: &Settings, with: &AssemblyOptions) -> Result<LazyFetch, StartError> {
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
     let loopback = with.dev || settings.a2h.allow_loopback_webhooks;
@@ -442,7 +442,6 @@ impl Server {
         &self.did_auth
     }
 
-    /// The DIDs of this server and its agents.
     #[must_use]
     pub fn dids(&self) -> &Dids {
         &self.dids
@@ -528,7 +527,7 @@ async fn bind(on: &ListenAddress) -> Result<Vec<TcpListener>, StartError> {
     let port = four.local_addr().map_err(|error| listen_failed(&error))?.port();
     match TcpListener::bind(("::1", port)).await {
         Ok(six) => Ok(vec![four, six]),
-        // Another server at this port would answer under the same name. A machine without IPv6 is fine.
+        // Another server on this port would also answer as `localhost`. A machine without IPv6 is no error.
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && on.port != 0 => {
             Err(failed(&format!("[::1]:{port}"), &error))
         }

@@ -49,7 +49,6 @@ pub struct Settings {
     /// Permissions granted by the settings instead of `nuncio grant`.
     pub grant: Vec<GrantSetting>,
     pub issuer: Vec<IssuerSetting>,
-    /// Signatures over requests.
     pub signatures: SignatureSettings,
     /// Followed domains, and the directory of agents of other hosts.
     pub registry: RegistrySettings,
@@ -58,7 +57,7 @@ pub struct Settings {
     pub retention: RetentionSettings,
 }
 
-/// Declares the limits with their default values. Those with `min 1` must not be zero.
+/// Declares the limits with their default values. Limits with `min 1` must not be zero.
 macro_rules! limits {
     ($(#[doc = $about:literal] $name:ident: $type:ty = $default:expr $(, min $min:literal)?;)*) => {
         #[derive(Debug, Clone, Deserialize)]
@@ -87,43 +86,43 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Size limit of a request's body.
+    /// Size limit of one request body.
     body_bytes: usize = 8 * 1024 * 1024, min 1;
-    /// Bytes of bodies that the process holds at once.
+    /// Limit in bytes of all request bodies in memory at once.
     body_bytes_in_flight: usize = 256 * 1024 * 1024;
-    /// Time limit for the arrival of a body.
+    /// Time limit for the arrival of a whole request body.
     body_seconds: u64 = 30;
     /// Time limit for the arrival of a request's head.
     header_seconds: u64 = 10, min 1;
     /// Time that the peer of a connection may leave written data unread.
     write_seconds: u64 = 30, min 1;
-    /// Number of open connections.
+    /// Limit of open connections.
     connections: usize = 16_384, min 1;
-    /// Number of open connections of one address on which no caller was identified yet.
+    /// Limit of open connections of one address on which no caller was identified yet.
     connections_per_address: usize = 1024, min 1;
     /// Number of requests that one caller may send per minute.
     requests_per_minute: u32 = 12_000, min 1;
     /// Time limit of a turn.
     turn_seconds: u64 = 600;
-    /// Number of brain steps of a turn.
+    /// Limit of brain steps in one turn.
     turn_steps: u32 = 32, min 1;
-    /// Time that an approval waits for an answer.
+    /// Time that an approval waits for an answer; then the call is denied.
     approval_seconds: u64 = 300;
-    /// Number of calls of one tool that run at once.
+    /// Limit of concurrent calls of one tool.
     calls_per_tool: usize = 32, min 1;
     /// Bytes that one caller may store; `local` has no limit.
     bytes_per_caller: u64 = 1 << 30, min 1;
-    /// Number of unfinished executions on the whole server.
+    /// Limit of unfinished executions on the whole server.
     executions: usize = 100_000, min 1;
-    /// Number of unfinished executions of one skill.
+    /// Limit of unfinished executions of one skill.
     executions_per_skill: usize = 20_000, min 1;
-    /// Number of unfinished executions of one caller.
+    /// Limit of unfinished executions of one caller.
     executions_per_caller: usize = 10_000, min 1;
-    /// Number of executions of one caller that run at once.
+    /// Limit of concurrently running executions of one caller.
     running_per_caller: usize = 256, min 1;
-    /// Time limit of an execution whose skill has none.
+    /// Time limit of an execution whose skill sets no limit.
     execution_seconds: u64 = 600, min 1;
-    /// Time that a finished execution is kept if its skill does not say.
+    /// Time that a finished execution is stored if its skill sets no time.
     keep_hours: u64 = 24, min 1;
     /// Time that running turns have to finish when the server stops.
     shutdown_seconds: u64 = 30;
@@ -222,7 +221,7 @@ pub struct OutboundSettings {
 pub struct LogSettings {
     /// Log level: `error`, `warn`, `info`, `debug`, or a filter by module.
     pub level: String,
-    /// `text` or `json`.
+    /// Log format: `text` or `json`.
     pub format: LogFormat,
 }
 
@@ -261,9 +260,9 @@ pub struct RetentionSettings {
 pub struct GrantSetting {
     /// The receiver of the grant: `anonymous`, `key:ID`, `oauth:ISSUER#SUBJECT`, `did:…`.
     pub principal: Principal,
-    /// The agent; all agents if absent.
+    /// The agent that the grant applies to; all agents if absent.
     pub agent: Option<AgentName>,
-    /// The scopes; all scopes if absent.
+    /// The granted scopes; all scopes if absent.
     pub scopes: Option<Vec<ScopeId>>,
 }
 
@@ -445,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_setting_is_reported_by_name() {
+    fn error_for_an_invalid_setting_names_the_setting_or_variable() {
         assert!(load("[limits]\nturn_step = 5", &[]).unwrap_err().contains("turn_step"));
         let wrong = load("", &[("NUNCIO_LIMITS_BODY_BYTES", "many")]).unwrap_err();
         assert_eq!(wrong, "NUNCIO_LIMITS_BODY_BYTES: invalid type: string \"many\", expected a whole number");
@@ -463,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_settings_file_is_an_error_only_if_named_explicitly() {
+    fn missing_settings_file_is_an_error_only_if_it_is_required() {
         let nowhere = Path::new("/nonexistent/nuncio.toml");
         assert!(Settings::load(nowhere, true, |_| None).is_err());
         assert!(Settings::load(nowhere, false, |_| None).is_ok());
@@ -476,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn issuer_setting_has_defaults_and_is_replaced_by_the_variable() {
+    fn issuer_setting_has_defaults_and_is_replaced_by_the_environment_variable() {
         let settings = load(&format!("[[issuer]]\n{VALID_ISSUER}"), &[]).unwrap();
         let issuer = &settings.issuer[0];
         assert_eq!(issuer.url.as_str(), "https://id.example/tenant");
@@ -489,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn issuer_settings_that_would_admit_anyone_are_refused() {
+    fn insecure_or_incomplete_issuer_settings_are_refused() {
         for algorithm in ["none", "HS256", "RS1", "rs256"] {
             let error = issuer_error(&format!("{VALID_ISSUER}algorithms = [\"{algorithm}\"]"));
             assert!(error.contains("issuer[0].algorithms[0]"), "{error}");

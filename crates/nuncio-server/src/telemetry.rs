@@ -15,7 +15,6 @@ const QUIET_TARGETS: [&str; 6] =
 
 type TracingLayers = Vec<Box<dyn Layer<Registry> + Send + Sync>>;
 
-/// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -32,7 +31,7 @@ pub struct Telemetry {
     _traces: Option<traces::TraceExporter>,
 }
 
-/// Starts logging to standard error. Does nothing when it has been started before.
+/// Starts logging to standard error. Does nothing if logging was started before.
 pub fn start(level: &str, format: LogFormat) -> Telemetry {
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
     // These libraries would log the data that passes through them, so they stay silent at every level.

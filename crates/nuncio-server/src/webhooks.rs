@@ -1,6 +1,6 @@
 //! Callbacks to callers about finished executions: one signed request, retried until it arrives or is given up. The
-//! signatures follow <https://www.standardwebhooks.com>: `v1a` with the Ed25519 key of this server, which receivers verify
-//! with `/.well-known/jwks.json`, and `v1` with the shared secret of the operator, if there is one.
+//! signatures follow <https://www.standardwebhooks.com>: `v1a` with the Ed25519 key of this server, which receivers
+//! verify with `/.well-known/jwks.json`, and `v1` with the shared secret of the operator, if there is one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) use signing::WebhookSigner;
 
 use jobs::{DeliverySource, DueJobs, JobsInFlight, MAX_RESPONSE, PAGE, retry_until_stored};
 
-/// Time limit of one request.
+/// Time limit of one callback request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Sends callbacks about finished executions.

@@ -1,4 +1,4 @@
-//! The whole server in one process: real sockets, real databases, real programs, a clock to move.
+//! Tests of the whole server in one process, with real sockets, databases and programs and a manual clock.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

@@ -1,4 +1,4 @@
-//! The 401 response to invalid DID credentials (ANP-02 §3), with what the caller needs to sign correctly.
+//! The 401 response to invalid DID credentials (ANP-02 §3), which tells the caller how to sign correctly.
 
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderName, HeaderValue, StatusCode, header};

@@ -93,8 +93,8 @@ impl DidResolver {
         &self.inner.fetch
     }
 
-    /// The running lookup of a DID, or a new one. A lookup continues after its client disconnects; otherwise clients that
-    /// disconnect could cause requests to a host without end.
+    /// The running lookup of a DID, or a new one. A lookup continues after its client disconnects; otherwise clients
+    /// that disconnect could cause requests to a host without end.
     fn join_or_start_lookup(&self, did: &Did, key: Digest) -> Result<SharedLookup, AuthError> {
         let mut lookups = self.lookups();
         if let Some(lookup) = lookups.get(did) {
@@ -129,7 +129,7 @@ impl DidResolver {
     }
 }
 
-/// Removes a lookup from the running ones, also if it panics.
+/// Removes a lookup from the running lookups when dropped, also after a panic.
 struct LookupGuard<'a> {
     resolver: &'a DidResolver,
     did: &'a Did,
@@ -155,13 +155,13 @@ impl ResolverState {
         resolution
     }
 
-    /// Where a DID document is fetched from, in order: the base URL if it differs from that of the DID, and how far the
-    /// address is trusted.
+    /// The sources of a DID document in the order of use: a base URL if it differs from that of the DID, and the trust
+    /// in its address.
     fn sources(&self, did: &Did) -> Vec<(Option<String>, AddressTrust)> {
         if did.host() != "localhost" {
             return vec![(None, AddressTrust::Stranger)];
         }
-        // The certificate authority that the operator named confirms who answers.
+        // The operator's certificate authority authenticates the host, so the loopback address is trusted.
         let https = (None, AddressTrust::Configured);
         let http = (Some(format!("http://localhost:{}", did.port().unwrap_or(80))), AddressTrust::Stranger);
         match self.localhost {

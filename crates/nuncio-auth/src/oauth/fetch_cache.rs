@@ -9,14 +9,14 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use tokio::sync::Mutex;
 
-/// Minimum time between successful fetches, so that callers cannot cause more.
+/// Minimum time between a successful fetch and the next one, so that callers cannot cause unlimited fetches.
 const MIN_INTERVAL: Duration = Duration::from_secs(30);
 /// Minimum time between a failed fetch and the next one.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct CachedFetch<T> {
     clock: Arc<dyn Clock>,
-    /// Age up to which no refresh is tried.
+    /// Age up to which a value is used without a refresh.
     fresh: Duration,
     /// Age up to which a value is used if the refresh fails.
     usable: Duration,
@@ -44,7 +44,7 @@ impl<T: Clone> CachedFetch<T> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Time from which a value needs a refresh.
+    /// Time from which a cached value needs a refresh.
     pub(super) fn fresh_until(&self, cached: &FetchedValue<T>) -> Timestamp {
         cached.at.after(self.fresh)
     }

@@ -13,7 +13,7 @@ use super::token::AccessTokenClaims;
 use crate::document_request;
 use crate::settings::IntrospectionSetting;
 
-/// Introspects tokens at an issuer. Holds the value of its `Authorization` header, which is never logged.
+/// Client for introspection at an issuer. Holds the value of the `Authorization` header, which is never logged.
 pub(super) struct IntrospectionClient(String);
 
 impl IntrospectionClient {

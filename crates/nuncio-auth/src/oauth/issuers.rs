@@ -40,7 +40,7 @@ pub struct TrustedIssuers {
     clock: Arc<dyn Clock>,
     /// Callers of valid tokens, until the token expires or has to be checked again.
     valid_tokens: BoundedCache<Digest, Caller>,
-    /// Tokens that every issuer has just called invalid, in their own cache so that a flood of them evicts no valid token.
+    /// Tokens that the issuers just called invalid, in their own cache so that a flood of them evicts no valid token.
     invalid_tokens: BoundedCache<Digest, ()>,
     check_slots: Arc<Semaphore>,
 }
@@ -70,8 +70,8 @@ pub struct OAuthEndpoints {
 }
 
 impl TrustedIssuers {
-    /// Trusts these issuers. Their metadata and keys are fetched with the first token. Fails if a client secret cannot be
-    /// read.
+    /// Trusts the issuers of the settings. Their metadata and keys are fetched with the first token. Fails if a client
+    /// secret cannot be read.
     pub fn open(settings: &[IssuerSetting], fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Result<Self, String> {
         let issuer = |setting: &IssuerSetting| {
             let client = setting.introspection.as_ref().map(IntrospectionClient::open).transpose();
@@ -98,8 +98,7 @@ impl TrustedIssuers {
         self.list.iter().map(|issuer| issuer.setting.url.as_str())
     }
 
-    /// OAuth endpoints of an issuer, by default the first. The settings take precedence
-    /// over the metadata of the issuer.
+    /// OAuth endpoints of an issuer, by default the first. The settings take precedence over the issuer's metadata.
     pub async fn describe(&self, issuer: Option<&Url>) -> Result<OAuthEndpoints, String> {
         let wanted = |it: &&Issuer| issuer.is_none_or(|url| it.setting.url.as_url() == url);
         let found = self.list.iter().find(wanted).ok_or_else(|| match issuer {
@@ -228,7 +227,7 @@ impl TrustedIssuers {
         client: &IntrospectionClient,
         token: &str,
     ) -> Result<VerifiedToken, TokenRefusal> {
-        // Unidentified callers cause these requests, so their number is limited.
+        // Unidentified callers cause introspection requests, so their number is limited.
         let Ok(_slot) = issuer.introspection_slots.try_acquire() else {
             return Err(TokenRefusal::Unverifiable("too many tokens wait for an answer of their issuer".to_owned()));
         };

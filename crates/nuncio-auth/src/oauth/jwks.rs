@@ -36,7 +36,7 @@ pub(super) enum SignatureMatch {
     Good,
     /// The key that the token names did not make the signature.
     Bad,
-    /// No key of the set matches; a newer set may contain it.
+    /// No key of the set verifies the signature; a newer set may contain the key.
     Unknown,
 }
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn signature_is_verified_only_by_its_own_key_and_algorithm() {
+    fn signature_is_accepted_only_with_the_key_and_algorithm_that_made_it() {
         let random = SystemRandom::new();
         let pair = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
         let pair = Ed25519KeyPair::from_pkcs8(pair.as_ref()).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_other_uses_and_types_are_ignored() {
+    fn keys_for_other_uses_or_of_unsupported_types_are_ignored() {
         let x = encode(&[1; 32]);
         let other = set(&json!([
             {"kty": "OKP", "crv": "Ed25519", "x": x, "use": "enc"},
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn key_set_with_too_many_keys_is_refused() {
+    fn key_set_that_is_malformed_or_has_too_many_keys_is_refused() {
         let keys = vec![json!({"kty": "oct"}); MAX_KEYS + 1];
         assert!(IssuerKeys::parse(json!({"keys": keys}).to_string().as_bytes()).unwrap_err().contains("65 keys"));
         for wrong in ["", "[]", "{}", "{\"keys\":{}}"] {

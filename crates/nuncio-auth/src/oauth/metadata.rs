@@ -11,7 +11,7 @@ use crate::settings::{IssuerUrl, check_url};
 
 pub(super) const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
 
-/// The parts of an issuer's metadata that are used here.
+/// The fields of an issuer's metadata that this crate uses.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct IssuerMetadata {
     issuer: String,
@@ -31,7 +31,7 @@ pub(super) async fn discover(fetch: &dyn Fetch, issuer: &IssuerUrl) -> Result<Is
             continue;
         }
         let metadata: IssuerMetadata = read(&url, &response)?;
-        // Metadata of another issuer would bring the keys of that issuer.
+        // Otherwise keys of another issuer would be trusted.
         if metadata.issuer != issuer.as_str() {
             return Err(format!("{url} describes the issuer {:?}, not {:?}", metadata.issuer, issuer.as_str()));
         }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn issuer_metadata_is_tried_before_and_after_the_path() {
+    fn well_known_metadata_name_is_tried_before_and_after_the_path_of_the_issuer() {
         assert_eq!(
             urls("https://id.example/tenant/a/"),
             [

@@ -1,4 +1,4 @@
-//! Parses access tokens: JWTs (RFC 7519, profile RFC 9068) and claims, which introspection responses (RFC 7662) have too.
+//! Parses access tokens: JWTs (RFC 7519, profile RFC 9068), and claims of JWTs and introspection responses (RFC 7662).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(super) struct AccessTokenClaims {
     scp: Option<OneOrManyStrings>,
     cnf: Option<IgnoredAny>,
     token_type: Option<String>,
-    // Claims that only ID tokens and logout tokens have, and `typ`, which one issuer uses to say what a token is.
+    // Claims that only ID tokens and logout tokens have, and `typ`, in which one issuer names the kind of token.
     nonce: Option<IgnoredAny>,
     at_hash: Option<IgnoredAny>,
     c_hash: Option<IgnoredAny>,
@@ -71,7 +71,7 @@ pub(super) struct AccessTokenClaims {
     typ: Option<String>,
 }
 
-/// The caller of a valid token, and the time until which this may be relied on.
+/// The caller of a valid token, and the time until which this result may be cached.
 #[derive(Debug)]
 pub(super) struct VerifiedToken {
     pub(super) caller: Caller,
@@ -142,7 +142,7 @@ impl<'a> Jwt<'a> {
 }
 
 impl AccessTokenClaims {
-    /// The caller that these claims name, if they are valid at `now`.
+    /// The caller that the claims name; an error says why they are not valid at `now`.
     pub(super) fn verify(&self, issuer: &IssuerSetting, now: Timestamp) -> Result<VerifiedToken, String> {
         let leeway = Duration::from_secs(u64::from(issuer.leeway_seconds));
         let audiences = self.aud.as_ref().map(OneOrManyStrings::as_slice).unwrap_or_default();

@@ -54,7 +54,7 @@ mod tests {
     use crate::texts::Texts;
 
     #[test]
-    fn remaining_time_is_worded_in_both_languages() {
+    fn remaining_time_is_displayed_in_english_and_chinese() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let display = |language: Language, seconds: u64| {
             let time = DisplayTime::due(now.after(Duration::from_secs(seconds)), now, &Texts::of(language).inbox);

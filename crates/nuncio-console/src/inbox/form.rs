@@ -1,7 +1,7 @@
 //! The form of a task: its fields come from the schema of the result, and the typed text is converted to the result.
 //!
-//! Texts, choices, numbers, booleans, dates, times and lists of texts have their own controls; an object becomes a group
-//! of fields, one level deep. Everything else is typed as JSON. A form with faults is shown again with the typed text.
+//! Texts, choices, numbers, booleans, dates, times and lists of texts have their own controls; an object becomes a
+//! group of fields, one level deep. Everything else is typed as JSON. An invalid form is shown again with its text.
 
 use nuncio_core::schema::{Schema, SchemaViolation};
 use serde_json::{Map, Value};
@@ -18,13 +18,13 @@ pub(super) type PostedFields = [(String, String)];
 
 pub(super) struct TaskForm {
     pub(super) items: Vec<FormItem>,
-    /// Faults of the whole result.
+    /// Schema violations of the whole result, which belong to no field.
     pub(super) faults: Vec<String>,
     schema: Option<Value>,
 }
 
 impl TaskForm {
-    /// The empty form of a result. Without a schema the result is one text.
+    /// The empty form for a task's result. Without a schema the result is one text.
     pub(super) fn of(schema: Option<&Value>, texts: &FormTexts) -> Self {
         Self { items: fields::items(schema, texts), faults: Vec::new(), schema: schema.cloned() }
     }
@@ -41,7 +41,7 @@ impl TaskForm {
         posted.iter().any(|(name, _)| name.starts_with(fields::PREFIX))
     }
 
-    /// The result; `None` if something is wrong, and then the faults are on the fields.
+    /// The result; `None` if it is invalid, and then the faults are on the fields and the form.
     pub(super) fn result(&mut self, texts: &FormTexts) -> Option<Value> {
         let value = self.value(texts);
         let misread = self.fields().any(|field| !field.faults.is_empty());
@@ -99,8 +99,8 @@ impl TaskForm {
         }
     }
 
-    /// Adds a schema violation to the field it belongs to. While a field could not be parsed, violations of the whole result
-    /// and of that field only follow from it and are left out.
+    /// Adds a schema violation to the field it belongs to. If a field could not be parsed, violations of the whole
+    /// result and of that field are left out, because they only follow from it.
     fn add_fault(&mut self, value: &Value, fault: &SchemaViolation, misread: bool, texts: &FormTexts) {
         let owner =
             self.fields_mut().filter(|field| field.contains(&fault.pointer)).max_by_key(|field| field.pointer.len());

@@ -19,7 +19,7 @@ use super::visitor::Visitor;
 use super::{InboxPages, TASKS};
 use crate::texts::Texts;
 
-/// Size limit of a posted form.
+/// Size limit of a posted form, in bytes.
 const MAX_FORM_BYTES: usize = 1024 * 1024;
 
 /// A request for a page: who asks, and in which language.
@@ -79,8 +79,8 @@ impl PageRequest {
     /// Redirects to the sign-in page and back to `path`.
     pub(super) fn redirect_to_sign_in(&self, path: &str) -> Response {
         if is_from_elsewhere(&self.headers) {
-            // A browser that follows a link from another site does not send the cookie. It does if a page of this server
-            // leads to the same address.
+            // A browser that follows a link from another site does not send the cookie. It does if a page of this
+            // server leads to the same address.
             let texts = &Texts::of(self.language).sign_in;
             let link = (self.link(path), texts.elsewhere_go.clone());
             let frame = self.frame(path, None);
@@ -105,7 +105,7 @@ impl PageRequest {
     }
 }
 
-/// A form that a page of this server sent. Forms from elsewhere are refused.
+/// A form that a page of this server sent. Forms of other sites are refused.
 pub(super) struct FormPost {
     pub(super) page: PageRequest,
     pub(super) extensions: Extensions,
@@ -127,8 +127,8 @@ impl<S: Sync> FromRequest<S> for FormPost {
 }
 
 impl FormPost {
-    /// Reads the fields; a second call finds none. An error is the response to a form that is invalid, too large or too
-    /// slow.
+    /// Reads the form fields; a second call finds none. An error is the response to an invalid, too large or too slow
+    /// form.
     pub(super) async fn read_fields(
         &mut self,
         inbox: &InboxPages,

@@ -12,7 +12,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
 
-/// Number of sessions; one more ends the session that was idle longest.
+/// Limit of open sessions; one more ends the session that was idle longest.
 const MAX_SESSIONS: usize = 1000;
 /// Idle time after which a session ends.
 const IDLE_TIME: Duration = Duration::from_secs(12 * 60 * 60);
@@ -20,10 +20,10 @@ const IDLE_TIME: Duration = Duration::from_secs(12 * 60 * 60);
 const FREE_ATTEMPTS: u32 = 10;
 /// Waiting time of an address after each further wrong key.
 const WRONG_KEY_BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(2), Duration::from_secs(900));
-/// Number of addresses whose wrong keys are counted; one more removes the address that tried longest ago.
+/// Limit of addresses whose wrong keys are counted; one more removes the address that tried longest ago.
 const MAX_ADDRESSES: usize = 10_000;
 
-/// SignInSessions by the digest of their cookie, so that the time of a lookup says nothing about the cookies of others.
+/// Sign-in sessions by the digest of their cookie, so that the time of a lookup reveals nothing about other cookies.
 pub(super) struct SignInSessions {
     entropy: Arc<dyn Entropy>,
     open: BoundedCache<Digest, SignInSession>,
@@ -63,7 +63,7 @@ impl SignInSessions {
         Self { entropy, open: BoundedCache::new(MAX_SESSIONS), wrong_keys: BoundedCache::new(MAX_ADDRESSES) }
     }
 
-    /// More than 128 random bits.
+    /// A random text with more than 128 bits of entropy.
     pub(super) fn random_token(&self) -> String {
         random_name(&*self.entropy, "") + &random_name(&*self.entropy, "")
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn session_limit_evicts_the_longest_idle_session() {
+    fn session_over_the_limit_evicts_the_longest_idle_session() {
         let sessions = sessions();
         let cookies: Vec<_> =
             (0..=MAX_SESSIONS as u64).map(|second| sessions.open(key(), Digest::ZERO, at(second))).collect();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_sign_in_keys_delay_only_further_attempts_from_their_address() {
+    fn wrong_sign_in_keys_delay_further_attempts_only_from_the_same_address() {
         let sessions = sessions();
         let [one, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
         for _ in 0..FREE_ATTEMPTS {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_addresses_with_failed_sign_ins_is_limited() {
+    fn number_of_remembered_addresses_with_failed_sign_ins_is_limited() {
         let sessions = sessions();
         for number in 0..=u32::try_from(MAX_ADDRESSES).unwrap() {
             sessions.record_wrong_key(Some(IpAddr::from(number.to_be_bytes())), at(u64::from(number / 100)));

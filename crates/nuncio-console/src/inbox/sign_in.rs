@@ -1,5 +1,5 @@
-//! `/console/sign-in` and `/console/sign-out`. The key is checked once and not stored; the browser gets a random session
-//! cookie.
+//! `/console/sign-in` and `/console/sign-out`. The key is checked once and not stored; the browser gets a random
+//! session cookie.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub(super) async fn sign_out(State(inbox): State<Arc<InboxPages>>, mut post: For
     let page = &post.page;
     let signed_out = see(&page.link("/console/sign-in"));
     Ok(match page.visitor(&inbox) {
-        // The token is of an older page. The list has a new one, and its button signs out.
+        // The form token is that of an older page. The task list has a new token, so its button signs out.
         Some(visitor) if !visitor.has_token(&fields) => see(&page.link(TASKS)),
         Some(_) => {
             inbox.close_session(&page.headers);
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sign_in_redirects_only_within_the_inbox() {
+    fn sign_in_redirects_only_to_pages_of_the_inbox() {
         assert_eq!(destination(Some("/console/tasks/task_1")), "/console/tasks/task_1");
         for other in [
             None,

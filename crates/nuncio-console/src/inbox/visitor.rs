@@ -1,4 +1,4 @@
-//! The visitor of a page: who it is, and whether a form is theirs.
+//! Identifies the visitor of a page, and checks that a form comes from that visitor's page.
 
 use http::{HeaderMap, header};
 use nuncio_core::ids::ScopeId;
@@ -45,7 +45,7 @@ pub(super) fn may_use_inbox(key: &ApiKey) -> bool {
 }
 
 impl InboxPages {
-    /// The visitor: `local` while the server is open to it, or a signed-in person.
+    /// The visitor of a request: `local` while the server is open to local requests, or a signed-in person.
     pub(super) fn visitor(
         &self,
         identity: Option<&CallerCheckResult>,

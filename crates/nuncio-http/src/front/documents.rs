@@ -15,7 +15,7 @@ pub struct DocumentLink {
     pub request: Option<String>,
     /// Arguments of `curl` beside the address, quoted for a shell: `-d '…'`.
     pub arguments: String,
-    /// Whether the command sends a key if the server asks for keys.
+    /// Whether the `curl` command sends a key if the server asks for keys.
     pub needs_key: bool,
 }
 
@@ -34,7 +34,7 @@ impl DocumentLink {
     }
 }
 
-/// A title in the languages of the pages.
+/// A title in English and Chinese, the languages of the pages.
 #[must_use]
 pub fn title(english: impl Into<String>, chinese: impl Into<String>) -> TextByLanguage {
     let texts = [("en".to_owned(), english.into()), ("zh-CN".to_owned(), chinese.into())];
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shell_quoting_round_trips() {
+    fn shell_quoted_text_is_in_single_quotes_and_inner_quotes_are_escaped() {
         assert_eq!(shell_quoted(r#"{"a":"b"}"#), r#"'{"a":"b"}'"#);
         assert_eq!(shell_quoted("it's"), r"'it'\''s'");
     }

@@ -1,33 +1,33 @@
-//! Which credentials count on which path, and what may be read without any.
+//! Rules of a path: which credentials are accepted, and which documents need none.
 
 use http::Method;
 
-/// Rules for a prefix and the paths below it. API keys and tokens of issuers count everywhere but on public documents
-/// that are the same for everyone.
+/// Rules for a path prefix and the paths below it. API keys and tokens of issuers are accepted everywhere, except that
+/// credentials are ignored on public documents that are the same for every caller.
 #[derive(Debug, Clone, Copy)]
 pub struct PathRules {
     pub prefix: &'static str,
-    /// Whether `GET` and `HEAD` read a document that is open to everyone. Wrong credentials do not matter there.
+    /// Whether `GET` and `HEAD` of a path read a public document, where invalid credentials are ignored.
     pub is_public: fn(&str) -> bool,
     /// Whether public documents show more to some callers, so that callers are identified there too.
     pub public_varies: bool,
-    /// Kinds of tokens of this server that are accepted.
+    /// Kinds of tokens issued by this server that are accepted on these paths.
     pub tokens: &'static [TokenKind],
     pub did_signatures: SignatureRule,
-    /// Signatures by a signing key (`X-Signature`) on requests that no DID signed.
+    /// Rule for signatures by a signing key (`X-Signature`) on requests that no DID signed.
     pub key_signatures: SignatureRule,
-    /// Whether routes also take a key from a form, a body or the session of a cookie.
+    /// Whether routes also accept a key in a form or body, or the session of a cookie.
     pub takes_keys_elsewhere: bool,
-    /// Whether requests without credentials may count as `local`.
+    /// Whether requests without credentials may count as those of the caller `local`.
     pub serves_local: bool,
-    /// Whether a link on another site may open the page. Nothing behind such a link acts.
+    /// Whether the paths are pages that a link on another site may open. Opening them changes nothing.
     pub is_page: bool,
 }
 
 /// A kind of token that this server issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// A token that a request signed by a DID earned.
+    /// A token issued in response to a request that a DID signed.
     Did,
     /// A token of a person's device.
     Device,
@@ -41,12 +41,12 @@ pub enum SignatureRule {
     Checked,
     /// The route checks the signature, or serves everyone.
     LeftToRoute,
-    /// The signature does not count: the request is refused like one with a wrong key.
+    /// A signed request is refused like one with a wrong key.
     Refused,
 }
 
 impl PathRules {
-    /// Rules under which nothing is public, no token of this server counts, and signatures are left to the routes.
+    /// Rules under which nothing is public, no token of this server is accepted, and routes check the signatures.
     #[must_use]
     pub const fn new(prefix: &'static str) -> Self {
         Self {

@@ -3,13 +3,13 @@
 use nuncio_core::schema::Schema;
 use serde_json::{Value, json};
 
-/// A value with the required properties of a schema only.
+/// Sample value of a schema, with the required properties only.
 #[must_use]
 pub fn sample(schema: &Value) -> Value {
     some_value(schema, &mut 0)
 }
 
-/// A value that fits most schemas. Each date is later than the one before, since a departure follows an arrival.
+/// Sample value that satisfies most schemas. Each date is a day later than the previous one, as a stay requires.
 fn some_value(schema: &Value, days: &mut u32) -> Value {
     let named = ["const", "default"].iter().find_map(|key| schema.get(key));
     let listed = ["examples", "enum"].iter().find_map(|key| schema[key].as_array()?.first());
@@ -57,7 +57,7 @@ fn some_text(schema: &Value, days: &mut u32) -> String {
         Some("uuid") => uuid,
         _ => &words,
     };
-    // Texts that many patterns match.
+    // Candidate texts; the first that matches the schema is used.
     let usual = [named, &words, &day, &moment, "12:00", address, uuid, "1", "en"];
     let Ok(compiled) = Schema::compile(schema.clone()) else { return words };
     let fitting = usual.into_iter().find(|text| compiled.check(&json!(text)).is_ok()).unwrap_or(&words).to_owned();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sample_arguments_match_the_input_schema_of_the_skill() {
+    fn sample_arguments_of_every_example_skill_match_its_input_schema() {
         for name in ["hotel", "restaurant", "script", "warehouse"] {
             let path = format!("{}/../../examples/{name}/agent.toml", env!("CARGO_MANIFEST_DIR"));
             let agent = nuncio_core::declaration::parse(name, &std::fs::read_to_string(path).unwrap()).unwrap().agent;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_value_matches_every_kind_of_schema() {
+    fn sample_value_matches_its_schema_and_omits_optional_properties() {
         let schema = json!({"type": "object", "additionalProperties": false,
             "required": ["a", "b", "c", "d", "e", "f", "g", "h", "i"], "properties": {
             "a": {"type": "integer", "minimum": 3}, "b": {"type": "number", "exclusiveMinimum": 0, "maximum": 30},

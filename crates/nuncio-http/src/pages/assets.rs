@@ -1,7 +1,7 @@
 //! Static files, compiled in.
 //!
-//! They are served below a folder named after their common digest. Browsers may therefore cache them for ever, a new
-//! build uses a new folder, and modules import each other by relative names.
+//! The files are served below a folder named after their common digest. Browsers may therefore cache them for ever, a
+//! new build uses a new folder, and script modules import each other by relative names.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ pub struct Asset {
     pub content: &'static str,
 }
 
-/// Includes files of the calling crate's folder `assets`.
+/// Includes files of the calling crate's folder `assets` as `Asset`s.
 #[macro_export]
 macro_rules! assets {
     ($($name:literal),* $(,)?) => {
@@ -31,7 +31,7 @@ macro_rules! assets {
 const SHARED: &[Asset] =
     assets!["icon.svg", "base.css", "frame.css", "early.js", "switches.js", "dom.js", "announce.js", "forms.js"];
 
-/// Static files that are served together: those of some pages and the shared ones.
+/// Static files that are served together: those of one crate's pages and the shared ones.
 #[derive(Debug)]
 pub struct Assets {
     own: &'static [Asset],
@@ -67,7 +67,7 @@ impl Assets {
     }
 }
 
-/// Name of the versioned folder: the digest of these and the shared files.
+/// Name of the versioned folder: the digest of the shared files and of `own`.
 #[must_use]
 pub fn version(own: &[Asset]) -> String {
     let all = SHARED.iter().chain(own).flat_map(|asset| [asset.name, "\0", asset.content, "\0"]);
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_files_are_served_and_scripts_use_no_unsafe_code() {
+    fn asset_check_accepts_the_shared_files_and_reports_inner_html_and_missing_imports() {
         let shared = Assets::new(&[], || version(&[]));
         assert_eq!(shared.faults(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"))), Vec::<String>::new());
         let wild: &[Asset] = &[Asset { name: "wild.js", content: "import \"./nowhere.js\";\nx.innerHTML = 1" }];

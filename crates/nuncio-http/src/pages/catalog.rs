@@ -33,7 +33,7 @@ macro_rules! catalogs {
             const ENGLISH: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/locales/en.toml"));
             const CHINESE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/locales/zh-CN.toml"));
 
-            /// Faults of the catalogs, for tests.
+            /// Differences between the catalogs, wrong punctuation, and missing or unused texts of scripts; for tests.
             #[cfg(test)]
             fn faults(assets: &$crate::pages::assets::Assets) -> Vec<String> {
                 let mut faults = $crate::pages::contract::differences(Self::ENGLISH, Self::CHINESE);

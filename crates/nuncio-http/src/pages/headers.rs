@@ -13,17 +13,17 @@ const WITH_FORMS: &str = "default-src 'none'; script-src 'self'; style-src 'self
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Sets the headers of a page without forms that others may link to.
+/// Sets the security headers of a public page without forms.
 pub fn guard_open(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WITHOUT_FORMS));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     guard(headers);
 }
 
-/// Sets the headers of a page with forms for one reader.
+/// Sets the security headers of a page with forms, which is for one reader and is not cached.
 pub fn guard_private(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WITH_FORMS));
-    // Without a referrer a browser would not say where a form comes from.
+    // Under `no-referrer` a browser would send a form with `Origin: null`.
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     guard(headers);

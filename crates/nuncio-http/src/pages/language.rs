@@ -10,7 +10,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// Languages in the order of the switch.
+    /// All languages, in the order of the language switch.
     pub const ALL: [Self; 2] = [Self::English, Self::Chinese];
 
     /// Language tag, as in `lang="…"` and in an agent file's texts.
@@ -41,7 +41,7 @@ impl Language {
         }
     }
 
-    /// Preferred language by `Accept-Language`; English if it names no supported one.
+    /// Preferred language by `Accept-Language`; English if that header names no supported language.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Self {
         let preferences = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn preferred_language_is_chosen_and_english_is_the_default() {
+    fn language_is_chosen_by_accept_language_and_defaults_to_english() {
         assert_eq!(accepted("zh-CN,zh;q=0.9,en;q=0.8"), Language::Chinese);
         assert_eq!(accepted("en-GB, zh-CN;q=0.9"), Language::English);
         assert_eq!(accepted("en;q=0.4, zh-TW;q=0.5"), Language::Chinese);

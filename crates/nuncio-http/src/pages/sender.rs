@@ -1,4 +1,4 @@
-//! Origin check of a request, its cookie and its form.
+//! Origin checks, cookies and form fields of page requests.
 
 use axum::body::{Body, to_bytes};
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
@@ -10,7 +10,7 @@ const MAX_FORM: usize = 1024 * 1024;
 /// Names and values of a submitted form.
 pub type Fields = [(String, String)];
 
-/// Reads a form. The caller limits the time.
+/// Reads the fields of a posted form. The caller sets a time limit.
 pub async fn form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
     is_form(headers)?;
     let bytes = to_bytes(body, MAX_FORM).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
@@ -46,7 +46,7 @@ pub enum RequestSender {
     OwnPage,
     /// The request was sent by a page on another site or port.
     OtherSite,
-    /// Neither header was sent, so no current browser sent the request.
+    /// Neither `Sec-Fetch-Site` nor `Origin` was sent, so no current browser sent the request.
     NoBrowser,
 }
 
@@ -72,7 +72,7 @@ pub fn is_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
     !typed && sender(headers, host(headers, uri)) == RequestSender::OwnPage
 }
 
-/// Whether the request follows a link from another site. The browser then withholds the cookie.
+/// Whether the request follows a link from another site. The browser then does not send `SameSite=Strict` cookies.
 #[must_use]
 pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site" || site == "same-site")
@@ -86,11 +86,11 @@ pub fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     named.or_else(|| uri.authority().map(http::uri::Authority::as_str))
 }
 
-/// Cookie for a part of the pages.
+/// Cookie that browsers send only to pages below `path`.
 #[derive(Debug, Clone, Copy)]
 pub struct Cookie<'a> {
-    /// Prefix of the name. The port is appended, because cookies are shared between ports and several servers may run
-    /// on one host.
+    /// Prefix of the cookie name. The port is appended, because cookies are shared between ports and several servers
+    /// may run on one host.
     pub name: &'a str,
     pub path: &'a str,
 }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_cross_origin_form_posts() {
+    fn request_is_from_an_own_page_only_if_browser_headers_show_it() {
         let uri = Uri::from_static("/console/tasks");
         for (good, pairs) in [
             (true, &[("sec-fetch-site", "same-origin")][..]),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_is_limited_to_its_path_and_secure_with_tls() {
+    fn cookie_is_limited_to_its_path_and_has_the_secure_flag_only_with_https() {
         let plain = CONSOLE.set(&headers(&[("origin", "http://localhost:7400")]), "x");
         assert_eq!(plain, "nuncio-console=x; Path=/console; HttpOnly; SameSite=Strict");
         let by_tls = CONSOLE.set(&headers(&[("origin", "https://inbox.example")]), "x");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn cookie_is_found_among_others() {
+    fn cookie_is_found_by_its_name_and_port_among_other_cookies() {
         assert_eq!(CONSOLE.of(&headers(&[("cookie", "a=b; nuncio-console=x; c=d")])), Some("x"));
         assert_eq!(CONSOLE.of(&headers(&[("cookie", "nuncio-console2=x")])), None);
         let beside = headers(&[("cookie", "nuncio-console-1=x; nuncio-console-2=y"), ("host", "localhost:2")]);

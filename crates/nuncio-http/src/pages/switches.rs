@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn language_link_keeps_path_and_other_parameters() {
+    fn language_link_keeps_the_path_and_other_query_parameters() {
         for (path, expected) in [
             ("/", "/?lang=zh-CN"),
             ("/a?lang=en", "/a?lang=zh-CN"),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn current_language_is_marked_and_urls_are_escaped() {
+    fn current_language_is_marked_and_the_url_is_escaped_in_the_language_switch() {
         let html = LanguageThemeSwitches::new("/a?q=\"><script>", Language::Chinese).render().unwrap();
         assert_eq!(html.matches("aria-current").count(), 1);
         assert!(html.contains("aria-current=\"true\">中文</a>"), "{html}");

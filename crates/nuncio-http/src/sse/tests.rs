@@ -1,4 +1,4 @@
-//! The rules of the specification, and that splitting the stream makes no difference.
+//! Tests of the WHATWG parsing rules, with streams split at any byte.
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ fn every_kind_of_line_ending_is_recognised() {
 }
 
 #[test]
-fn carriage_return_completes_event_immediately() {
+fn event_ending_in_carriage_return_is_complete_before_a_following_line_feed() {
     let mut decoder = SseDecoder::new(SMALL);
     decoder.feed(b"data: 1\r\n\r").unwrap();
     assert_eq!(decoder.next_event().unwrap().data, "1");
@@ -47,7 +47,7 @@ fn carriage_return_completes_event_immediately() {
 }
 
 #[test]
-fn multiple_data_lines_are_joined() {
+fn data_lines_of_one_event_are_joined_by_line_feeds() {
     assert_eq!(events(b"data: a\ndata\ndata:  b\n\n"), [event("message", "a\n\n b")]);
     assert_eq!(events(b"data:\n\n"), [event("message", "")]);
 }
@@ -63,7 +63,7 @@ fn byte_order_mark_is_skipped_only_at_stream_start() {
 }
 
 #[test]
-fn event_id_persists_until_replaced() {
+fn event_id_applies_to_later_events_until_replaced() {
     let ids: Vec<_> =
         events(b"id: 1\ndata\n\ndata\n\nid: a\0b\ndata\n\nid\ndata\n\n").into_iter().map(|event| event.2).collect();
     assert_eq!(ids, [Some("1".to_owned()), Some("1".to_owned()), Some("1".to_owned()), None]);
@@ -77,7 +77,7 @@ fn invalid_sse_retry_field_is_ignored() {
 }
 
 #[test]
-fn invalid_utf8_is_replaced() {
+fn invalid_utf8_is_decoded_as_the_replacement_character() {
     assert_eq!(events(b"data: a\xFFb\n\n"), [event("message", "a\u{FFFD}b")]);
 }
 
@@ -103,7 +103,7 @@ fn oversized_event_is_refused() {
 }
 
 #[test]
-fn large_event_id_is_shared_between_events() {
+fn events_share_the_memory_of_their_event_id() {
     let mut bytes = b"id: ".to_vec();
     bytes.extend_from_slice(&[b'x'; 60]);
     bytes.extend_from_slice(b"\ndata\n\ndata\n\n");
@@ -111,7 +111,7 @@ fn large_event_id_is_shared_between_events() {
     assert!(Arc::ptr_eq(events[0].id.as_ref().unwrap(), events[1].id.as_ref().unwrap()));
 }
 
-/// Streams of bytes that matter to the parser, mixed with noise.
+/// Random streams of event-stream syntax mixed with arbitrary bytes.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"data".to_vec()),
@@ -133,7 +133,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_split_of_the_stream_yields_same_events(bytes in stream(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+    fn any_split_of_the_stream_yields_the_same_events(bytes in stream(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20)) {
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         places.sort_unstable();
         let mut pieces = Vec::new();
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn written_events_are_parsed_back(written in proptest::collection::vec(("[a-z_]{1,8}", "[^\r\n\0]{0,20}(\n[^\r\n\0]{0,20}){0,2}"), 0..8)) {
+    fn events_written_as_text_are_parsed_back_unchanged(written in proptest::collection::vec(("[a-z_]{1,8}", "[^\r\n\0]{0,20}(\n[^\r\n\0]{0,20}){0,2}"), 0..8)) {
         let bytes: String = written
             .iter()
             .map(|(name, data)| {

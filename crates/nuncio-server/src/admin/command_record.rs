@@ -1,4 +1,4 @@
-//! The account that gives an admin command, and the audit record of a command.
+//! The operating-system account that gives an admin command, and the audit record of the command.
 
 use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::AdminCommand;
 
-/// Fields that name the object of a command, in order of preference.
+/// JSON fields of a command that name the object it acts on, in order of preference.
 const SUBJECT_FIELDS: [&str; 10] =
     ["id", "which", "principal", "domain", "target", "did", "subject", "device", "to", "before"];
 

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// Defines reply types, which have public fields and the same form on both sides of the socket.
+/// Defines reply types, whose public fields have the same form on both sides of the admin socket.
 macro_rules! replies {
     ($($(#[$doc:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident: $type:ty),* $(,)? })*) => {$(
         $(#[$doc])*
@@ -187,7 +187,7 @@ replies! {
     DidList {
         public_url: Option<String>,
         dids: Vec<DidInfo>,
-        /// Why there are no DIDs.
+        /// The reason why the server has no DIDs, if it has none.
         none_because: Option<String>,
     }
 
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_reply_has_the_fields_of_the_stored_key_and_no_secret() {
+    fn key_reply_has_the_fields_of_the_stored_key_and_no_sealed_secret() {
         for kind in [KeyKind::Bearer, KeyKind::Signing { sealed: "sealed".to_owned() }] {
             let previous = PreviousSecret { digest: Digest::ZERO, kind: kind.clone(), until: Timestamp::LAST };
             let key = ApiKey {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_agent_is_written_as_it_was_read() {
+    fn listed_agent_reply_keeps_all_fields_when_parsed_and_written_again() {
         let listing = json!({
             "id": "reg_0123456789abcdef01234567", "name": "Hotel", "url": "https://hotel.example/ad.json",
             "did": "did:wba:hotel.example",

@@ -29,7 +29,7 @@ const SOCKET: &str = "admin.sock";
 const TOKEN: &str = "admin.token";
 /// Size limit of a command, in bytes: the result of a task fits into one.
 const MAX_COMMAND: u64 = 1024 * 1024;
-/// How long the command line waits for the server's reply.
+/// Time that the command line waits for the server's reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An admin command with the token that authorises it.
@@ -41,7 +41,7 @@ struct CommandWithToken<C> {
     command: C,
 }
 
-/// Opens the admin socket; the future serves it, and writes the audit checkpoints, until stopped.
+/// Opens the admin socket; the returned future serves it, and writes the audit checkpoints, until stopped.
 pub(crate) fn listen(
     data: &Path,
     api: AdminApi,
@@ -125,7 +125,7 @@ pub async fn ask(data: &Path, command: &AdminCommand) -> Result<Option<Value>, S
     }
 }
 
-/// Error for a data directory of another account, which alone may send commands to its server.
+/// Error for a data directory of another account; only its owner may send commands to its server.
 fn not_owner(data: &Path) -> StartError {
     let owner = std::fs::metadata(data).map(|found| format!(" (user id {})", found.uid())).unwrap_or_default();
     let message = format!(
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_directory_of_another_user_is_refused_with_its_owner() {
+    fn error_for_a_data_directory_of_another_user_names_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let error = not_owner(folder.path());
         assert_eq!(error.code, Code::DataDirUnusable);

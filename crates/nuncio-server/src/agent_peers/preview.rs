@@ -5,7 +5,7 @@ use nuncio_a2h::peer::{InboundMessage, Peer, StreamWriter};
 use nuncio_core::event::{OutputKind, TurnLogEvent};
 use nuncio_engine::converse::LiveTurn;
 
-/// Number of streams per turn: a tool call or the relay may end one, and then a new one is opened.
+/// Limit of streams per turn. A tool call or the relay may end a stream, and then a new one is opened.
 const MAX_STREAMS: usize = 8;
 
 #[derive(Debug)]
@@ -22,9 +22,9 @@ pub(super) struct ReplyPreview<'a> {
 
 #[derive(Default)]
 struct NewTurnOutput {
-    /// New text; all of it after a tool call.
+    /// Text since the last read, without text before a tool call.
     text: String,
-    /// Whether a tool was called: text before it is not the answer.
+    /// Whether a tool was called, so that earlier text is not part of the answer.
     called_tool: bool,
     next: usize,
     is_over: bool,

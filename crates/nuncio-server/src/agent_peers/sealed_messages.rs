@@ -66,7 +66,7 @@ impl SealedMessageHandler {
         if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {
             return Ok(None);
         }
-        // Clients use either name for the text.
+        // Clients send the text as `text` or as `content`.
         let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
         let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
         let caller = Caller {
@@ -75,7 +75,7 @@ impl SealedMessageHandler {
             ..Caller::new(Principal::Person(person.clone()))
         };
         let served = self.engine.agents().agent(self.agent.as_str())?;
-        // The idempotency keys give each sealed conversation one session and each message one turn, also after a restart.
+        // The idempotency keys give each conversation one session and each message one turn, also after a restart.
         let idempotency = |key: String| IdempotencyKey { body: Digest::of_bytes(key.as_bytes()), key };
         let session_key = idempotency(format!("a2h/{}", message.conversation));
         let session = self.engine.conversations().open_unattended_session(&caller, &served, Some(session_key)).await?;

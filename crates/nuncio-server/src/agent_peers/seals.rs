@@ -1,5 +1,5 @@
-//! The files with the keys and sessions that agents have with people's devices. They are encrypted with keys that are
-//! derived from the server's `secret.key`.
+//! Files with the keys and sessions that agents have with people's devices, encrypted with keys that are derived from
+//! the server's `secret.key`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use nuncio_engine::secret_cipher::KEY_BYTES;
 use nuncio_identity::seal::{KeyStoreError, StorageKey};
 use nuncio_store::SqliteKeyStore;
 
-/// The folder of these files, one per agent.
+/// The folder of the key stores, one file per agent.
 pub(crate) struct SealFolder {
     pub(crate) path: PathBuf,
     /// The content of `secret.key`.
@@ -17,7 +17,7 @@ pub(crate) struct SealFolder {
 }
 
 impl SealFolder {
-    /// Opens the file of an agent. A file of an earlier version, which was not encrypted, is encrypted now.
+    /// Opens the key store of an agent. An unencrypted file of an earlier version is encrypted now.
     pub(super) fn open(&self, agent: &AgentName) -> Result<SqliteKeyStore, KeyStoreError> {
         std::fs::create_dir_all(&self.path).map_err(|why| KeyStoreError(why.to_string()))?;
         let file = self.path.join(format!("{agent}.db"));
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn device_records_of_an_earlier_version_are_sealed_too() {
+    fn unencrypted_key_store_of_an_earlier_version_is_encrypted_when_opened() {
         let folder = tempfile::tempdir().unwrap();
         let seals = SealFolder { path: folder.path().join("seals"), secret: [1; KEY_BYTES] };
         let desk = AgentName::parse("desk").unwrap();

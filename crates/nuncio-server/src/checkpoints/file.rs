@@ -68,7 +68,7 @@ impl CheckpointFile {
         written
     }
 
-    /// Replaces the file by these lines: after a crash it holds the old lines or the new ones.
+    /// Replaces all lines of the file. After a crash the file holds either the old lines or the new ones.
     pub(super) fn replace(&self, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
         self.folder.write(FILE, &checkpoints.iter().flat_map(line).collect::<Vec<_>>())
     }
@@ -96,8 +96,8 @@ fn whole_lines(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
-/// Reads a line. Earlier versions appended behind a torn line without cutting it off, so a whole checkpoint at the
-/// end of a line counts; its signature is checked like any other.
+/// Parses a line. Earlier versions appended behind a torn line without cutting it off, so a whole checkpoint at the
+/// end of a line is accepted; its signature is checked like any other.
 fn parse(line: &[u8]) -> Result<Checkpoint, serde_json::Error> {
     serde_json::from_slice(line).or_else(|error| {
         let mut starts = line.windows(LINE_START.len()).enumerate().filter(|(_, window)| *window == LINE_START);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_last_line_is_ignored_and_truncated_by_the_next_append() {
+    fn torn_last_checkpoint_line_is_ignored_and_truncated_by_the_next_append() {
         let folder = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(folder.path());
         file.append(&checkpoint(1)).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn line_after_a_torn_one_is_read_and_other_text_is_refused() {
+    fn checkpoint_behind_a_torn_line_is_read_and_other_text_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = CheckpointFile::new(folder.path());
         let (torn, whole) = (line(&checkpoint(1)), line(&checkpoint(2)));

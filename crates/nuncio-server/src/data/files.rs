@@ -59,7 +59,7 @@ impl PrivateFiles {
         Ok(())
     }
 
-    /// Names of the files in a folder that end in `ending`, without it; none if the folder does not exist.
+    /// Names of the files in a folder that end in `ending`, with the ending removed; empty if there is no such folder.
     pub(crate) fn stems(&self, folder: &str, ending: &str) -> Result<Vec<String>, StartError> {
         let failed = |error: std::io::Error| self.broken(folder, &error.to_string());
         let entries = match fs::read_dir(self.path.join(folder)) {

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn hotel_database_is_moved_to_its_own_folder_once() {
+    fn hotel_database_is_moved_once_to_the_state_folder_of_the_hotel_agent() {
         let data = tempfile::tempdir().unwrap();
         let state = data.path().join("programs/a");
         for file in FILES {

@@ -22,7 +22,7 @@ impl Dids {
                 vec![(subject, history)]
             }
         };
-        // The directory may have keys from a time when a DID could be made of its URL.
+        // The data directory may have keys from a time when the public URL allowed DIDs.
         let dids = match self.why_none() {
             Some(_) => Vec::new(),
             None => histories.iter().map(|(subject, history)| did_info(subject, history)).collect(),

@@ -51,7 +51,7 @@ impl DidBase {
             .expect("a valid host, an agent's name and a fingerprint make a DID")
     }
 
-    /// Whether a DID has this host and port, with or without the default port.
+    /// Whether a DID has the host and port of this server; a DID without a port has port 443.
     pub(super) fn contains(&self, did: &Did) -> bool {
         let port = |did: &Did| did.port().unwrap_or(443);
         did.host() == self.service.host() && port(did) == port(&self.service)
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_address_needs_a_domain_name_and_no_path() {
+    fn public_url_of_dids_needs_a_domain_name_and_no_path() {
         for (base, did) in [
             ("http://localhost:7400", "did:wba:localhost%3A7400"),
             ("https://agents.example.com", "did:wba:agents.example.com"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn did_base_follows_a_changed_port_only_if_no_operator_set_it() {
+    fn dids_follow_a_changed_localhost_url_only_if_no_operator_chose_either_url() {
         let local = DidBase::at("http://localhost:1").unwrap();
         let recorded = |base: &str, chosen| RecordedBase { base: base.to_owned(), chosen };
         let (operator, listening) = (AddressSource::ByOperator, AddressSource::ByListening);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn omitted_default_port_equals_the_written_one() {
+    fn did_without_a_port_and_with_port_443_belong_to_the_same_host() {
         let did_base = DidBase::at("https://a.example").unwrap();
         for (did, expected) in [
             ("did:wba:a.example", true),

@@ -136,7 +136,7 @@ impl PublishedDocument {
     }
 }
 
-/// All DIDs of one subject.
+/// The current and the retired DIDs of one subject.
 #[derive(Debug, Clone)]
 pub(super) struct DidHistory {
     pub(super) base: String,
@@ -176,7 +176,7 @@ impl DidHistory {
             let last = PublishedDocument::new(old.did(), last.sign(&old.key), now);
             retired.push(last.expect("a document signed with the key of its DID is valid for it"));
         }
-        // A move back to an earlier domain makes the service's DID there current again.
+        // After a move back to an earlier domain, the service's DID of that domain is current again.
         retired.retain(|old| old.bound.did() != next.did());
         Self { base: did_base.base.clone(), current: Arc::new(next), retired }
     }
@@ -187,7 +187,7 @@ impl DidHistory {
         Self { base: did_base.base.clone(), current, retired: self.retired.clone() }
     }
 
-    /// Reads a key history, independent of the address it was made for.
+    /// Reads the key history of a subject, whatever public URL it was made for.
     pub(super) fn read(subject: &DidSubject, files: &PrivateFiles, now: Timestamp) -> Result<Option<Self>, StartError> {
         let file = subject.file();
         let Some(bytes) = files.read(&file)? else { return Ok(None) };

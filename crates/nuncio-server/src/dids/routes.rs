@@ -43,7 +43,7 @@ fn table() -> Vec<(&'static str, MethodRouter<DidDocumentRoutes>)> {
 
 async fn service(State(published): State<DidDocumentRoutes>, request: Request) -> Response {
     let found = published.key_history(&DidSubject::Service).map(|history| {
-        // The former domain of this server may still lead here; a request there is for the former DID.
+        // The former domain may still lead to this server; a request for that host asks for the former DID.
         let authority = host(request.headers(), request.uri());
         let old =
             history.retired.iter().find(|old| authority.is_some_and(|authority| is_at(old.bound.did(), authority)));

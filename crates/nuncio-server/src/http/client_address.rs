@@ -14,7 +14,7 @@ use nuncio_http::network::Network;
 use super::MiddlewareState;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Number of unlisted proxies that are logged; anyone can send the header, so the log must not grow with it.
+/// Limit of unlisted proxies that are logged, since anyone can send the headers of a proxy.
 const MAX_REPORTED: usize = 32;
 
 /// Remote address of a connection. The listener adds it to each request as an extension.
@@ -80,7 +80,7 @@ pub(super) fn insert(shared: &MiddlewareState, request: &mut Request) {
     }
 }
 
-/// An address, with or without a port as some proxies add it.
+/// Parses an address, with or without a port, which some proxies add.
 fn read_address(entry: &str) -> Option<IpAddr> {
     let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
     let address = bare.parse().ok().or_else(|| entry.parse::<SocketAddr>().ok().map(|address| address.ip()))?;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn number_of_proxies_warned_about_is_limited() {
+    fn number_of_unlisted_proxies_that_are_logged_is_limited() {
         let proxies = TrustedProxies::default();
         let mut headers = HeaderMap::new();
         headers.insert("via", "1.1 proxy".parse().unwrap());

@@ -1,5 +1,5 @@
-//! Limits of connections, applied to each request: an identified caller lifts the limits for unidentified ones, and a
-//! connection beyond the total limit serves only probes and operators.
+//! Limits of connections, applied to each request: the limits for unidentified callers end once a caller is identified,
+//! and a connection beyond the total limit serves only probes and operators.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Requests from pages of other origins. A server that asks for keys accepts them, since a browser does not send a key by
+//! Requests from pages of other origins. A server that asks for keys accepts them, since no browser sends a key by
 //! itself. A server that is open to `local` refuses them, even if keys exist, because otherwise any page in a local
 //! browser could use it; only the origins that the operator listed are accepted.
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_names_are_distinguished_from_look_alikes() {
+    fn host_that_only_looks_like_a_loopback_name_is_not_recognised_as_one() {
         for good in ["localhost", "LOCALHOST:7400", "127.0.0.1:7400", "127.9.9.9", "[::1]:7400", "[::ffff:127.0.0.1]"] {
             assert!(is_loopback_name(good), "{good}");
         }

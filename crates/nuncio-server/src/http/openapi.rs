@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use crate::dids;
 use crate::fronts::fronts;
 
-/// Paths of the server itself and shared components.
+/// OpenAPI paths of the server itself, and shared components.
 const SERVER_OPENAPI: &str = include_str!("openapi.json");
 
-/// The complete document as JSON text.
+/// The complete OpenAPI document as JSON text.
 pub(super) fn document() -> Bytes {
     let mut document = read(SERVER_OPENAPI);
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();

@@ -1,4 +1,4 @@
-//! The front that each path belongs to, which decides which credentials count there and how errors are worded.
+//! The front that owns each path, which decides which credentials are accepted on the path and the format of errors.
 
 use std::cmp::Reverse;
 
@@ -38,8 +38,8 @@ const fn page(prefix: &'static str) -> PathRules {
     }
 }
 
-/// The rules of all paths with the front that answers there, the longest prefix first: below the path of one front
-/// another may have its own.
+/// The rules of all paths and the front that answers there, the longest prefix first, since a front may own paths below
+/// those of another.
 pub(super) struct PathOwners(Vec<PathOwner>);
 
 impl PathOwners {
@@ -51,7 +51,7 @@ impl PathOwners {
         Self(owners)
     }
 
-    /// The owner of a path. Errors on paths of the server itself are worded as in AAP.
+    /// The owner of a path. Errors on paths of the server itself have the format of AAP.
     pub(super) fn owner(&self, path: &str) -> PathOwner {
         let owner = self.0.iter().copied().find(|owner| owner.rules.covers(path));
         owner.unwrap_or(PathOwner { rules: OTHER_PATHS, front: &AapFront })
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_documents_are_distinguished_from_acting_requests() {
+    fn public_documents_are_recognised_by_path_and_only_for_get() {
         let owners = PathOwners::new();
         let is_public = |method: Method, path: &str| owners.owner(path).rules.is_public_document(&method, path);
         for path in [
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn anp_tokens_are_accepted_only_on_paths_that_descriptions_link_to() {
+    fn did_tokens_are_accepted_only_on_paths_that_agent_descriptions_link_to() {
         let owners = PathOwners::new();
         let takes_anp_tokens = |path: &str| owners.owner(path).rules.tokens.contains(&TokenKind::Did);
         for path in ["/anp", "/agents/desk/rpc", "/agents/desk/information/a.json"] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn path_belongs_to_the_protocol_with_the_longest_matching_prefix() {
+    fn path_belongs_to_the_protocol_with_the_longest_matching_path_prefix() {
         let owners = PathOwners::new();
         for (path, name) in [
             ("/registry/skills", "Skill Sharing"),

@@ -1,7 +1,7 @@
 //! Rate limits of requests. Identified callers are counted by caller, all others by address (IPv6: by /64), so that
 //! unidentified requests use up only the limit of their own address. Local callers are not counted. An address has a
-//! separate limit for each kind of credential that a route may still check, so that requests without a credential do not
-//! lock out callers behind the same address who sign, sign in, enrol or open a socket.
+//! separate limit for each kind of credential that a route may still check, so that requests without a credential do
+//! not lock out callers behind the same address who sign, sign in, enrol or open a socket.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ pub(crate) struct RateLimits {
     per_minute: u32,
     clock: Arc<dyn Clock>,
     callers: KeyedRates<Principal>,
-    /// DID callers have their own table: anyone can make DIDs, and they must not evict the callers that the operator admitted.
+    /// Separate table for DID callers: anyone can make DIDs, which must not evict callers that the operator admitted.
     dids: KeyedRates<Principal>,
     unidentified: KeyedRates<UnidentifiedRateKey>,
 }
@@ -61,7 +61,7 @@ impl RateLimits {
     }
 }
 
-/// The rate limit of a request that its headers do not identify.
+/// Key of the rate limit for a request whose headers do not identify a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct UnidentifiedRateKey {
     /// `None` for requests without an address, which share one limit; no listener produces them.
@@ -74,13 +74,13 @@ struct UnidentifiedRateKey {
 enum IdentificationRoute {
     /// The request has no credential in its headers; it may have one in its body.
     None,
-    /// By a signature over the request.
+    /// The request has a signature that the route checks.
     Signature,
-    /// By signing in to the console, or by its session cookie.
+    /// The caller may sign in to the console, or has its session cookie.
     Console,
-    /// By enrolling a device, or by the signature of an enrolled device.
+    /// The caller may enrol a device, or sign with an enrolled device.
     Enrolment,
-    /// By the first frame of a socket.
+    /// The caller may authenticate in the first frame of a WebSocket.
     Socket,
 }
 
@@ -100,7 +100,7 @@ impl IdentificationRoute {
 
 /// Counts a request. Returns the refusal if it is over the limit.
 pub(super) fn refusal(shared: &MiddlewareState, request: &mut Request) -> Option<Response> {
-    // Probes are answered however many requests there are.
+    // Probes are never rate-limited.
     if is_probe(request) {
         return None;
     }
@@ -158,8 +158,8 @@ impl CallerObserver for AddressCountedRequest {
     }
 }
 
-/// Finds an API key in any header that a skill may read it from, so that the limits of its holder apply instead of those
-/// of the address. The route decides whether the key is accepted.
+/// Finds an API key in any header that a skill may read it from, so that the limits of its holder apply instead of
+/// those of the address. The route decides whether the key is accepted.
 pub(super) fn recognise_key(shared: &MiddlewareState, request: &mut Request) {
     let identity = request.extensions().get::<CallerCheckResult>();
     if !matches!(identity, Some(CallerCheckResult::Missing)) || !shared.engine.access().has_keys() {

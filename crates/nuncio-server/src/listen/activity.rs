@@ -1,4 +1,4 @@
-//! ConnectionActivity of a connection: when its last request ended, and which of its responses are not being read.
+//! Activity of a connection: when its last request ended, and which of its responses are not being read.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -16,11 +16,11 @@ use super::connections::OpenConnection;
 /// Time limits for connections without requests and for unread responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IdleLimits {
-    /// Time until the next request on a connection without an identified caller.
+    /// Longest idle time of a connection without an identified caller.
     pub(crate) unidentified: Duration,
-    /// Time until the next request on a connection of an identified caller or a trusted proxy.
+    /// Longest idle time of a connection of an identified caller or a trusted proxy.
     pub(crate) identified: Duration,
-    /// Time until an HTTP/2 client reads the next piece of a response.
+    /// Longest time that an HTTP/2 client may leave the next piece of a response unread.
     pub(crate) unread: Duration,
 }
 

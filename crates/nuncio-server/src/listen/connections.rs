@@ -1,8 +1,8 @@
-//! The open connections: how many there are in all and per address, and which one is closed for a new one.
+//! Limits on open connections, in total and per address, and which connection is closed for a new one.
 //!
 //! A connection is *unidentified* until the caller of a request on it is identified. At a limit, the unidentified
-//! connection that has been open longest is closed for the new one, so that idle connections cannot keep out callers. If
-//! every connection belongs to an identified caller, a few more are accepted for probes and operators.
+//! connection that has been open longest is closed for the new one, so that idle connections cannot keep out callers.
+//! If every connection belongs to an identified caller, a few more are accepted for probes and operators.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_unidentified_connection_of_an_address_is_closed_at_its_limit() {
+    fn oldest_unidentified_connection_of_an_address_is_closed_at_the_limit_per_address() {
         let connections = connections(100, 2);
         let other = connections.open(from(2), false);
         let mut open = vec![connections.open(from(1), false)];
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_addresses_of_one_64_share_a_limit() {
+    fn ipv6_addresses_with_the_same_64_bit_prefix_share_a_connection_limit() {
         let connections = connections(100, 1);
         let open = ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"].map(|text| {
             let address: IpAddr = text.parse().unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_unidentified_connection_is_closed_at_the_total() {
+    fn oldest_unidentified_connection_is_closed_at_the_total_connection_limit() {
         let connections = connections(3, 100);
         let open: Vec<_> = (0..5).map(|last| connections.open(from(last), false)).collect();
         assert_eq!(are_closed(&open), [true, true, false, false, false]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_over_the_limit_use_the_reserve_and_close_no_identified_connection() {
+    fn connections_over_the_total_use_the_reserve_and_close_no_identified_connection() {
         let connections = connections(2, 100);
         let (known, proxy) = (connections.open(from(1), false), connections.open(from(2), true));
         known.mark_identified();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn proxy_has_no_limit_per_address() {
+    fn trusted_proxy_has_no_connection_limit_per_address() {
         let connections = connections(100, 1);
         let open: Vec<_> = (0..10).map(|_| connections.open(from(1), true)).collect();
         assert!(are_closed(&open).iter().all(|closed| !closed));

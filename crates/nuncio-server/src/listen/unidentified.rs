@@ -1,6 +1,6 @@
 //! The thread that serves connections until a caller is identified on them. It has a low priority, so that a flood of
-//! connections, half-sent bodies and anonymous requests takes no time from identified callers. A connection whose caller
-//! is identified moves to the server's main runtime.
+//! connections, half-sent bodies and anonymous requests takes no time from identified callers. A connection whose
+//! caller is identified moves to the server's main runtime.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ thread_local! {
 
 pub(crate) struct ServerRuntimes {
     main: Handle,
-    /// `None` if everyone may call, since there are no identified callers to protect, and after the server has stopped.
+    /// `None` if the server is open to everyone, with no identified callers to protect, and after the server stopped.
     unidentified: Option<Runtime>,
 }
 
@@ -104,16 +104,16 @@ impl<F: Future<Output: Send> + Send + 'static> Executor<F> for RequestExecutor {
 
 #[cfg(all(target_os = "linux", not(nuncio_portable)))]
 fn lower_priority() {
-    /// How much the thread yields to others (0 to 19): about a tenth of their share. At 19 the first request on each
-    /// connection would hang on a machine whose cores are all busy, for instance with a language model.
+    /// Niceness of the thread (0 to 19), which gives it about a tenth of the share of others. At 19 the first request
+    /// on each connection would hang on a machine whose cores are all busy, for instance with a language model.
     const THREAD_NICENESS: i32 = 10;
-    // On Linux the priority is a thread's own.
+    // On Linux this sets the priority of the current thread only.
     if let Err(error) = rustix::process::setpriority_process(None, THREAD_NICENESS) {
         tracing::debug!(%error, "the priority of a thread for unidentified callers stays");
     }
 }
 
-/// Other systems have no priority per thread: there a flood takes at most the time of one thread from identified callers.
+/// Other systems have no priority per thread; there a flood takes at most one thread from identified callers.
 #[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 fn lower_priority() {}
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connection_moves_to_the_main_runtime_when_its_caller_is_identified() {
+    async fn connection_moves_to_the_main_runtime_after_its_caller_is_identified() {
         let runtimes = ServerRuntimes::start(NetworkExposure::Network).unwrap();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -147,7 +147,7 @@ mod tests {
             let mut stream = ConnectionStream::new(stream, served, Duration::from_secs(60));
             while stream.read_u8().await.is_ok() {
                 stream.write_u8(u8::from(is_for_unidentified())).await.unwrap();
-                // A next byte that is already there would be answered by the same poll; a connection moves between two.
+                // A connection moves between two polls, and one poll would also answer a byte that is already there.
                 tokio::task::yield_now().await;
             }
         };

@@ -68,14 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn process_statistics_are_parsed_with_any_program_name() {
+    fn cpu_time_is_parsed_even_if_the_program_name_contains_parentheses() {
         let stat = "42 (a ) b) S 1 1 1 0 -1 4194560 1 2 3 4 250 50 0 0 20 0";
         assert_eq!(cpu_seconds(stat), Some(3.0));
         assert_eq!(cpu_seconds("42"), None);
     }
 
     #[test]
-    fn number_in_proc_status_is_found_by_its_key() {
+    fn number_in_proc_status_is_found_by_its_key_or_is_none() {
         assert_eq!(field("Name:\tx\nVmRSS:\t    123 kB\n", "VmRSS:"), Some(123));
         assert_eq!(field("Name:\tx\n", "VmRSS:"), None);
     }

@@ -1,5 +1,5 @@
-//! Admin commands of the directory: agents of other hosts that are listed here, and directories of other hosts that list
-//! agents of this server.
+//! Admin commands of the directory: agents of other hosts that are listed here, and directories of other hosts that
+//! list agents of this server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub(crate) async fn add(engine: &Engine, directory: &DirectoryIndex, target: &st
     Ok(AddedAgent { agent: listing_info(agent)?, new: registered.is_new })
 }
 
-/// Removes an agent, by its id or the address of its description.
+/// Removes an agent by its id, its DID or the URL of its description.
 pub(crate) async fn remove(directory: &DirectoryIndex, which: &str) -> Result<RemovedAgent, StartError> {
     let id = match ListingId::parse(which) {
         Ok(id) => id,

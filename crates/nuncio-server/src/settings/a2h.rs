@@ -23,7 +23,7 @@ pub struct A2hSettings {
     pub reauth_on_widening: bool,
     /// A file of additional scopes with their texts and sensitivity floors.
     pub scopes: Option<PathBuf>,
-    /// Whether webhooks of agents may be on this machine.
+    /// Whether webhooks of agents may point to this machine.
     pub allow_loopback_webhooks: bool,
     /// Agents of this server whose people are reached through a relay on another server.
     pub relay: Vec<RelaySetting>,
@@ -59,7 +59,7 @@ impl A2hSettings {
         RelayRules { elsewhere, ..RelayRules::default() }
     }
 
-    /// The engine's A2H limits from these settings.
+    /// The consent rules from these settings. Fails if the scopes file is invalid.
     pub fn rules(&self) -> Result<ConsentRules, StartError> {
         let mut rules = ConsentRules {
             policy: ChangePolicy { reauth_on_widening: self.reauth_on_widening, ..ChangePolicy::default() },
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_add_scopes_and_raise_sensitivity_floors() {
+    fn scopes_file_adds_sensitivity_floors_and_cannot_lower_them() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_to_this_machine_are_off_unless_enabled() {
+    fn webhooks_to_this_machine_are_disabled_by_default() {
         assert!(!load("", &[]).unwrap().a2h.allow_loopback_webhooks);
         assert!(load("[a2h]\nallow_loopback_webhooks = true", &[]).unwrap().a2h.allow_loopback_webhooks);
         let variable = [("NUNCIO_A2H_ALLOW_LOOPBACK_WEBHOOKS", "true")];

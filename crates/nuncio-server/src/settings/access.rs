@@ -5,7 +5,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AccessSettings {
-    /// The principal of a request without a credential on a loopback server; by default `local` until the first key is created.
+    /// Access to a loopback server without a credential; by default allowed as `local` until the first key is created.
     pub loopback: Option<LoopbackAccess>,
 }
 

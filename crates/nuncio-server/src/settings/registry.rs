@@ -1,5 +1,5 @@
-//! The settings section `[registry]`: followed domains, who may register in the directory, and directories that list the
-//! agents of this server.
+//! The settings section `[registry]`: followed domains, who may register in the directory, and directories that list
+//! the agents of this server.
 
 use nuncio_anp::directory::RegistrationPolicy;
 use nuncio_engine::directory::DirectoryLimits;
@@ -18,7 +18,7 @@ pub struct RegistrySettings {
     pub accept: RegistrationPolicy,
     /// Time between two checks of a registered agent.
     pub check_seconds: u64,
-    /// Number of agents of other hosts that may be listed.
+    /// Limit of agents of other hosts in the directory.
     pub max_agents: usize,
     pub max_agents_per_host: usize,
 }
@@ -38,7 +38,7 @@ impl Default for RegistrySettings {
 }
 
 impl RegistrySettings {
-    /// The intervals are at least a minute, to spare the visited servers.
+    /// Refuses intervals under a minute, to spare the visited servers.
     pub(super) fn check(&self) -> Result<(), String> {
         match (self.interval_seconds, self.check_seconds) {
             (60.., 60..) => Ok(()),
@@ -47,7 +47,6 @@ impl RegistrySettings {
         }
     }
 
-    /// Number of agents of other hosts that may be listed.
     pub(crate) fn limits(&self) -> DirectoryLimits {
         DirectoryLimits { entries: self.max_agents, per_host: self.max_agents_per_host }
     }
@@ -72,14 +71,14 @@ mod tests {
     }
 
     #[test]
-    fn invalid_or_repeated_domain_is_reported() {
+    fn invalid_followed_domain_and_too_short_interval_are_refused() {
         assert!(load("[registry]\nfollow = [\"a.example/x\"]", &[]).unwrap_err().contains("registry.follow[0]"));
         let often = load("[registry]\ninterval_seconds = 59", &[]).unwrap_err();
         assert_eq!(often, "registry.interval_seconds must be at least 60");
     }
 
     #[test]
-    fn directory_registrations_are_read_from_file_and_environment() {
+    fn directory_settings_are_read_from_file_and_environment_and_checked() {
         let settings = load("", &[]).unwrap().registry;
         assert_eq!((settings.accept, settings.check_seconds), (RegistrationPolicy::Known, 21_600));
         assert_eq!(settings.limits(), DirectoryLimits { entries: 10_000, per_host: 100 });

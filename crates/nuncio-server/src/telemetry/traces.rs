@@ -21,7 +21,7 @@ use tracing_subscriber::{Layer, Registry};
 
 /// The variables of which one must be set for traces to be sent.
 const ENDPOINT_VARIABLES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-/// Time limit of one delivery.
+/// Time limit of one export request.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The trace exporter. Dropping it flushes pending spans.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 /// Limit of a response body in bytes; its content is not used.
 pub(crate) const MAX_RESPONSE: usize = 16 * 1024;
 
-/// Limit of concurrent deliveries.
+/// Limit of concurrent deliveries in total.
 const MAX_RUNNING: usize = 64;
 
 /// Limit of concurrent deliveries to one receiver, so that a slow one does not delay others.
@@ -31,7 +31,6 @@ const MAX_WAITING_PER_RECEIVER: usize = 32;
 const STORE_PAUSE: Duration = Duration::from_secs(30);
 
 pub(crate) trait DeliverySource {
-    /// Identifies a job.
     type Key: Clone + Eq + Hash;
     type Receiver: Clone + Eq + Hash;
     type Job;
@@ -49,14 +48,14 @@ pub(crate) trait DeliverySource {
     async fn run(&self, job: Self::Job);
 }
 
-/// Due jobs with key and receiver, and the time to look again.
+/// Due jobs with key and receiver, and the time when the next job is due.
 pub(crate) struct DueJobs<E: DeliverySource + ?Sized> {
     pub(crate) due: Vec<(E::Key, E::Receiver, E::Job)>,
     pub(crate) next: Option<Timestamp>,
 }
 
-/// Runs jobs. Starts none once `stop` is cancelled; running ones may finish until `closed` is. The next process
-/// runs the rest.
+/// Runs due jobs. Starts none after `stop` is cancelled; running jobs may finish until `closed` is cancelled. The next
+/// process runs the rest.
 pub(crate) async fn run<E: DeliverySource>(jobs: E, stop: CancellationToken, closed: CancellationToken) {
     let engine = jobs.engine();
     let mut queue = JobQueue::<E>::default();

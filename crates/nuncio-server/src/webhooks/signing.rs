@@ -14,7 +14,6 @@ pub(crate) struct WebhookMessage<'a> {
 }
 
 impl<'a> WebhookMessage<'a> {
-    /// A message with this id, sent at this time.
     pub(crate) fn new(id: &'a str, at: Timestamp, body: &'a [u8]) -> Self {
         Self { id, seconds: at.as_millis() / 1000, body }
     }
@@ -33,7 +32,7 @@ impl<'a> WebhookMessage<'a> {
         format!("{}.{}.", self.id, self.seconds)
     }
 
-    /// The headers of a message with these signatures.
+    /// The HTTP headers of the message with the given signatures.
     pub(crate) fn headers(&self, signatures: &[String]) -> Vec<(String, String)> {
         [
             ("content-type", "application/json".to_owned()),
@@ -73,7 +72,7 @@ pub(crate) struct WebhookSigner {
 }
 
 impl WebhookSigner {
-    /// Signs with `key`, and with the shared secret if there is one.
+    /// A signer that signs with `key`, and also with the shared secret if one is given.
     pub(crate) fn new(key: Ed25519KeyPair, secret: Option<&str>) -> Self {
         Self { key, secret: secret.map(SharedSecret::read) }
     }

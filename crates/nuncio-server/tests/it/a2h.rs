@@ -1,4 +1,4 @@
-//! A2H over HTTP and WebSockets: people's devices, agents outside and inside, manifests and consent.
+//! A2H over HTTP and WebSockets: people's devices, external and served agents, manifests and consent.
 
 use nuncio_core::ids::PersonName;
 use nuncio_server::admin::AdminCommand;
@@ -45,7 +45,7 @@ mod streams_sealed;
 #[path = "a2h/webhooks.rs"]
 mod webhooks;
 
-/// A server, its clock, and how to reach it.
+/// A server with a manual clock and an anonymous A2H client.
 struct A2hTestServer {
     gateway: Gateway,
     clock: ManualClock,
@@ -75,7 +75,7 @@ impl A2hTestServer {
     }
 }
 
-/// The manifest of the seed's §2.2.
+/// The example manifest of A2H §2.2.
 fn seed() -> Value {
     json!({
         "schema_version": "1.0",
@@ -118,7 +118,7 @@ fn with_required(names: &[&str]) -> Value {
     manifest
 }
 
-/// The same with another of the preset scopes, and a tool under it.
+/// The example manifest with another preset scope, and a tool that needs it.
 fn with_scope(id: &str, sensitivity: &str) -> Value {
     let mut manifest = seed();
     let stem = id.replace(':', "_");

@@ -212,7 +212,7 @@ async fn grant_applies_only_to_its_principal_and_agent() {
 }
 
 #[tokio::test]
-async fn open_server_admits_anonymous_callers_with_their_grants() {
+async fn anonymous_callers_of_an_open_server_have_only_granted_scopes() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).open_to_anyone().start().await;
     let anyone = gateway.aap();
@@ -226,7 +226,7 @@ async fn open_server_admits_anonymous_callers_with_their_grants() {
 }
 
 #[tokio::test]
-async fn grant_in_settings_applies_without_a_command() {
+async fn grant_in_the_settings_applies_without_an_admin_command() {
     let setting = GrantSetting {
         principal: Principal::Anonymous,
         agent: Some(AgentName::parse(DESK).unwrap()),
@@ -295,7 +295,7 @@ async fn call_that_waits_for_approval_is_refused_after_its_key_is_revoked() {
 }
 
 #[tokio::test]
-async fn loopback_is_open_until_the_first_key_is_created() {
+async fn loopback_server_needs_no_key_until_the_first_key_is_created() {
     let gateway = start().await;
     let local = gateway.aap();
     let session = local.session(DESK, &[]).await;
@@ -311,7 +311,7 @@ async fn loopback_is_open_until_the_first_key_is_created() {
 }
 
 #[tokio::test]
-async fn open_loopback_server_serves_local_requests_without_a_key() {
+async fn open_loopback_server_serves_local_requests_without_a_key_even_if_keys_exist() {
     let builder = Gateway::builder().agent(DESK, &agent());
     let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
     let reader = gateway.key(&["notes:read"]).await;
@@ -369,7 +369,7 @@ async fn forwarded_request_needs_a_credential_on_an_open_loopback_server() {
 }
 
 #[tokio::test]
-async fn loopback_setting_does_not_open_a_network_server() {
+async fn loopback_setting_has_no_effect_on_a_network_server() {
     let builder = Gateway::builder().agent(DESK, &agent()).open_to_anyone();
     let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
     assert_eq!(counted(&gateway.aap()).await, NOT_GRANTED, "a request from this machine is anonymous");

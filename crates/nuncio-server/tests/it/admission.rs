@@ -1,4 +1,4 @@
-//! Which callers AAP serves for an agent, and whose answer approves a `high` call.
+//! Which callers AAP admits to an agent, and which callers may approve a call of `high` sensitivity.
 
 use nuncio_core::approval::Approver;
 use nuncio_core::grant::GrantTerm;
@@ -89,14 +89,14 @@ pub(crate) async fn caller_decides(gateway: &Gateway, aap: &AapClient) {
 }
 
 #[tokio::test]
-async fn local_callers_and_key_holders_may_approve_their_own_high_calls() {
+async fn local_callers_and_key_holders_may_approve_their_own_high_sensitivity_calls() {
     let gateway = Gateway::builder().agent(DESK, &agent()).start().await;
     caller_decides(&gateway, &gateway.aap()).await;
     caller_decides(&gateway, &gateway.key(&[]).await.aap).await;
 }
 
 #[tokio::test]
-async fn anonymous_caller_does_not_approve_high_calls() {
+async fn anonymous_caller_cannot_approve_its_high_sensitivity_calls() {
     let gateway = Gateway::builder().agent(DESK, &agent()).open_to_anyone().start().await;
     grant(&gateway, Principal::Anonymous).await;
     operators_decide(&gateway, &gateway.aap()).await;

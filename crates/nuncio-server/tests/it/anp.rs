@@ -109,7 +109,7 @@ pub(crate) fn bearer(token: &str) -> Vec<(String, String)> {
 
 pub(crate) const RPC: &str = "/agents/desk/rpc";
 pub(crate) const ANP: &str = "/anp";
-/// How long an approval question waits for an answer.
+/// Time that an approval question waits for an answer.
 pub(crate) const APPROVAL: Duration = Duration::from_secs(60);
 
 impl AnpTestServer {

@@ -1,4 +1,4 @@
-//! Approvals by operators: a question about one call, to a person who is not the caller, answered once.
+//! Approvals by operators: a question about one call that a person other than the caller answers once.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn play(aap: &AapClient, session: &str, script: Value) -> tokio::task::JoinHandl
 }
 
 #[tokio::test]
-async fn human_authorization_waits_even_if_the_app_trusts_the_tool() {
+async fn call_with_human_authorization_waits_for_an_operator_even_if_the_app_trusts_it() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();
@@ -106,7 +106,7 @@ async fn unanswered_approval_times_out_as_denied_and_is_recorded() {
 }
 
 #[tokio::test]
-async fn approval_is_closed_when_its_turn_ends() {
+async fn approval_is_closed_at_the_deadline_of_its_turn() {
     let clock = ManualClock::new();
     let settings = |settings: &mut nuncio_server::settings::Settings| settings.limits.turn_seconds = 60;
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).settings(settings).start().await;
@@ -303,7 +303,7 @@ async fn stopping_the_server_closes_open_approvals() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_concurrent_approval_answers_wins() {
+async fn exactly_one_of_concurrent_approval_answers_is_accepted() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();

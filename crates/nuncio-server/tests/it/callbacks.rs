@@ -56,7 +56,7 @@ async fn nothing_is_owed(gateway: &Gateway) {
     .await;
 }
 
-/// Waits until a callback is scheduled in exactly that time.
+/// Waits until a callback is scheduled in exactly `pause` seconds.
 async fn owed_in(gateway: &Gateway, clock: &ManualClock, pause: u64) {
     let (nobody, due) = (HashSet::new(), Some(clock.now().after(Duration::from_secs(pause))));
     eventually("someone is to be told then", async || {
@@ -97,7 +97,7 @@ async fn assert_signed_by(gateway: &Gateway, sent: &ReceivedCallback) {
 }
 
 #[tokio::test]
-async fn callback_is_sent_once_per_finished_execution_and_verifies() {
+async fn signed_callback_is_sent_once_per_finished_execution() {
     let clock = ManualClock::new();
     let receiver = CallbackReceiver::start(&[ReceiverReply::Status(204)]).await;
     let secret = tempfile::NamedTempFile::new().unwrap();
@@ -155,7 +155,7 @@ async fn callback_has_one_signature_without_a_shared_secret() {
 }
 
 #[tokio::test]
-async fn empty_webhook_secret_is_refused() {
+async fn empty_webhook_secret_file_prevents_the_server_start() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let settings = |builder: GatewayBuilder| {
         builder.settings(|settings| settings.webhooks.secret_file = Some(empty.path().to_owned()))
@@ -199,7 +199,7 @@ async fn failing_callback_receiver_is_retried_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn recovered_callback_receiver_gets_no_further_attempts() {
+async fn callback_is_not_repeated_after_a_successful_retry() {
     let clock = ManualClock::new();
     let receiver = CallbackReceiver::start(&[ReceiverReply::Status(500), ReceiverReply::Status(201)]).await;
     let gateway = builder(&clock, &[&receiver.origin()]).start().await;
@@ -221,7 +221,7 @@ async fn callback_receiver_answering_410_is_not_retried() {
 }
 
 #[tokio::test]
-async fn oversized_callback_response_counts_by_its_status() {
+async fn oversized_callback_response_is_judged_by_its_status() {
     let clock = ManualClock::new();
     let receiver =
         CallbackReceiver::start(&[ReceiverReply::Long(500, 100_000), ReceiverReply::Long(200, 100_000)]).await;

@@ -14,7 +14,7 @@ mod sign_in;
 #[path = "console_tasks/work.rs"]
 mod work;
 
-/// A tool that a person does, with a form.
+/// A tool that a person carries out, with a form for the result.
 const WEIGH: &str = r#"
 [[tool]]
 name = "weigh"

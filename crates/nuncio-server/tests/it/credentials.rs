@@ -106,7 +106,7 @@ async fn invalid_credential_beside_ignored_text_is_refused_on_an_open_server() {
 }
 
 #[tokio::test]
-async fn anp_token_is_refused_by_the_directory() {
+async fn did_token_is_refused_by_the_agent_directory() {
     let world = world().await;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "no_such_method", "params": {}}).to_string();
     let earned = post(&world.gateway, RPC, &signed(&world.gateway, &world.ada, RPC, &call), &call).await;
@@ -122,7 +122,7 @@ async fn anp_token_is_refused_by_the_directory() {
 }
 
 #[tokio::test]
-async fn get_signed_with_v1_is_refused_naming_v2() {
+async fn get_request_with_a_version_1_signature_is_refused_naming_version_2() {
     let skill =
         |auth: &str| format!("skill = {{ type = \"task\", access = \"public\", auth = \"{auth}\", method = \"GET\" }}");
     let tools = ["none", "custom", "api_key"].map(|auth| tool(&format!("by_{auth}"), "printf found", &skill(auth)));
@@ -140,7 +140,7 @@ async fn get_signed_with_v1_is_refused_naming_v2() {
 }
 
 #[tokio::test]
-async fn signatures_over_the_rate_limit_are_not_checked() {
+async fn did_signatures_over_the_rate_limit_are_refused_without_a_lookup() {
     let world = world_with(|builder| builder.settings(|settings| settings.limits.requests_per_minute = 3)).await;
     let body = json!({"agent": {"name": DESK}}).to_string();
     let mut statuses = Vec::new();
@@ -178,7 +178,7 @@ async fn forwarded_request_to_an_open_server_is_served_with_a_key_in_header_body
     assert_eq!(forwarded(&gateway, "GET /console/tasks", &form, "").await.status, 303);
 }
 
-/// A request whose `Host` is among its headers.
+/// Sends a request whose `Host` is among `headers`.
 async fn forwarded(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawAnswer {
     let media = if body.starts_with('{') { "application/json" } else { "application/x-www-form-urlencoded" };
     let length = body.len();

@@ -14,7 +14,7 @@ async fn start() -> Gateway {
     builder.settings(|settings| settings.cors.origins.push(LISTED.to_owned())).start().await
 }
 
-/// Sends a request with these headers; `PORT` in them becomes the server's port.
+/// Sends a request; `PORT` in a header value is replaced by the server's port.
 async fn send(gateway: &Gateway, line: &str, headers: &[(&str, &str)], body: &str) -> RawAnswer {
     let port = gateway.address().port().to_string();
     let mut request = format!("{line} HTTP/1.1\r\nConnection: close\r\n");
@@ -189,7 +189,7 @@ async fn cross_site_navigation_is_allowed_but_form_post_is_refused() {
 }
 
 #[tokio::test]
-async fn host_with_a_loopback_prefix_is_refused() {
+async fn host_that_only_begins_with_a_loopback_name_is_refused() {
     let gateway = start().await;
     for host in
         ["localhost:PORT@evil.example", "localhost:evil.example", "127.0.0.1:80.evil.example", "[::1]evil.example:PORT"]
@@ -261,7 +261,7 @@ async fn server_with_keys_allows_every_origin_and_preflight_without_key() {
     let named = preflight.header("access-control-allow-headers").unwrap();
     assert!(named.contains("authorization"), "a star would not cover it: {named}");
     assert_eq!(preflight.header("access-control-allow-credentials"), None);
-    // Also if the browser names no headers.
+    // The response allows `Authorization` also if the browser names no headers.
     let bare = send(&gateway, "OPTIONS /aap/sessions", &asks[..3], "").await;
     assert!(bare.header("access-control-allow-headers").unwrap().contains("authorization"));
 
@@ -293,7 +293,7 @@ async fn server_with_keys_allows_every_origin_and_preflight_without_key() {
 }
 
 #[tokio::test]
-async fn rate_limited_cross_origin_response_is_readable() {
+async fn rate_limited_response_to_another_origin_has_cors_headers() {
     let builder = Gateway::builder().agent(DESK, &desk(&[]));
     let gateway = builder.settings(|settings| settings.limits.requests_per_minute = 1).start().await;
     let guest = gateway.key(&[]).await;

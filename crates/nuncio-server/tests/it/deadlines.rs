@@ -89,7 +89,7 @@ async fn deadline_runs_while_the_tool_is_busy() {
 }
 
 #[tokio::test]
-async fn agent_skill_execution_has_a_deadline() {
+async fn execution_of_an_agent_skill_can_time_out_or_be_cancelled() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock).start().await;
     let ada = gateway.key(&[]).await;
@@ -154,7 +154,7 @@ async fn execution_waiting_for_approval_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn finished_execution_cannot_be_cancelled() {
+async fn cancelling_a_finished_execution_changes_nothing() {
     let clock = ManualClock::new();
     let gateway = start(&clock, &[count(OPEN)], |_| {}).await;
     let execution = submit(&gateway, invocation("count", json!({}))).await;
@@ -281,7 +281,7 @@ async fn waiting_request_returns_at_the_end_or_at_its_time_limit() {
 }
 
 #[tokio::test]
-async fn finished_execution_is_deleted_after_retention() {
+async fn finished_execution_is_deleted_after_its_retention_time() {
     let clock = ManualClock::new();
     let more = "skill = { type = \"task\", keep_hours = 2 }";
     let gateway =
@@ -321,7 +321,6 @@ async fn finished_execution_is_deleted_after_retention() {
     assert_eq!(runs(&gateway), 2);
 }
 
-/// Rows of deleted executions are removed from the disk, however many there are.
 #[tokio::test]
 async fn deleted_executions_leave_no_rows_on_disk() {
     let clock = ManualClock::new();

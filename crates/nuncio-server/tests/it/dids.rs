@@ -32,7 +32,7 @@ pub(crate) fn desk_did(gateway: &Gateway) -> Did {
     dids(gateway).agent(&desk_name()).unwrap().did().clone()
 }
 
-/// `GET`, with more headers.
+/// Sends a `GET` request with additional headers.
 pub(crate) async fn get(gateway: &Gateway, path: &str, host: &str, headers: &str) -> RawAnswer {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n");
     gateway.raw(request).await.unwrap()

@@ -106,7 +106,7 @@ impl Drop for AttemptGuard {
     }
 }
 
-/// Counts the attempts that it runs.
+/// Runner that records the attempts at each execution.
 #[derive(Debug)]
 struct CountingRunner(Arc<ExecutionRecorder>);
 
@@ -155,7 +155,7 @@ impl BrainFactory for SilentBrain {
 /// How one run of the engine ends.
 #[derive(Debug, Clone, Copy)]
 enum EngineStop {
-    /// After this many scheduling steps.
+    /// The engine is dropped after this many scheduling steps.
     Sudden(usize),
     Untold(usize),
 }
@@ -226,7 +226,7 @@ fn lives() -> impl Strategy<Value = Vec<EngineRun>> {
     prop::collection::vec(life, 1..7)
 }
 
-/// Yields this many times to the other tasks, and advances the clock a little.
+/// Yields `count` times to the other tasks, and advances the clock a little.
 async fn moments(world: &ExecutionRecorder, count: usize) {
     for moment in 0..count {
         if moment % 20 == 0 {
@@ -402,9 +402,8 @@ fn in_one_life<F: Future<Output = ()>>(life: F) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Crashes at random times, any number of times.
     #[test]
-    fn every_accepted_execution_reaches_one_final_state(lives in lives()) {
+    fn every_accepted_execution_reaches_one_final_state_despite_random_crashes(lives in lives()) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("nuncio.db");
         let world = Arc::new(ExecutionRecorder::default());

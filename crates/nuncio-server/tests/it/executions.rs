@@ -26,7 +26,7 @@ pub(crate) fn anyone() -> Caller {
     Caller::new(Principal::Anonymous)
 }
 
-/// The caller that a request with the holder's key has.
+/// The caller of a request that carries the holder's key.
 pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
     Caller { authentication: AuthenticationMethod::Key, ..holder.caller.clone() }
 }
@@ -258,7 +258,7 @@ async fn same_idempotency_key_returns_the_same_execution() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thirty_two_concurrent_equal_requests_run_once() {
+async fn concurrent_requests_with_one_idempotency_key_run_once() {
     let gateway = start(&[count(OPEN)]).await;
     let tasks: Vec<_> = (0..32)
         .map(|_| {
@@ -306,7 +306,7 @@ async fn execution_is_visible_only_to_its_caller() {
 }
 
 #[tokio::test]
-async fn anonymous_execution_is_readable_by_its_id() {
+async fn anonymous_execution_is_readable_by_any_caller_with_its_id() {
     let gateway = start(&[count(OPEN)]).await;
     let ada = gateway.key(&[]).await;
     let nobodys = submit(&gateway, invocation("count", json!({}))).await;
@@ -322,7 +322,7 @@ async fn anonymous_execution_is_readable_by_its_id() {
 }
 
 #[tokio::test]
-async fn skill_access_levels_are_enforced() {
+async fn restricted_and_private_skills_are_refused_to_callers_without_their_scope() {
     let skill = |access: &str| format!("scope = \"desk:use\"\nskill = {{ type = \"task\", access = \"{access}\" }}");
     let tools = [
         scope("desk:use", "low"),
@@ -360,7 +360,7 @@ async fn skill_access_levels_are_enforced() {
 }
 
 #[tokio::test]
-async fn queued_execution_fails_if_its_grant_is_revoked() {
+async fn queued_execution_fails_if_the_key_of_its_caller_is_revoked() {
     let more = "scope = \"desk:use\"\nskill = { type = \"task\", concurrency = 1 }";
     let gateway = start(&[scope("desk:use", "low"), held(more)]).await;
     let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
@@ -378,7 +378,7 @@ async fn queued_execution_fails_if_its_grant_is_revoked() {
 }
 
 #[tokio::test]
-async fn full_queue_refuses_executions_before_acceptance() {
+async fn execution_over_the_limit_per_caller_is_refused_before_acceptance() {
     let settings = |limits: &mut nuncio_server::settings::LimitSettings| limits.executions_per_caller = 1;
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[held(OPEN)])).settings(|all| settings(&mut all.limits)).start().await;
@@ -430,7 +430,7 @@ async fn execution_waits_for_operator_approval() {
 }
 
 #[tokio::test]
-async fn unanswered_approval_fails_the_execution_or_times_it_out() {
+async fn execution_without_an_approval_answer_fails_or_times_out() {
     let clock = ManualClock::new();
     // The time that an approval waits does not count towards the tool's timeout.
     let more = format!("human_authorization = true\ntimeout_ms = 5000\n{OPEN}");
@@ -449,7 +449,7 @@ async fn unanswered_approval_fails_the_execution_or_times_it_out() {
     assert_eq!(code(&over(&gateway, &hurried).await).0, "timeout");
 }
 
-/// The agent `desk`, published as a skill as a whole, on the script brain.
+/// The agent `desk` with the script brain, published as one skill.
 pub(crate) fn whole_desk(tools: &[String]) -> String {
     let skill = "version = \"1.0.0\"\ndescription = \"Does what it is told.\"\nskill = { type = \"knowledge\" }\n";
     desk(tools).replacen("version = \"1.0.0\"\n", skill, 1)

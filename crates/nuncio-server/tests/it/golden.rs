@@ -1,4 +1,4 @@
-//! Snapshots of every example agent in each protocol, and of what the protocol cannot express.
+//! Snapshots of every example agent in AAP, and of the parts that each protocol cannot express.
 //!
 //! `INSTA_UPDATE=always cargo test -p nuncio-server golden` rewrites the snapshots.
 

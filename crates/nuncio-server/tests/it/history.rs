@@ -98,7 +98,7 @@ async fn client_tool_results_keep_unknown_fields_and_permissions_are_not_stored(
 }
 
 #[tokio::test]
-async fn history_is_returned_only_in_a_requested_and_offered_form() {
+async fn history_needs_a_type_that_is_requested_and_offered_by_the_agent() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -122,7 +122,7 @@ async fn history_is_returned_only_in_a_requested_and_offered_form() {
 }
 
 #[tokio::test]
-async fn session_options_merge_per_key_and_persist() {
+async fn session_options_merge_per_key_and_invalid_changes_set_nothing() {
     let gateway = start().await;
     let aap = gateway.aap();
     let request = json!({"agent": {"name": DESK, "options": {"language": "Deutsch"}}});
@@ -159,7 +159,7 @@ async fn session_options_merge_per_key_and_persist() {
 }
 
 #[tokio::test]
-async fn turn_overrides_persist_across_a_restart() {
+async fn settings_changed_by_a_turn_persist_across_a_restart() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true)]).await;
@@ -188,7 +188,7 @@ async fn turn_overrides_persist_across_a_restart() {
 }
 
 #[tokio::test]
-async fn turn_overrides_persist_even_if_the_turn_fails() {
+async fn settings_changed_by_a_turn_persist_even_if_the_turn_fails() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

@@ -40,7 +40,7 @@ async fn model() -> (String, ModelRequests) {
 }
 
 #[tokio::test]
-async fn history_over_the_window_is_summarised_and_the_summary_reused() {
+async fn history_over_the_context_window_is_summarised_and_the_summary_reused() {
     let (base_url, asked) = model().await;
     let agent = format!(
         "[agent]\nname = \"talker\"\nversion = \"1.0.0\"\n[brain]\nkind = \"model\"\nprovider = \"openai\"\nmodel = \"m\"\n\

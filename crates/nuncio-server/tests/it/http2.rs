@@ -7,10 +7,10 @@ use nuncio_testkit::Gateway;
 
 use crate::agents::{desk, echo};
 
-/// Connections to try: the requests meet in the moment in which their connection becomes that of a known caller.
+/// Number of connections: the tested race is possible only while a connection becomes identified.
 const CONNECTIONS: usize = 20;
 const REQUESTS: usize = 32;
-/// Reached only if a request hangs.
+/// Time limit that is reached only if a request hangs.
 const GIVE_UP: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! The inbox: tasks that people do, across restarts.
+//! The inbox: tasks that people carry out, also across restarts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::executions::{anyone, code, invocation, look, output, over, submit};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A tool that a person does; `more` are further keys of its table.
+/// A tool that a person carries out; `more` are further keys of its table.
 fn pickup(more: &str) -> String {
     format!(
         "[[tool]]\nname = \"pickup\"\ntitle = \"Pick up\"\ndescription = \"Fetches a parcel.\"\n\
@@ -38,7 +38,7 @@ async fn start(clock: &ManualClock) -> Gateway {
     builder(clock).start().await
 }
 
-/// Waits until the inbox has that many tasks.
+/// Waits until the inbox has exactly `count` open tasks.
 async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
     eventually("the work is in the inbox", async || {
         let tasks = gateway.engine().inbox().open_tasks().await.unwrap();
@@ -132,7 +132,7 @@ async fn task_result_that_violates_its_schema_is_refused() {
 }
 
 #[tokio::test]
-async fn task_without_form_takes_one_text() {
+async fn task_without_a_form_accepts_only_one_text() {
     let clock = ManualClock::new();
     let agent = desk(&[pickup("skill = { type = \"task\" }")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
@@ -185,7 +185,7 @@ async fn cancelling_an_execution_withdraws_its_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_concurrent_takers_gets_the_task() {
+async fn exactly_one_of_concurrent_takers_gets_the_task() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (_, task) = ask(&gateway, "A").await;
@@ -207,7 +207,7 @@ async fn one_of_concurrent_takers_gets_the_task() {
 }
 
 #[tokio::test]
-async fn waiting_tasks_do_not_use_up_concurrency() {
+async fn waiting_human_tasks_do_not_count_against_concurrency_limits() {
     let clock = ManualClock::new();
     let gateway = builder(&clock)
         .settings(|settings| {
@@ -230,7 +230,7 @@ async fn waiting_tasks_do_not_use_up_concurrency() {
 }
 
 #[tokio::test]
-async fn task_survives_a_restart() {
+async fn task_and_its_holder_survive_restarts() {
     for grace in [30, 0] {
         let clock = ManualClock::new();
         let stopping = |builder: GatewayBuilder| builder.settings(|settings| settings.limits.shutdown_seconds = grace);
@@ -283,7 +283,7 @@ async fn task_due_during_downtime_times_out_at_start() {
 }
 
 #[tokio::test]
-async fn task_finished_before_a_crash_is_not_asked_again() {
+async fn result_of_a_task_finished_before_a_crash_completes_its_execution() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let (execution, task) = ask(&gateway, "A").await;
@@ -304,9 +304,8 @@ async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
     store.commit(vec![change.into()]).await.unwrap();
 }
 
-/// Two conversations may use the same call id; their tasks are different.
 #[tokio::test]
-async fn turn_waits_for_a_human_task() {
+async fn turns_wait_for_their_own_human_tasks_even_with_equal_call_ids() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let aap = gateway.aap();

@@ -49,7 +49,7 @@ fn client(gateway: &Gateway, key: &Value) -> AapClient {
     gateway.aap_with_key(key["key"].as_str().unwrap())
 }
 
-/// Status and error code of a request with that key.
+/// Status and error code of a request with the given key.
 async fn asked(gateway: &Gateway, key: &Value) -> (u16, String) {
     let (status, body) = client(gateway, key).get("/sessions").await;
     (status, body["code"].as_str().unwrap_or_default().to_owned())
@@ -64,7 +64,7 @@ fn refused(code: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn expired_key_is_refused_and_the_server_stays_closed() {
+async fn expired_key_is_refused_and_requests_without_a_key_stay_refused() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(3600))).await;
@@ -139,7 +139,7 @@ async fn running_turn_loses_the_scopes_of_an_expired_key() {
 }
 
 #[tokio::test]
-async fn key_with_an_expiry_in_the_past_is_refused() {
+async fn key_with_an_expiry_in_the_past_is_not_created() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let now = clock.now();
@@ -196,7 +196,7 @@ async fn rotated_key_keeps_its_grants_and_its_old_secret_is_refused() {
 }
 
 #[tokio::test]
-async fn rotation_is_recorded_with_who_ordered_it() {
+async fn key_rotation_is_recorded_with_the_account_that_ordered_it() {
     let gateway = start(&ManualClock::new()).await;
     let key = create(&gateway, "app", &[], None).await;
     gateway.order(rotate("app")).await.unwrap();
@@ -220,7 +220,7 @@ async fn rotation_is_recorded_with_who_ordered_it() {
 }
 
 #[tokio::test]
-async fn old_secret_is_valid_during_the_overlap_only() {
+async fn old_secret_of_a_rotated_key_is_valid_only_during_the_overlap() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], None).await;
@@ -248,7 +248,7 @@ async fn old_secret_is_valid_during_the_overlap_only() {
 }
 
 #[tokio::test]
-async fn overlap_does_not_prolong_a_secret_beyond_its_expiry() {
+async fn rotation_overlap_does_not_extend_the_old_secret_beyond_its_expiry() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let old = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
@@ -266,7 +266,7 @@ async fn overlap_does_not_prolong_a_secret_beyond_its_expiry() {
 }
 
 #[tokio::test]
-async fn rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
+async fn key_rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let monthly = create(&gateway, "monthly", &[], Some(KeyTerm::Seconds(3600))).await;
@@ -298,7 +298,7 @@ async fn rotation_renews_a_relative_expiry_and_keeps_an_absolute_one() {
 }
 
 #[tokio::test]
-async fn rotation_of_an_ambiguous_name_changes_nothing() {
+async fn rotation_by_an_ambiguous_key_name_changes_nothing() {
     let gateway = start(&ManualClock::new()).await;
     let (one, two) = (create(&gateway, "app", &[], None).await, create(&gateway, "app", &[], None).await);
     let error = gateway.order(rotate("app")).await.unwrap_err();
@@ -308,7 +308,7 @@ async fn rotation_of_an_ambiguous_name_changes_nothing() {
 }
 
 #[tokio::test]
-async fn rotated_secrets_are_the_same_after_a_restart() {
+async fn secrets_of_a_rotated_key_and_their_expiry_survive_a_restart() {
     let clock = ManualClock::new();
     let gateway = start(&clock).await;
     let first = create(&gateway, "app", &[], Some(KeyTerm::Seconds(7200))).await;

@@ -58,7 +58,7 @@ async fn each_key_has_its_own_rate_limit() {
 }
 
 #[tokio::test]
-async fn unidentified_requests_do_not_use_the_rate_limit_of_credentials() {
+async fn requests_without_credentials_do_not_use_up_the_rate_limit_of_sign_ins() {
     let gateway = gateway(&[], |limits| limits.requests_per_minute = 2).start().await;
     gateway.key(&[]).await;
     let status = async |line: &str, more: &str| gateway.raw(head(line, more)).await.unwrap().status;
@@ -91,7 +91,7 @@ async fn local_requests_are_not_rate_limited() {
 }
 
 #[tokio::test]
-async fn body_that_is_too_large_is_refused_in_json_and_changes_nothing() {
+async fn oversized_body_is_refused_with_a_json_error_and_changes_nothing() {
     let gateway = gateway(&[], |limits| limits.body_bytes = 1000).start().await;
     let body = |text: usize| json!({"agent": {"name": DESK}, "x": "x".repeat(text)}).to_string();
     let fits = body(1000 - body(0).len());
@@ -102,7 +102,7 @@ async fn body_that_is_too_large_is_refused_in_json_and_changes_nothing() {
         let answer = gateway.raw(post("/sessions", JSON, &too_large)).await.unwrap();
         assert_eq!((answer.status, answer.code().as_str()), (413, "body_too_large"), "{size}");
     }
-    // Also without a Content-Length.
+    // A body without a Content-Length is limited too.
     let chunks = format!("3e8\r\n{}\r\n", "x".repeat(1000)).repeat(2) + "0\r\n\r\n";
     let chunked = head("POST /aap/sessions", &format!("{JSON}Transfer-Encoding: chunked\r\n")) + &chunks;
     let answer = gateway.raw(chunked).await.unwrap();
@@ -173,7 +173,7 @@ async fn malformed_too_deep_or_too_large_json_is_refused() {
 }
 
 #[tokio::test]
-async fn arguments_nested_too_deeply_are_refused() {
+async fn tool_arguments_nested_too_deeply_are_refused() {
     let gateway = gateway(&[count("")], |_| {}).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", true)]).await;
@@ -350,7 +350,7 @@ async fn turn_over_its_time_limit_is_ended() {
 }
 
 #[tokio::test]
-async fn slow_tool_is_stopped_and_the_turn_continues() {
+async fn tool_over_its_time_limit_is_stopped_and_the_turn_continues() {
     let clock = ManualClock::new();
     let gateway = gateway(&[held("timeout_ms = 5000")], |_| {}).clock(&clock).start().await;
     let aap = gateway.aap();
@@ -406,7 +406,7 @@ async fn idle_stream_sends_a_keep_alive_every_fifteen_seconds() {
 }
 
 #[tokio::test]
-async fn brain_output_over_the_size_limit_is_stopped() {
+async fn turn_with_brain_output_over_the_size_limit_is_ended() {
     let gateway = gateway(&[], |_| {}).start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

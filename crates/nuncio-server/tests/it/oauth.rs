@@ -1,5 +1,5 @@
-//! Access tokens of a real OpenID provider: valid and forged ones, and what happens when it rotates its keys, revokes a
-//! token or does not answer.
+//! Valid and forged access tokens of a real OpenID provider, which also rotates its keys, revokes a token or does not
+//! answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ const NOT_GRANTED: &str = "Tool call denied: the scope notes:write has not been 
 const JWT: &str = "https://api.example/RS256";
 const OPAQUE: &str = "https://api.example/opaque";
 
-/// The provider, in a process of its own; it ends with the test.
+/// The OpenID provider in its own process, which ends with the test.
 struct Issuer {
     url: String,
     _process: Child,
@@ -141,7 +141,7 @@ fn builder(setting: IssuerSetting) -> GatewayBuilder {
     Gateway::builder().agent(DESK, &agent).settings(|settings| settings.issuer.push(setting))
 }
 
-/// A gateway that trusts the issuer, and has a key so that it is not open to everyone here.
+/// A gateway that trusts the issuer, and has a key so that local requests need a credential.
 async fn start(setting: IssuerSetting, clock: &ManualClock) -> Gateway {
     let gateway = builder(setting).clock(clock).start().await;
     gateway.key(&[]).await;
@@ -195,7 +195,7 @@ async fn token_acts_for_its_subject_with_its_scopes() {
 }
 
 #[tokio::test]
-async fn each_algorithm_is_accepted_only_where_allowed() {
+async fn signature_algorithm_is_accepted_only_if_the_issuer_setting_allows_it() {
     let issuer = Issuer::start().await;
     let audiences: Vec<_> =
         ["RS256", "PS256", "ES256", "ES384", "EdDSA"].iter().map(|it| format!("https://api.example/{it}")).collect();
@@ -304,7 +304,7 @@ async fn cached_token_is_refused_after_its_expiry() {
 }
 
 #[tokio::test]
-async fn unknown_key_id_triggers_a_key_fetch_that_drops_old_keys() {
+async fn unknown_key_id_triggers_a_limited_key_fetch_that_drops_old_keys() {
     let (issuer, clock) = (Issuer::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let old = issuer.token(JWT, "notes:read").await;
@@ -334,7 +334,7 @@ async fn unknown_key_id_triggers_a_key_fetch_that_drops_old_keys() {
 }
 
 #[tokio::test]
-async fn withdrawn_issuer_key_is_noticed_at_the_next_refresh() {
+async fn token_of_a_withdrawn_issuer_key_is_refused_after_the_next_key_refresh() {
     let (issuer, clock) = (Issuer::start().await, clock());
     let gateway = start(issuer.setting(""), &clock).await;
     let later = SystemClock.now().as_millis() / 1000 + 3600;
@@ -378,7 +378,7 @@ async fn unreachable_issuer_makes_new_tokens_unverifiable_not_invalid() {
 }
 
 #[tokio::test]
-async fn disconnecting_clients_do_not_repeat_issuer_requests() {
+async fn clients_that_disconnect_do_not_cause_repeated_issuer_requests() {
     let issuer = Issuer::start().await;
     let gateway = start(issuer.setting(""), &clock()).await;
     let token = issuer.token(JWT, "notes:read").await;
@@ -397,7 +397,7 @@ async fn disconnecting_clients_do_not_repeat_issuer_requests() {
 }
 
 #[tokio::test]
-async fn unknown_tokens_do_not_multiply_issuer_requests() {
+async fn concurrent_introspections_are_limited_even_if_clients_disconnect() {
     // A server that accepts connections and never responds.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -443,7 +443,7 @@ fn asking(issuer: &Issuer, folder: &tempfile::TempDir, secret: &str) -> IssuerSe
 }
 
 #[tokio::test]
-async fn opaque_token_is_introspected() {
+async fn opaque_token_is_introspected_and_the_result_cached_for_a_minute() {
     let (issuer, clock, folder) = (Issuer::start().await, clock(), tempfile::tempdir().unwrap());
     let gateway = start(asking(&issuer, &folder, "asks +/= much\n"), &clock).await;
     let token = issuer.token(OPAQUE, "notes:write").await;
@@ -502,7 +502,7 @@ async fn opaque_token_is_invalid_without_introspection_and_unverifiable_if_it_fa
 }
 
 #[tokio::test]
-async fn loopback_server_still_honours_issuer_tokens() {
+async fn issuer_token_on_an_open_loopback_server_identifies_its_subject() {
     let issuer = Issuer::start().await;
     let gateway = builder(issuer.setting("")).clock(&clock()).start().await;
     let reader = issuer.token(JWT, "notes:read").await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::agents::{DESK, call, desk, echo, tool};
 
-/// <https://spec.openapis.org/oas/3.1/schema/2022-10-07>
+/// The JSON Schema of OpenAPI 3.1: <https://spec.openapis.org/oas/3.1/schema/2022-10-07>
 const OPENAPI: &str = include_str!("oas-3.1.json");
 
 struct OpenApiDocument(Value);
@@ -34,7 +34,7 @@ impl OpenApiDocument {
 }
 
 #[tokio::test]
-async fn openapi_document_is_valid() {
+async fn openapi_document_is_valid_and_its_references_resolve() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let document = OpenApiDocument::of(&gateway).await.0;
     let schema: Value = serde_json::from_str(OPENAPI).unwrap();

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::agents::{DESK, call, call_once, desk, echo, held, held_pid, release, tool};
 
-/// `GET` of a path outside AAP.
+/// Sends a `GET` request to a path outside AAP.
 async fn get(gateway: &Gateway, path: &str, key: Option<&str>) -> RawAnswer {
     let key = key.map(|key| format!("Authorization: Bearer {key}\r\n")).unwrap_or_default();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}\r\n");
@@ -18,7 +18,7 @@ async fn scrape(gateway: &Gateway) -> String {
     answer.body
 }
 
-/// The value of a series, by its name and all its labels.
+/// The value of a metric series, by its name and all its labels.
 fn value(text: &str, series: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
@@ -67,7 +67,7 @@ async fn turns_calls_and_commits_are_counted() {
 }
 
 #[tokio::test]
-async fn metrics_show_current_activity() {
+async fn metrics_show_running_turns_open_streams_and_pending_approvals() {
     let agent = desk(&[held(""), tool("sign", "true", "human_authorization = true")]);
     let gateway = Gateway::builder().agent(DESK, &agent).start().await;
     let aap = gateway.aap();
@@ -116,7 +116,7 @@ async fn request_metrics_are_labelled_by_route_not_path() {
 }
 
 #[tokio::test]
-async fn metrics_need_a_key() {
+async fn metrics_need_a_key_once_a_key_exists() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     assert_eq!(get(&gateway, "/metrics", None).await.status, 200, "open to its own machine");
     let key = gateway.key(&["metrics:read"]).await;
@@ -134,7 +134,7 @@ async fn metrics_need_a_key() {
 }
 
 #[tokio::test]
-async fn open_server_hides_metrics_unless_enabled() {
+async fn open_server_shows_metrics_without_a_key_only_if_enabled() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).open_to_anyone().start().await;
     assert_eq!(get(&gateway, "/metrics", None).await.status, 401);
     let key = gateway.key(&["metrics:read"]).await;
@@ -145,7 +145,7 @@ async fn open_server_hides_metrics_unless_enabled() {
 }
 
 #[tokio::test]
-async fn health_probes_are_answered_under_rate_limiting() {
+async fn health_probes_are_answered_even_over_the_rate_limit() {
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[])).open_to_anyone().settings(|all| all.limits.requests_per_minute = 2);
     let gateway = gateway.start().await;

@@ -151,7 +151,7 @@ async fn registry_pages_are_linked_by_cursor_and_link_header() {
 }
 
 #[tokio::test]
-async fn unchanged_registry_page_is_304_and_wrong_query_is_an_error_envelope() {
+async fn unchanged_registry_page_gets_304_and_an_invalid_query_an_error() {
     let here = Gateway::builder().agent("inn", &agent("inn")).clock(&nuncio_testkit::ManualClock::new()).start().await;
     let first = get(&here, "/registry/skills", "").await;
     let tag = first.header("etag").unwrap();
@@ -191,7 +191,7 @@ async fn skill_registry_page_matches_the_openapi_document() {
 }
 
 #[tokio::test]
-async fn unfollowed_host_is_removed_and_unknown_host_is_reported() {
+async fn skills_of_an_unfollowed_host_are_removed_and_a_second_unfollow_fails() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let stub = StubRegistryHost::start().await;
     stub.offer(&["a"]);

@@ -22,7 +22,7 @@ fn builder(clock: &ManualClock, tools: &[String]) -> GatewayBuilder {
     Gateway::builder().agent(DESK, &desk(tools)).clock(clock)
 }
 
-/// Stops a gateway without time for running work.
+/// A gateway that gives running work no time when it stops.
 fn at_once(builder: GatewayBuilder) -> GatewayBuilder {
     builder.settings(|settings| settings.limits.shutdown_seconds = 0)
 }
@@ -73,7 +73,6 @@ async fn stopped_server_leaves_queued_and_running_executions_to_the_next_process
     assert_eq!(outcomes(&gateway, &queued).await, [AuditOutcome::Completed]);
 }
 
-/// Running executions may finish; no new ones start meanwhile.
 #[tokio::test]
 async fn stopping_server_lets_running_executions_finish_and_starts_none() {
     let clock = ManualClock::new();
@@ -138,7 +137,7 @@ async fn program_start_recorded(gateway: &Gateway, execution: &Execution) {
 }
 
 #[tokio::test]
-async fn attempts_interrupted_before_the_tool_starts_do_not_count_as_attempts() {
+async fn crashes_before_the_tool_starts_do_not_count_towards_the_limit_of_interruptions() {
     let clock = ManualClock::new();
     // An MCP server that never answers: the call waits for its connection.
     let late = tool("late", "", OPEN).replace("command = [\"sh\", \"-c\", '''''']", "mcp = \"silent\"");
@@ -161,9 +160,8 @@ async fn attempts_interrupted_before_the_tool_starts_do_not_count_as_attempts() 
     assert_eq!(outcomes(&gateway, &execution).await, vec![AuditOutcome::NotRun; 5]);
 }
 
-/// An execution during which the server crashes every time is given up.
 #[tokio::test]
-async fn execution_interrupted_too_often_fails() {
+async fn execution_interrupted_by_three_crashes_fails() {
     let clock = ManualClock::new();
     let tools = [held(OPEN)];
     let mut gateway = builder(&clock, &tools).start().await;

@@ -1,5 +1,5 @@
-//! A stream that is resumed while its turn still runs continues with exactly the bytes it would have had. `nuncio-aap`
-//! tests the same for finished turns.
+//! A stream that is resumed while its turn still runs continues with exactly the bytes of an uninterrupted stream.
+//! `nuncio-aap` tests the same for finished turns.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ async fn malformed_or_unknown_event_id_is_refused_and_id_past_the_end_gets_turn_
 }
 
 #[tokio::test]
-async fn live_stream_resumed_past_its_last_event_gets_the_end() {
+async fn running_turn_resumed_past_its_last_event_gets_turn_stop() {
     let clock = ManualClock::new();
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).start().await;
     let aap = gateway.aap();

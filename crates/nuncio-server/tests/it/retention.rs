@@ -26,7 +26,7 @@ async fn exists(gateway: &Gateway, session: &str) -> bool {
     answer.status() == 200
 }
 
-/// Advances the clock minute by minute for an hour, because the pruning task may not be asleep yet.
+/// Waits for an audit event. Advances the clock in small steps, because the pruning task may not be asleep yet.
 async fn wait_for(gateway: &Gateway, clock: &ManualClock, event: AuditEvent) {
     for _ in 0..60 {
         if gateway.audit_events().await.iter().any(|record| record.event == event) {

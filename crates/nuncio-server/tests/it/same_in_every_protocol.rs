@@ -153,7 +153,7 @@ fn cases() -> Vec<CallCase> {
     ]
 }
 
-/// A gateway, its clock, and a caller who may read and erase but not write.
+/// A gateway with a manual clock, and a caller who may read and erase notes but not write them.
 struct ProtocolTestGateway {
     gateway: Gateway,
     clock: ManualClock,
@@ -204,7 +204,7 @@ impl ProtocolTestGateway {
         }
     }
 
-    /// The only record that `doing` added, and the outcome.
+    /// The outcome of `doing`, and the only audit record that it added.
     async fn recorded<T>(&self, doing: impl Future<Output = T>) -> (T, AuditRecord) {
         let before = self.gateway.audit().await.len();
         let done = doing.await;
@@ -213,7 +213,7 @@ impl ProtocolTestGateway {
         (done, added.remove(0))
     }
 
-    /// A call as an app's brain makes it. The app trusts every tool it has switched on.
+    /// A call made by the brain in an app's session. The app trusts every tool it has switched on.
     async fn by_aap(&self, case: &CallCase) -> (Value, AuditRecord) {
         self.recorded(async {
             let tools: &[(&str, bool)] =
@@ -279,11 +279,11 @@ fn comparable(record: &AuditRecord) -> Value {
     for own in ["call", "session", "turn", "request", "protocol", "asked_at", "ended_at"] {
         fields.remove(own);
     }
-    // The approval ids differ; whether there is one is compared.
+    // The approval ids differ; only the presence of an id is compared.
     if let Some(approval) = fields.get_mut("references").and_then(|references| references.get_mut("approval")) {
         *approval = "one".into();
     }
-    // The start times differ; whether there is one is compared.
+    // The start times differ; only the presence of a start time is compared.
     fields.entry("started_at").and_modify(|at| *at = "began".into());
     record
 }
@@ -367,7 +367,7 @@ fn erase_again(case: &CallCase) -> CallCase {
 }
 
 #[tokio::test]
-async fn permission_by_the_app_is_recorded_as_decided_by_the_client() {
+async fn permission_answer_of_the_app_is_recorded_as_decided_by_the_client() {
     let world = ProtocolTestGateway::new().await;
     let aap = &world.guest.aap;
     for (granted, tool, says, decision) in [
@@ -401,7 +401,7 @@ async fn permission_by_the_app_is_recorded_as_decided_by_the_client() {
 }
 
 #[tokio::test]
-async fn call_waiting_for_app_permission_leaves_no_record() {
+async fn call_waiting_for_app_permission_leaves_no_audit_record() {
     let world = ProtocolTestGateway::new().await;
     let called = world.call(Protocol::Aap, "echo", &json!({}), true, ClientDecision::AskFirst).await;
     assert_eq!(called, CallOutcome::AskClient);

@@ -26,7 +26,7 @@ async fn seen(aap: &AapClient, session: &str) -> Vec<String> {
 async fn assert_alike(aap: &AapClient, session: &str, after: &str) {
     let stored = stored(aap, session).await;
     assert_eq!(seen(aap, session).await, stored, "after {after}");
-    // Once more, since that turn added messages itself.
+    // The turn that read the history added messages itself, so the history is compared once more.
     assert_eq!(seen(aap, session).await.len(), stored.len() + 2, "after {after}, and a turn");
 }
 
@@ -123,7 +123,7 @@ async fn cached_session_is_not_found_for_other_callers() {
 }
 
 #[tokio::test]
-async fn brain_sees_the_closing_of_an_interrupted_turn_after_a_crash() {
+async fn brain_sees_the_same_history_as_the_store_after_a_crash() {
     let agent = desk(&[held("")]);
     let gateway = Gateway::builder().agent(DESK, &agent).start().await;
     let aap = gateway.aap();
@@ -143,7 +143,7 @@ async fn brain_sees_the_closing_of_an_interrupted_turn_after_a_crash() {
 }
 
 #[tokio::test]
-async fn repeated_turn_request_returns_the_running_turn() {
+async fn repeated_turn_request_returns_the_same_answer_and_adds_no_messages() {
     let gateway = start().await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;

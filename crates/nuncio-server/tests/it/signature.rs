@@ -1,4 +1,4 @@
-//! Signed requests, and every replay and alteration of them.
+//! Requests signed with a shared secret, and refused replays and alterations of them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::agents::{DESK, desk, echo};
 
 const BODY: &[u8] = br#"{"skill_id":"desk/echo","inputs":{}}"#;
 
-/// A server, and a signing key of it.
+/// A server with a manual clock, and a signing key that it issued.
 struct SigningKeySetup {
     gateway: Gateway,
     clock: ManualClock,
@@ -177,7 +177,7 @@ async fn altered_signed_request_is_refused() {
 }
 
 #[tokio::test]
-async fn nonce_and_body_boundary_cannot_be_shifted() {
+async fn nonce_with_a_full_stop_is_refused_so_that_nonce_and_body_cannot_be_mixed() {
     let it = SigningKeySetup::start(false).await;
     let timestamp = it.now().to_string();
     let request = sign(&it.secret, &timestamp, "nonce-01", b"first.second");
@@ -218,7 +218,7 @@ async fn one_of_concurrent_identical_signed_requests_is_accepted() {
 }
 
 #[tokio::test]
-async fn signature_timestamp_is_valid_for_five_minutes() {
+async fn signature_timestamp_may_differ_from_the_server_clock_by_five_minutes() {
     let it = SigningKeySetup::start(false).await;
     it.clock.advance(Duration::from_secs(1000));
     let at = |seconds: i64, nonce: &str| sign(&it.secret, &(it.now() + seconds).to_string(), nonce, BODY);
@@ -234,7 +234,7 @@ async fn signature_timestamp_is_valid_for_five_minutes() {
 }
 
 #[tokio::test]
-async fn request_used_before_a_restart_is_refused_after_it() {
+async fn signed_request_used_before_a_restart_is_refused_after_it() {
     let it = SigningKeySetup::start(false).await;
     // The signer's clock may run ahead: its time may be later than the restart.
     let ahead = sign(&it.secret, &(it.now() + 200).to_string(), "nonce-02", BODY);
@@ -276,7 +276,7 @@ async fn version_2_signature_covers_method_and_target() {
 }
 
 #[tokio::test]
-async fn version_1_signature_is_refused_for_get_and_delete_naming_version_2() {
+async fn version_1_signature_of_get_or_delete_is_refused_naming_version_2() {
     let it = SigningKeySetup::start(true).await;
     for method in [Method::GET, Method::DELETE] {
         let v1 =
@@ -291,7 +291,7 @@ async fn version_1_signature_is_refused_for_get_and_delete_naming_version_2() {
 }
 
 #[tokio::test]
-async fn signing_keys_cannot_be_sent_and_bearer_keys_cannot_sign() {
+async fn signing_key_sent_as_bearer_and_bearer_key_used_to_sign_are_refused() {
     let it = SigningKeySetup::start(false).await;
     let sent = it.gateway.key(&[]).await;
     for secret in [sent.secret.as_str(), "nsk_guessed", "", &it.secret[1..]] {
@@ -304,7 +304,7 @@ async fn signing_keys_cannot_be_sent_and_bearer_keys_cannot_sign() {
 }
 
 #[tokio::test]
-async fn revoked_signing_key_is_refused_and_list_shows_key_kinds() {
+async fn revoked_signing_key_is_refused_and_the_key_list_shows_key_kinds() {
     let it = SigningKeySetup::start(false).await;
     it.gateway.key(&[]).await;
     let listed = it.gateway.order(AdminCommand::KeyList).await.unwrap();
@@ -320,7 +320,7 @@ async fn revoked_signing_key_is_refused_and_list_shows_key_kinds() {
 }
 
 #[tokio::test]
-async fn ambiguous_signature_headers_are_refused() {
+async fn repeated_missing_or_malformed_signature_headers_are_refused() {
     let it = SigningKeySetup::start(false).await;
     let request = it.signed("nonce-01");
     for name in ["x-signature", "x-signature-timestamp", "x-signature-nonce"] {
@@ -375,7 +375,7 @@ async fn body_only_signature_is_accepted_only_if_enabled() {
 }
 
 #[tokio::test]
-async fn signing_keys_are_stored_sealed_and_bounded_in_number() {
+async fn signing_keys_are_stored_encrypted_and_limited_in_number() {
     let it = SigningKeySetup::start(false).await;
     for _ in 1..64 {
         signing_key(&it.gateway).await;

@@ -15,7 +15,7 @@ fn builder() -> GatewayBuilder {
 }
 
 #[tokio::test]
-async fn start_on_a_full_disk_waits_for_space() {
+async fn server_start_on_a_full_disk_waits_until_there_is_space() {
     let (clock, data) = (ManualClock::new(), Arc::new(tempfile::tempdir().unwrap()));
     // The first write to this file fails; the server removes the file and checks again a second later.
     symlink("/dev/full", data.path().join("space-check")).unwrap();

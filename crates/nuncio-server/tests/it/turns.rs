@@ -1,4 +1,4 @@
-//! Turns: concurrency, cancellation, and what a failed or interrupted turn leaves behind.
+//! Turns: concurrency, cancellation, and the state after a failed or interrupted turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn start(tools: &[String]) -> Gateway {
     Gateway::builder().agent(DESK, &desk(tools)).start().await
 }
 
-/// A turn request with this body.
+/// Sends a turn request, optionally with an idempotency key.
 async fn post_turn(aap: &AapClient, session: &str, idempotency: Option<&str>, body: &Value) -> (u16, String) {
     let mut request = aap.request(Method::POST, &format!("/sessions/{session}/turns")).json(body);
     if let Some(key) = idempotency {
@@ -128,7 +128,7 @@ async fn second_concurrent_turn_of_a_session_is_refused() {
         let (aap, session, body, answers) = (aap.clone(), session.clone(), body.clone(), answers.clone());
         tokio::spawn(async move { answers.send(post_turn(&aap, &session, None, &body).await).await.unwrap() });
     }
-    // One call waits for the clock, so the others end first.
+    // The accepted turn waits for the clock, so the refused requests end first.
     for _ in 0..7 {
         let (status, text) = answered.recv().await.unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();
@@ -164,7 +164,7 @@ async fn sixteen_concurrent_equal_requests_begin_one_turn() {
         assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
         assert_eq!((runs(&gateway), aap.history(&session).await.len()), (before.0 + 1, before.1 + 4));
 
-        // The order is the same in the history.
+        // A request repeated after the turn gets the same response.
         assert_eq!(post_turn(&aap, &session, Some(mode), &body).await, answers[0]);
         let other = playing(&json!([[{"text": "something else"}]]));
         let (status, text) = post_turn(&aap, &session, Some(mode), &other).await;
@@ -288,7 +288,7 @@ async fn brain_that_fails_leaves_the_session_usable() {
 }
 
 #[tokio::test]
-async fn turn_response_equals_its_history_messages() {
+async fn turn_response_equals_the_messages_stored_in_the_history() {
     let gateway = start(&[echo()]).await;
     let aap = gateway.aap();
     for script in [
@@ -306,7 +306,7 @@ async fn turn_response_equals_its_history_messages() {
 }
 
 #[tokio::test]
-async fn brain_error_looks_the_same_to_every_reader() {
+async fn response_after_a_brain_error_equals_the_stored_history() {
     let gateway = start(&[]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -316,7 +316,7 @@ async fn brain_error_looks_the_same_to_every_reader() {
 }
 
 #[tokio::test]
-async fn empty_brain_answer_looks_the_same_to_every_reader() {
+async fn response_to_an_empty_brain_answer_equals_the_stored_history() {
     let gateway = start(&[]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[]).await;
@@ -325,7 +325,7 @@ async fn empty_brain_answer_looks_the_same_to_every_reader() {
 }
 
 #[tokio::test]
-async fn text_between_tool_calls_is_stored_in_the_order_of_the_answer() {
+async fn text_between_tool_calls_is_stored_in_the_order_of_the_response() {
     let gateway = start(&[echo()]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("echo", true)]).await;
@@ -335,7 +335,7 @@ async fn text_between_tool_calls_is_stored_in_the_order_of_the_answer() {
 }
 
 #[tokio::test]
-async fn new_message_abandons_pending_calls() {
+async fn new_user_message_closes_pending_calls_without_running_them() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
@@ -360,7 +360,7 @@ async fn new_message_abandons_pending_calls() {
 }
 
 #[tokio::test]
-async fn mismatched_permission_answer_runs_nothing() {
+async fn answers_that_do_not_match_the_pending_calls_are_refused_and_run_nothing() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
@@ -412,7 +412,7 @@ async fn mismatched_permission_answer_runs_nothing() {
 }
 
 #[tokio::test]
-async fn permission_is_void_if_its_tool_is_disabled() {
+async fn permission_for_a_tool_disabled_in_the_same_request_runs_nothing() {
     let gateway = start(&[count("")]).await;
     let aap = gateway.aap();
     let session = aap.session(DESK, &[("count", false)]).await;
@@ -481,7 +481,7 @@ async fn secret_option_is_stored_sealed_and_never_returned() {
     assert_eq!(next.aap().get(&format!("/sessions/{session}")).await.1["agent"]["options"], redacted);
 }
 
-/// The stored form of the session's secret, and what it opens to under the server's key.
+/// The encrypted secret option of a session as stored, and its decrypted value.
 async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
     let kept = gateway.engine().conversations().session(&Caller::new(Principal::Local), session).await.unwrap();
     let Some(OptionValue::Sealed(sealed)) = kept.settings.options.get(&OptionName::parse("apiKey").unwrap()) else {
@@ -493,7 +493,7 @@ async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn recovery_answers_an_open_call_whose_id_an_earlier_turn_used() {
+async fn recovery_closes_an_open_call_even_if_an_earlier_turn_used_its_id() {
     let clock = ManualClock::new();
     let agent = desk(&[echo(), tool("sign", "cat", "human_authorization = true")]);
     let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
@@ -515,7 +515,7 @@ async fn recovery_answers_an_open_call_whose_id_an_earlier_turn_used() {
 }
 
 #[tokio::test]
-async fn dropped_begin_turn_does_not_lock_the_session() {
+async fn turn_request_dropped_while_it_begins_does_not_lock_the_session() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let aap = gateway.aap();
     let caller = Caller::new(Principal::Local);

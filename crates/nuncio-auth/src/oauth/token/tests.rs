@@ -1,4 +1,4 @@
-//! Invalid tokens that are refused whether or not their signature is valid.
+//! Tests of token headers and claims, which are checked before the signature.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn scopes(changes: Value) -> Vec<String> {
 }
 
 #[test]
-fn token_identifies_its_subject_until_it_expires() {
+fn valid_token_identifies_its_subject_until_expiry_plus_leeway() {
     let good = verify(&access_header(), json!({}), NOW).unwrap();
     let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
     assert_eq!(good.caller.principal, ada);
@@ -68,7 +68,7 @@ fn token_identifies_its_subject_until_it_expires() {
 }
 
 #[test]
-fn token_scopes_are_read_from_text_or_list_and_unknown_ones_ignored() {
+fn token_scopes_are_read_from_text_or_list_and_invalid_scope_ids_ignored() {
     assert_eq!(scopes(json!({})), ["booking:write", "rooms:read"]);
     assert_eq!(scopes(json!({"scope": ["rooms:read", "rooms:read"]})), ["rooms:read"]);
     assert_eq!(scopes(json!({"scope": null, "scp": "rooms:read"})), ["rooms:read"]);
@@ -103,7 +103,7 @@ fn invalid_token_claims_are_refused_with_the_reason() {
 }
 
 #[test]
-fn tokens_of_other_types_are_refused_as_access_tokens() {
+fn id_tokens_and_other_kinds_of_tokens_are_refused_as_access_tokens() {
     let plain = json!({"alg": "RS256", "typ": "JWT"});
     assert!(verify(&plain, json!({}), NOW).is_ok());
     assert!(verify(&json!({"alg": "RS256"}), json!({"typ": "Bearer"}), NOW).is_ok());
@@ -117,7 +117,7 @@ fn tokens_of_other_types_are_refused_as_access_tokens() {
 }
 
 #[test]
-fn jwt_headers_that_disable_verification_are_refused() {
+fn jwt_with_unsupported_algorithm_or_critical_extension_is_refused() {
     for alg in ["none", "None", "HS256", "HS512", "rs256", "", "ES256K"] {
         let why = verify(&json!({"alg": alg}), json!({}), NOW).unwrap_err();
         assert!(why.contains("never accepted"), "{alg}: {why}");
@@ -127,14 +127,14 @@ fn jwt_headers_that_disable_verification_are_refused() {
 }
 
 #[test]
-fn duplicate_claim_is_refused() {
+fn token_with_a_duplicate_claim_is_refused() {
     let twice = r#"{"iss":"https://id.example","sub":"ada","aud":"other","aud":"nuncio","exp":1800000100}"#;
     let text = format!("{}.{}.c2ln", encode(&access_header()), URL_SAFE_NO_PAD.encode(twice));
     assert!(matches!(ParsedToken::read(&text), ParsedToken::Malformed(why) if why.contains("claims")));
 }
 
 #[test]
-fn token_text_is_classified_as_jwt_opaque_or_broken() {
+fn text_that_is_no_valid_jwt_is_classified_as_opaque_or_malformed() {
     for opaque in ["zb_Sjc9C4n2f", "a.b.c", "a.b", "a.b.c.d.e", "e30.e30.e30", "", "W10.W10.W10"] {
         assert!(matches!(ParsedToken::read(opaque), ParsedToken::Opaque), "{opaque}");
     }

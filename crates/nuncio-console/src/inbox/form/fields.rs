@@ -8,7 +8,7 @@ use crate::texts::FormTexts;
 
 /// Prefix of the names of result fields, which distinguishes them from other form parameters.
 pub(super) const PREFIX: &str = "f";
-/// Length up to which a text gets a one-line input.
+/// Length in characters up to which a text gets a one-line input.
 const ONE_LINE_LENGTH: u64 = 120;
 /// Number of `$ref`s that are followed in a row.
 const MAX_REFERENCES: usize = 8;
@@ -236,7 +236,7 @@ fn text_control(schema: &Value) -> FieldControl {
     }
 }
 
-/// `enum`, `const`, or a `oneOf` of constants with titles.
+/// The choices of an `enum`, a `const`, or a `oneOf` of constants with titles.
 fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     let choice = |label: String, value: &Value| FieldChoice { label, value: value.to_string() };
     if let Some(values) = schema["enum"].as_array() {
@@ -255,7 +255,7 @@ fn choices(schema: &Value) -> Option<Vec<FieldChoice>> {
     options.iter().map(option).collect()
 }
 
-/// The text that stands for a default value.
+/// A schema's default value as the text typed into the control.
 fn default_text(control: &FieldControl, value: &Value) -> String {
     match (control, value) {
         (FieldControl::Choice(_) | FieldControl::Json, value) => value.to_string(),
@@ -272,7 +272,7 @@ fn has_properties(schema: &Value) -> bool {
     schema["properties"].as_object().is_some_and(|properties| !properties.is_empty())
 }
 
-/// The only type of a schema beside null.
+/// The type of a schema that allows one type, apart from null.
 fn kind(schema: &Value) -> Option<&str> {
     match &schema["type"] {
         Value::String(kind) => Some(kind),
@@ -284,7 +284,6 @@ fn kind(schema: &Value) -> Option<&str> {
     }
 }
 
-/// Whether a schema allows a type.
 fn allows(schema: &Value, wanted: &str) -> bool {
     match &schema["type"] {
         Value::String(kind) => kind == wanted,

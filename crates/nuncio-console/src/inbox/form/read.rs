@@ -14,7 +14,7 @@ impl FormField {
         }
     }
 
-    /// The value of the typed text; none if the field is empty or invalid, and then with a fault on it.
+    /// The value of the typed text; `None` if the field is empty or invalid. A missing or invalid value adds a fault.
     pub(super) fn read(&mut self, texts: &FormTexts) -> Option<Value> {
         if self.control == FieldControl::Check {
             return Some(Value::Bool(self.typed == "true"));
@@ -50,7 +50,7 @@ impl FormField {
             FieldControl::Date => is_date(text).then(|| text.into()),
             FieldControl::Time => Some(format!("{}{}", parse_time(text)?, self.zone).into()),
             FieldControl::DateTime => {
-                // A browser without a control for times shows a text field; there the zone may be typed too.
+                // In a browser without a control for times, a person may type the time zone too.
                 if text.ends_with('Z') || text.get(text.len().saturating_sub(6)..).is_some_and(is_offset) {
                     return Some(text.into());
                 }
@@ -84,7 +84,7 @@ impl FormField {
 }
 
 impl FieldGroup {
-    /// The object of these fields; `None` for an optional group whose fields are all empty.
+    /// The object made of the group's fields; `None` for an optional group whose fields are all empty.
     pub(super) fn read(&mut self, texts: &FormTexts) -> Option<Value> {
         let is_filled = |field: &FormField| match field.control {
             FieldControl::Check => field.typed == "true",
@@ -135,7 +135,7 @@ fn parse_time(text: &str) -> Option<String> {
     }
 }
 
-/// `Z` or `+08:00`
+/// Whether a text is a time zone offset, such as `Z` or `+08:00`.
 fn is_offset(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(['+', '-']) else { return text == "Z" };
     rest.len() == 5 && parse_time(rest).is_some()

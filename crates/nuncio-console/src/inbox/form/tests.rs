@@ -113,7 +113,7 @@ fn empty_optional_fields_are_omitted_and_empty_required_ones_reported() {
 }
 
 #[test]
-fn every_fault_is_shown_at_its_field_and_typed_text_is_kept() {
+fn every_invalid_field_has_a_fault_and_keeps_its_typed_text() {
     let typed = [
         ("f/weight_kg", "31"),
         ("f/condition", "\"lost\""),
@@ -145,7 +145,7 @@ fn form_without_schema_is_one_text_field() {
 }
 
 #[test]
-fn schema_without_a_control_is_edited_as_json() {
+fn value_without_a_form_control_is_edited_as_json() {
     for schema in [json!({"type": "object"}), json!({"type": "array", "items": {"type": "integer"}}), json!({})] {
         let form = TaskForm::of(Some(&schema), texts());
         assert_eq!(form.fields().map(FormField::kind).collect::<Vec<_>>(), ["json"], "{schema}");
@@ -157,7 +157,7 @@ fn schema_without_a_control_is_edited_as_json() {
 }
 
 #[test]
-fn form_supports_references_titles_defaults_and_null() {
+fn form_supports_schema_references_choice_titles_and_null() {
     let schema = json!({
         "type": "object", "required": ["why"], "$defs": {"size": {"oneOf": [{"const": 1, "title": "Small"}, {"const": 2}]}},
         "properties": {
@@ -173,7 +173,7 @@ fn form_supports_references_titles_defaults_and_null() {
 }
 
 #[test]
-fn fault_of_the_whole_result_is_shown_above_the_fields() {
+fn violation_of_the_whole_result_is_reported_for_the_form_and_no_field() {
     let schema =
         json!({"type": "object", "minProperties": 2, "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
     let (form, result) = filled(&schema, &[("f/a", "x")]);

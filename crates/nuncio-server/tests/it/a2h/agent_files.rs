@@ -38,7 +38,7 @@ fn helper(required: &str) -> String {
 }
 
 #[tokio::test]
-async fn changed_agent_file_publishes_a_judged_manifest() {
+async fn changed_agent_file_publishes_a_new_manifest_and_requires_new_consent() {
     let world = A2hTestServer::with(|builder| builder.agent("helper", &helper(""))).await;
     let shown = world.server.send(Method::GET, "/agents/helper", None, None).await;
     let data = shown.data();
@@ -81,7 +81,7 @@ async fn device_tool_is_not_offered_over_aap() {
 }
 
 #[tokio::test]
-async fn agent_file_that_generates_an_invalid_manifest_fails_the_start() {
+async fn agent_file_that_generates_an_invalid_manifest_prevents_the_server_start() {
     let text = helper("").replace("\"filesystem:read\"", "\"shell:exec\"");
     let builder = nuncio_testkit::Gateway::builder().agent("helper", &text);
     let error = builder.try_start().await.unwrap_err();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{A2hTestServer, agent_body, seed, with_required};
 
 #[tokio::test]
-async fn agent_is_created_with_its_manifest_and_publicly_readable() {
+async fn created_agent_has_its_manifest_and_is_publicly_readable() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let made = ada.send(Method::POST, "/agents", &agent_body(&seed())).await;
@@ -25,13 +25,13 @@ async fn agent_is_created_with_its_manifest_and_publicly_readable() {
     assert_eq!(shown.data()["owner"], json!({"type": "user", "user_id": "ada"}));
     assert!(shown.data().get("token").is_none() && shown.data().get("token_prefix").is_none());
     assert_eq!(ada.get(&format!("/agents/{id}")).await.data()["token_prefix"], json!(&token[..12]));
-    // SHA-256 over RFC 8785, as anyone computes it.
+    // The hash is SHA-256 over the canonical JSON of RFC 8785.
     let canonical = nuncio_core::digest::canonical(&seed());
     assert_eq!(hash, nuncio_core::digest::Digest::of_bytes(&canonical).to_string());
 }
 
 #[tokio::test]
-async fn invalid_manifest_creates_no_agent() {
+async fn invalid_manifest_is_refused_with_every_fault_and_creates_no_agent() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let mut wrong = seed();
@@ -80,7 +80,7 @@ async fn only_people_create_agents_and_only_owners_change_them() {
 }
 
 #[tokio::test]
-async fn agents_token_is_rotated_and_revoked() {
+async fn rotated_or_revoked_agent_token_is_refused() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (id, first) = ada.make_agent(&json!({"display_name": "Hidden"})).await;
@@ -99,7 +99,7 @@ async fn agents_token_is_rotated_and_revoked() {
 }
 
 #[tokio::test]
-async fn public_agents_are_searched_by_text_in_pages() {
+async fn public_agents_are_found_by_text_search_in_pages_and_private_ones_are_not() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     for name in ["Notes one", "Notes two", "Notes three"] {

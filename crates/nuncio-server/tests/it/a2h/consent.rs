@@ -1,4 +1,4 @@
-//! Consent: signed by the device, bound to the manifest the person saw, and required again after a change.
+//! Consent: signed by a device, bound to the manifest that the person saw, and required again after a change.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn ledger_of(page: &Value) -> (Vec<LedgerEntry>, Vec<Device>) {
     (entries, devices.collect())
 }
 
-/// The body of the example in A2H §2.4, with the signature that it lacks.
+/// The request is the example of A2H §2.4 with a signed ledger entry added.
 #[tokio::test]
 async fn consent_creates_a_relation_only_if_signed_by_a_device_of_the_person() {
     let world = A2hTestServer::start().await;
@@ -52,7 +52,7 @@ async fn consent_creates_a_relation_only_if_signed_by_a_device_of_the_person() {
     assert_eq!((entry.seq, entry.agent_id.as_str(), entry.manifest_version), (1, agent.as_str(), 1));
     assert_eq!(ada.get("/h2a/relations").await.body["data"], json!([]), "nothing was allowed");
 
-    // Signed by another device, or altered after signing.
+    // A consent signed by another device, or altered after signing, is refused.
     let bob = world.person("bob").await;
     let with = |entry: LedgerEntry| json!({"agent_id": agent, "granted_scopes": ["filesystem:read"], "entry": entry});
     let forged = ada.send(Method::POST, "/h2a/relations", &with(bob.signed(entry.clone()))).await;
@@ -83,7 +83,7 @@ async fn consent_creates_a_relation_only_if_signed_by_a_device_of_the_person() {
 }
 
 #[tokio::test]
-async fn consent_to_an_outdated_or_unknown_manifest_is_refused() {
+async fn consent_to_an_outdated_manifest_or_unknown_scope_is_refused() {
     let world = A2hTestServer::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
     let seen = owner.get(&format!("/agents/{agent}")).await.data()["capability_manifest_hash"].clone();
@@ -145,7 +145,7 @@ async fn consent_without_a_required_scope_is_refused() {
 }
 
 #[tokio::test]
-async fn consent_ends_after_one_use_or_at_its_time() {
+async fn timed_consent_ends_at_its_time_and_consent_can_be_replaced() {
     let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&with_scope("clipboard:read", "medium"))).await;
@@ -163,7 +163,7 @@ async fn consent_ends_after_one_use_or_at_its_time() {
     ada.refresh(world.clock.now()).await;
     let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
     assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!(["clipboard:read"]));
-    // A replaced consent; the device signs its terms too.
+    // The person replaces the consent; the device signs the new terms too.
     let body = json!({"granted_scopes": ["filesystem:read"]});
     let changed = ada.consent(Method::PATCH, &path, body).await;
     assert_eq!(changed.data()["granted_scopes"], json!(["filesystem:read"]));
@@ -175,7 +175,7 @@ async fn consent_ends_after_one_use_or_at_its_time() {
 }
 
 #[tokio::test]
-async fn revoked_consent_cannot_be_used_again() {
+async fn revoked_relation_cannot_be_changed_and_new_consent_makes_a_new_relation() {
     let world = A2hTestServer::start().await;
     let (_, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
@@ -229,7 +229,7 @@ async fn breaking_manifest_change_suspends_its_scopes_until_new_consent() {
 
 /// Skipped versions hide no change; restoring the accepted manifest ends the suspension.
 #[tokio::test]
-async fn new_manifest_is_judged_against_the_accepted_version() {
+async fn new_manifest_is_compared_with_the_version_that_the_person_accepted() {
     let world = A2hTestServer::start().await;
     let (owner, agent, _, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
@@ -266,7 +266,7 @@ async fn scope_removed_and_added_again_needs_new_consent() {
 }
 
 #[tokio::test]
-async fn ledger_verifies_with_the_public_keys() {
+async fn consent_ledger_verifies_with_public_keys_and_an_altered_one_does_not() {
     let world = A2hTestServer::start().await;
     let (owner, agent, token, ada) = cast(&world).await;
     let relation = ada.allow(&agent, json!(["filesystem:read"])).await;

@@ -1,4 +1,4 @@
-//! The engine ends with the server, although agents with device tools use it and its runners use these agents.
+//! The engine is dropped with the server, although it and the agents with device tools refer to each other.
 
 use std::sync::{Arc, Weak};
 
@@ -29,7 +29,7 @@ input = { type = "object" }
 run = { device = true }
 "#;
 
-/// Owned by the engine, so that it is dropped with the engine.
+/// A clock that the engine owns, so that it is dropped with the engine.
 #[derive(Debug, Clone)]
 struct ObservedClock {
     _alive: Arc<()>,

@@ -25,7 +25,7 @@ fn of_size(bytes: usize) -> Value {
 }
 
 #[tokio::test]
-async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
+async fn manifest_versions_increase_and_an_equal_manifest_makes_no_new_version() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let changed = ada.publish(&id, &with_required(&["mode"])).await;
@@ -34,7 +34,7 @@ async fn manifest_versions_increase_and_an_equal_manifest_makes_none() {
     assert_eq!((&change["changed"], &change["breaking"]), (&json!(true), &json!(true)));
     assert_eq!(change["scopes_requiring_reauth"], json!(["filesystem:read"]));
     assert!(change["findings"][0]["witness"].is_object(), "{change}");
-    // Other formatting of the same manifest.
+    // The same manifest with other formatting makes no new version.
     let spaced =
         format!("{{\"capability_manifest\": {}}}", serde_json::to_string_pretty(&with_required(&["mode"])).unwrap());
     let path = format!("/agents/{id}");
@@ -84,7 +84,7 @@ async fn manifest_dry_run_reports_effects_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn stale_if_match_is_refused() {
+async fn manifest_or_account_update_with_a_stale_if_match_is_refused() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -110,7 +110,7 @@ async fn stale_if_match_is_refused() {
 
 /// A2H §2.3 and acceptance row 1, measured on canonical bytes.
 #[tokio::test]
-async fn manifest_size_is_measured_on_canonical_bytes() {
+async fn manifest_size_limit_applies_to_canonical_bytes_without_whitespace() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -144,7 +144,7 @@ async fn manifest_size_is_measured_on_canonical_bytes() {
 }
 
 #[tokio::test]
-async fn ambiguous_json_in_a_manifest_is_refused() {
+async fn manifest_with_ambiguous_or_malformed_json_is_refused() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -169,7 +169,7 @@ async fn ambiguous_json_in_a_manifest_is_refused() {
 
 /// Every error code of A2H §8 that a manifest alone can cause.
 #[tokio::test]
-async fn every_manifest_rule_has_its_error_code() {
+async fn every_violated_manifest_rule_gets_its_error_code() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let broken = |change: fn(&mut Value)| {
@@ -210,9 +210,8 @@ async fn every_manifest_rule_has_its_error_code() {
     }
 }
 
-/// Fifty concurrent updates get the versions 2 to 51 without gaps, each once, and the history agrees.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn fifty_concurrent_patches_leave_no_gap() {
+async fn fifty_concurrent_manifest_updates_get_versions_without_gaps() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");
@@ -240,9 +239,8 @@ async fn fifty_concurrent_patches_leave_no_gap() {
     assert_eq!(kept, given.into_iter().map(|(_, hash)| hash).collect::<Vec<_>>());
 }
 
-/// With `If-Match`, exactly one of many concurrent updates succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_concurrent_manifest_updates_wins() {
+async fn one_of_concurrent_manifest_updates_with_the_same_if_match_succeeds() {
     let world = A2hTestServer::start().await;
     let (ada, id) = agent(&world).await;
     let path = format!("/agents/{id}");

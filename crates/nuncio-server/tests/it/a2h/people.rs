@@ -16,13 +16,13 @@ use super::A2hTestServer;
 use crate::agents::DESK;
 
 #[tokio::test]
-async fn invite_enrols_one_device_with_proof_of_its_key() {
+async fn invite_enrols_one_device_that_proves_its_key() {
     let world = A2hTestServer::start().await;
     let code = world.invite("ada").await;
     let (key, other) = (DeviceKey::new(), DeviceKey::new());
     let enroll = async |body: Value| world.server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;
 
-    // A caller who knows the code but signs with another key or gives another name.
+    // A caller who knows the code but signs with another key or gives another name is refused.
     let mut forged = key.enrolment(&code, "laptop");
     forged["public_key"] = json!(other.public());
     assert_eq!(enroll(forged).await.refusal(), (401, "DEVICE_REFUSED"));
@@ -46,7 +46,7 @@ async fn invite_enrols_one_device_with_proof_of_its_key() {
 }
 
 #[tokio::test]
-async fn invite_pins_the_key_that_signs_tokens() {
+async fn fingerprint_in_the_invite_is_that_of_the_key_that_signs_device_tokens() {
     let world = A2hTestServer::start().await;
     let order = AdminCommand::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
     let invite = world.gateway.order(order).await.unwrap();
@@ -77,7 +77,7 @@ async fn invite_pins_the_key_that_signs_tokens() {
 }
 
 #[tokio::test]
-async fn device_token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
+async fn device_token_lasts_five_minutes_and_a_new_signature_gets_a_new_token() {
     let world = A2hTestServer::start().await;
     let mut ada = world.person("ada").await;
     assert_eq!(ada.get("/users/me").await.data()["user_id"], "ada");
@@ -169,7 +169,7 @@ async fn invite_expires_at_the_time_set_by_the_operator() {
 }
 
 #[tokio::test]
-async fn only_own_devices_invite_further_devices_of_a_person() {
+async fn only_devices_of_a_person_can_invite_further_devices_of_that_person() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let invite = async |token: Option<&str>, body: Value| {

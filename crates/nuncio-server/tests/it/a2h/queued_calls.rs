@@ -24,7 +24,7 @@ skill = { type = "task", auth = "api_key", retry = { max_attempts = 5, backoff_m
 "#;
 
 #[tokio::test]
-async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
+async fn retried_device_call_is_refused_after_the_api_key_of_its_caller_is_revoked() {
     let agent = desk(&[scope("filesystem:read", "medium"), READ_FILE.to_owned()]);
     let world = A2hTestServer::with(|builder| builder.agent(DESK, &agent)).await;
     let ada = world.person("ada").await;

@@ -32,7 +32,7 @@ impl RelayConversation {
         Self { world, owner, ada, agent, relation, conversation }
     }
 
-    /// Another agent with which ada has a relation.
+    /// Another agent that the person `ada` has a relation with.
     pub(super) async fn another_agent(&self) -> ExternalAgent {
         let agent = ExternalAgent::new(&self.world.server, self.owner.make_agent(&agent_body(&seed())).await);
         self.ada.allow(&agent.id, json!(["filesystem:read"])).await;
@@ -64,7 +64,7 @@ pub(super) fn path(conversation: &str) -> String {
 }
 
 #[tokio::test]
-async fn two_parties_share_one_conversation() {
+async fn two_parties_share_one_conversation_even_if_both_open_it_concurrently() {
     let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let body = json!({"type": "h2a", "with": [TestDevice::member("ada")]});
@@ -112,7 +112,7 @@ async fn two_parties_share_one_conversation() {
 }
 
 #[tokio::test]
-async fn invalid_conversations_are_refused() {
+async fn conversation_with_invalid_members_or_without_a_relation_is_refused() {
     let scene = RelayConversation::start().await;
     let ada = &scene.ada;
     scene.world.person("bob").await;
@@ -188,7 +188,7 @@ async fn conversation_is_not_found_for_non_members() {
 
 /// A2H §3: both messages are relayed as sealed bytes, with their subtype in clear.
 #[tokio::test]
-async fn specification_example_messages_are_relayed_sealed() {
+async fn sealed_example_messages_of_the_specification_are_relayed_unchanged() {
     let scene = RelayConversation::start().await;
     let call = br#"{"type":"artifact","artifact":{"subtype":"tool_call","call_id":"call_abc123","tool_name":"read_file","arguments":{"path":"/Users/alice/notes.md"},"permission_scope":"filesystem:read","timeout_ms":5000}}"#;
     let answer = br#"{"type":"artifact","artifact":{"subtype":"tool_response","call_id":"call_abc123","status":"ok","result":{"content":"...file content..."}}}"#;
@@ -288,7 +288,7 @@ async fn invalid_messages_are_refused_and_not_stored() {
 }
 
 #[tokio::test]
-async fn repeated_message_is_stored_once() {
+async fn repeated_message_is_stored_once_and_a_reused_id_with_other_content_refused() {
     let scene = RelayConversation::start().await;
     let sent = text("m1", json!({"ct": "one"}));
     let first = scene.ada.post(&scene.conversation, &sent).await;
@@ -382,7 +382,7 @@ async fn concurrent_messages_are_numbered_without_gaps() {
 }
 
 #[tokio::test]
-async fn message_pages_are_bounded_in_size() {
+async fn message_pages_are_limited_in_count_and_bytes() {
     let scene = RelayConversation::start().await;
     for number in 1..=25 {
         scene.ada.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
@@ -411,7 +411,7 @@ async fn message_pages_are_bounded_in_size() {
 }
 
 #[tokio::test]
-async fn both_sides_can_set_their_read_position() {
+async fn read_position_of_each_side_only_moves_forward_up_to_the_last_message() {
     let scene = RelayConversation::start().await;
     for number in 1..=3 {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({}))).await.data();

@@ -68,7 +68,7 @@ async fn any_member_adds_others_and_only_the_creator_removes_them() {
 }
 
 #[tokio::test]
-async fn leaving_member_loses_access_even_in_a_small_group() {
+async fn member_can_leave_a_group_but_not_a_conversation_of_two() {
     let scene = RelayConversation::start().await;
     let bob = scene.world.person("bob").await;
     let group = scene.ada.converse("group", json!([TestDevice::member("bob")])).await;

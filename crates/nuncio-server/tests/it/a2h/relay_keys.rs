@@ -67,7 +67,7 @@ async fn uploaded_device_and_agent_keys_are_found_by_peers() {
 }
 
 #[tokio::test]
-async fn keys_of_another_owner_are_refused() {
+async fn key_bundles_that_are_invalid_or_of_another_owner_are_refused() {
     let scene = RelayConversation::start().await;
     let (ada, phone) = (&scene.ada, scene.phone().await);
     let bob = scene.world.person("bob").await;
@@ -122,7 +122,7 @@ async fn keys_of_another_owner_are_refused() {
 }
 
 #[tokio::test]
-async fn agent_cannot_use_the_id_of_a_device_that_has_no_keys_yet() {
+async fn agent_keys_under_the_id_of_a_persons_device_are_refused() {
     let scene = RelayConversation::start().await;
     let (ada, agent) = (&scene.ada, &scene.agent);
     let register = format!("/agents/{}/keys/register", agent.id);
@@ -130,7 +130,7 @@ async fn agent_cannot_use_the_id_of_a_device_that_has_no_keys_yet() {
     assert_eq!(agent.send(Method::POST, &register, &squatted).await.refusal(), (422, "BUNDLE_REFUSED"));
     let keys = one_time_keys(ada, &["a"]);
     ada.bring(&json!({"bundle": ada.bundle("ada", 1), "one_time_keys": keys})).await.data();
-    // Nor the id of a removed device.
+    // An agent cannot use the id of a removed device either.
     let phone = scene.phone().await;
     ada.send(Method::DELETE, &format!("/users/me/devices/{}", phone.id), &json!({})).await.data();
     let squatted = json!({"bundle": agent.key().bundle(agent.recipient(), &phone.id, 9, SealMode::Stateless)});
@@ -159,7 +159,7 @@ fn changed_key(device: &TestDevice, seq: u64) -> Value {
 }
 
 #[tokio::test]
-async fn one_time_key_is_claimed_once() {
+async fn each_one_time_key_is_claimed_once_and_then_the_fallback_key_is_returned() {
     let scene = RelayConversation::start().await;
     let names: Vec<String> = (0..40).map(|number| format!("k{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -247,7 +247,7 @@ async fn conversation_partners_are_notified_of_key_changes() {
 }
 
 #[tokio::test]
-async fn key_backup_is_stored_unchanged() {
+async fn key_backup_is_returned_unchanged_and_only_to_its_owner() {
     let scene = RelayConversation::start().await;
     let (ada, bob) = (&scene.ada, scene.world.person("bob").await);
     let key = URL_SAFE_NO_PAD.encode([5; 32]);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::relay::{RelayConversation, path};
 use super::sockets::socket_gauge;
 
-/// Sends messages of the agent with these numbers in their names.
+/// Sends messages of the agent with the given numbers in their ids.
 async fn write(scene: &RelayConversation, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         scene.agent.post(&scene.conversation, &text(&format!("m{number}"), json!({"n": number}))).await.data();
@@ -73,7 +73,7 @@ async fn reconnecting_person_gets_missed_messages_in_order() {
 }
 
 #[tokio::test]
-async fn reconnected_socket_resumes_after_the_last_event() {
+async fn reconnected_socket_resumes_after_the_last_acknowledged_event() {
     let scene = RelayConversation::start().await;
     let (mut socket, _) = scene.ada.connect().await;
     write(&scene, 1..=4).await;
@@ -90,14 +90,14 @@ async fn reconnected_socket_resumes_after_the_last_event() {
     assert_eq!(seqs(&second), [3, 4, 5, 6]);
     assert_eq!(second[..2], first[2..], "the same bytes, the same names");
     drop(socket);
-    // Or from the position that the client gives.
+    // A client may also resume from a position that it gives.
     let mut socket = scene.world.server.socket("human").await;
     socket.say(&json!({"type": "auth", "token": scene.ada.token, "after": second[2]["seq"]})).await;
     assert_eq!(seqs(&read(&mut socket, 1).await), [6]);
 }
 
 #[tokio::test]
-async fn socket_resume_replays_messages_per_conversation() {
+async fn resume_with_conversation_positions_replays_the_messages_after_them() {
     let scene = RelayConversation::start().await;
     let other = scene.another_agent().await;
     let elsewhere = scene.ada.converse("h2a", json!([other.member()])).await;
@@ -144,7 +144,7 @@ async fn socket_resume_replays_messages_per_conversation() {
 }
 
 #[tokio::test]
-async fn largest_message_is_split_into_small_frames() {
+async fn largest_message_is_sent_in_frames_of_at_most_twenty_kib() {
     let scene = RelayConversation::start().await;
     let url = format!("{}/a2h/ws/human", scene.world.server.url());
     let mut socket = Socket::open_for_frames(&url, 20 * 1024).await;
@@ -158,7 +158,7 @@ async fn largest_message_is_split_into_small_frames() {
 }
 
 #[tokio::test]
-async fn read_positions_are_pushed_to_the_other_side() {
+async fn read_positions_are_pushed_to_the_other_side_and_own_devices() {
     let scene = RelayConversation::start().await;
     let phone = scene.phone().await;
     write(&scene, 1..=2).await;
@@ -179,7 +179,7 @@ async fn read_positions_are_pushed_to_the_other_side() {
 }
 
 #[tokio::test]
-async fn one_device_claims_a_tool_call() {
+async fn only_one_device_of_a_person_can_claim_a_tool_call() {
     let scene = RelayConversation::start().await;
     let (laptop, phone) = (&scene.ada, scene.phone().await);
     let (mut one, _) = laptop.connect().await;
@@ -234,7 +234,7 @@ async fn say(scene: &RelayConversation, number: u64) {
 }
 
 #[tokio::test]
-async fn agent_polls_for_its_events() {
+async fn agent_poll_returns_events_and_acknowledges_those_up_to_its_cursor() {
     let scene = RelayConversation::start().await;
     let agent = &scene.agent;
     for number in 1..=3 {
@@ -269,7 +269,7 @@ fn polling(agent: &ExternalAgent, query: &str) -> tokio::task::JoinHandle<nuncio
 }
 
 #[tokio::test]
-async fn long_poll_returns_on_a_message_or_timeout() {
+async fn long_poll_returns_on_a_message_at_its_timeout_or_when_the_server_stops() {
     let scene = RelayConversation::start().await;
     let agent = &scene.agent;
     let cursor = agent.poll("?wait=0").await.body["next_cursor"].as_str().unwrap().to_owned();
@@ -302,7 +302,7 @@ async fn long_poll_returns_on_a_message_or_timeout() {
 }
 
 #[tokio::test]
-async fn poll_response_is_bounded_in_size() {
+async fn poll_response_is_limited_in_bytes_and_continues_by_cursor() {
     let scene = RelayConversation::start().await;
     let large = STANDARD.encode(vec![7; 512 * 1024]);
     for number in 1..=6 {
@@ -320,7 +320,7 @@ async fn poll_response_is_bounded_in_size() {
 }
 
 #[tokio::test]
-async fn deleted_messages_are_skipped_by_polls() {
+async fn deleted_messages_are_skipped_by_polls_and_sockets() {
     let mut scene = RelayConversation::start().await;
     for number in 1..=2 {
         say(&scene, number).await;

@@ -1,5 +1,4 @@
-//! The acceptance list of the A2H specification, row by row. Where a row needs more than one check, the other tests are
-//! named.
+//! The rows of the acceptance list of the A2H specification, each with the names of other tests that check it.
 
 use nuncio_testkit::Method;
 use serde_json::{Value, json};
@@ -49,9 +48,9 @@ async fn row_3_granted_scopes_are_stored_with_the_relation() {
     assert_eq!(ada.get(&path).await.data()["granted_scopes"], json!(["filesystem:read"]));
 }
 
-/// Row 4: the server's judge requires new consent as in every row of the table in A2H §2.5.
+/// Row 4: a manifest change requires new consent exactly where the table in A2H §2.5 says so.
 #[tokio::test]
-async fn row_4_judge_follows_the_specification_table() {
+async fn row_4_manifest_changes_need_new_consent_as_in_the_specification_table() {
     type ManifestEdit = fn(&mut Value);
     let table: [(&str, bool, ManifestEdit, ManifestEdit); 9] = [
         (
@@ -131,9 +130,9 @@ async fn row_4_judge_follows_the_specification_table() {
     }
 }
 
-/// Row 8: nothing offers tool calls in groups, and their refusal has its own reason (`wire/artifact.rs`).
+/// Row 8: tool calls in groups are not offered, and their refusal has its own reason (`wire/artifact.rs`).
 #[tokio::test]
-async fn row_8_tool_calls_in_groups_are_not_offered() {
+async fn row_8_preset_scopes_and_documentation_offer_no_tool_calls_in_groups() {
     let world = A2hTestServer::start().await;
     let scopes = world.server.send(Method::GET, "/scopes", None, None).await;
     assert_eq!(scopes.body["data"].as_array().unwrap().len(), 4);

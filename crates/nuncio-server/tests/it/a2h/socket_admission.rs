@@ -67,7 +67,7 @@ async fn socket_without_auth_frame_is_closed_after_five_seconds() {
 }
 
 #[tokio::test]
-async fn frame_flood_closes_the_socket() {
+async fn too_many_frames_or_an_oversized_frame_close_the_socket() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (mut socket, _) = ada.connect().await;
@@ -81,7 +81,7 @@ async fn frame_flood_closes_the_socket() {
 }
 
 #[tokio::test]
-async fn number_of_sockets_is_limited() {
+async fn sockets_beyond_the_connection_limit_are_refused() {
     let world = A2hTestServer::with(|builder| builder.settings(|settings| settings.limits.connections = 8)).await;
     let url = format!("{}/a2h/ws/human", world.server.url());
     let mut open = Vec::new();
@@ -125,9 +125,8 @@ async fn request_without_websocket_upgrade_is_refused() {
     assert_eq!(answer.headers["allow"], "GET,HEAD,POST");
 }
 
-/// Large bodies are refused before they cost memory.
 #[tokio::test]
-async fn oversized_bodies_are_refused_before_they_are_read() {
+async fn oversized_or_deeply_nested_a2h_bodies_are_refused() {
     let world = A2hTestServer::start().await;
     let ada: TestDevice = world.person("ada").await;
     let body = json!({"agent_id": "agt_1", "granted_scopes": ["x".repeat(300_000)]});

@@ -49,9 +49,8 @@ pub(super) async fn socket_gauge(world: &A2hTestServer) -> i64 {
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The complete sequence of events, on both sides.
 #[tokio::test]
-async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
+async fn relation_and_manifest_events_are_pushed_to_every_device_and_the_agent() {
     let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
@@ -98,9 +97,9 @@ async fn manifest_change_is_pushed_to_every_device_and_the_agent() {
     eventually("the sockets are closed", async || (socket_gauge(&world).await == 0).then_some(())).await;
 }
 
-/// A person who was offline during three breaking changes.
+/// The person is offline during three breaking changes and a restart of the server.
 #[tokio::test]
-async fn reconnecting_person_gets_every_change_and_is_asked_about_the_latest() {
+async fn reconnecting_person_gets_every_manifest_change_and_consents_to_the_latest() {
     let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
@@ -196,7 +195,7 @@ async fn pinged(socket: &mut Socket) {
     }
 }
 
-/// Waits for so many pings, each of which is answered.
+/// Waits for the given number of pings, each of which is answered.
 async fn live(world: &A2hTestServer, socket: &mut Socket, pings: u32) {
     for _ in 0..pings {
         world.clock.pass(PING).await;
@@ -205,7 +204,7 @@ async fn live(world: &A2hTestServer, socket: &mut Socket, pings: u32) {
 }
 
 #[tokio::test]
-async fn expired_token_closes_the_socket() {
+async fn socket_is_warned_before_its_token_expires_and_closed_when_it_does() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let (mut socket, hello) = ada.connect().await;
@@ -244,7 +243,7 @@ async fn token_can_be_renewed_on_an_open_socket() {
 }
 
 #[tokio::test]
-async fn unresponsive_socket_is_closed() {
+async fn socket_that_answers_no_ping_is_closed() {
     let world = A2hTestServer::start().await;
     let owner = world.person("owner").await;
     let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
@@ -288,7 +287,7 @@ async fn revoked_device_and_rotated_token_close_their_sockets() {
 }
 
 #[tokio::test]
-async fn newer_socket_of_a_device_replaces_the_older() {
+async fn newer_socket_of_a_device_closes_the_older_one() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     let phone = TestDevice::enrol(&world.server, &world.invite("ada").await).await;
@@ -309,7 +308,7 @@ async fn newer_socket_of_a_device_replaces_the_older() {
 }
 
 #[tokio::test]
-async fn stopping_server_closes_sockets_with_a_reason() {
+async fn stopping_server_closes_sockets_with_close_code_1001() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     caught_up(&ada).await;
@@ -319,9 +318,8 @@ async fn stopping_server_closes_sockets_with_a_reason() {
     assert_eq!(code, 1001);
 }
 
-/// A malformed frame is answered, and the connection stays open.
 #[tokio::test]
-async fn malformed_frame_is_answered_with_an_error() {
+async fn malformed_frame_is_answered_with_an_error_and_the_socket_stays_open() {
     let world = A2hTestServer::start().await;
     let ada = world.person("ada").await;
     caught_up(&ada).await;

@@ -118,7 +118,7 @@ async fn stream_pieces_reach_every_device_in_order_before_the_message() {
 }
 
 #[tokio::test]
-async fn device_connecting_mid_stream_gets_only_the_message() {
+async fn device_that_connects_mid_stream_gets_only_the_final_message() {
     let scene = RelayConversation::start().await;
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "s1")).await;
@@ -148,12 +148,12 @@ async fn only_the_agent_of_a_direct_conversation_can_stream() {
     // People cannot open streams.
     assert_eq!(refusal(&mut ada, &start(conversation, "s1")).await, "PERMISSION_DENIED");
     assert_eq!(refusal(&mut ada, &delta("s1", 1)).await, "PERMISSION_DENIED");
-    // Nor can an agent that is no member of the conversation.
+    // An agent that is no member of the conversation cannot open a stream either.
     let foreign = scene.another_agent().await;
     let (mut foreigner, _) = foreign.connect().await;
     assert_eq!(refusal(&mut foreigner, &start(conversation, "s1")).await, "CONVERSATION_NOT_FOUND");
     assert_eq!(refusal(&mut agent, &start("cnv_none", "s1")).await, "CONVERSATION_NOT_FOUND");
-    // Nor can an agent write to a stream of another agent.
+    // An agent cannot write to a stream of another agent.
     agent.say(&start(conversation, "s1")).await;
     settled(&mut agent).await;
     for frame in [delta("s1", 1), done("s1", 1, "m1"), abort("s1")] {
@@ -171,7 +171,7 @@ async fn only_the_agent_of_a_direct_conversation_can_stream() {
 }
 
 #[tokio::test]
-async fn stream_ends_with_its_socket_and_cannot_be_resumed() {
+async fn stream_ends_with_the_socket_of_its_agent_and_cannot_be_resumed() {
     let scene = RelayConversation::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
@@ -319,7 +319,7 @@ async fn stream_pieces_do_not_count_against_the_frame_limit() {
 }
 
 #[tokio::test]
-async fn revoked_agent_cannot_stream_to_the_person() {
+async fn agent_whose_relation_was_revoked_cannot_stream_to_the_person() {
     let scene = RelayConversation::start().await;
     let (mut ada, _) = scene.ada.connect().await;
     let (mut agent, _) = scene.agent.connect().await;
@@ -336,7 +336,7 @@ async fn revoked_agent_cannot_stream_to_the_person() {
 }
 
 #[tokio::test]
-async fn slow_socket_loses_stream_pieces_but_no_messages() {
+async fn socket_that_reads_slowly_loses_stream_pieces_but_no_messages() {
     let scene = RelayConversation::start().await;
     let phone = scene.phone().await;
     let (mut slow, _) = scene.ada.connect().await;
@@ -379,7 +379,7 @@ async fn slow_socket_loses_stream_pieces_but_no_messages() {
     assert!(!lost.is_empty(), "{heard} pieces were heard");
     assert!(lost.iter().all(|frame| frame["reason"] == "slow"), "{lost:?}");
     assert!(heard < 32 * 59, "{heard}");
-    // And streams that begin afterwards.
+    // The device also gets streams that begin afterwards.
     let (mut agent, _) = scene.agent.connect().await;
     agent.say(&start(&scene.conversation, "new")).await;
     loop {

@@ -1,4 +1,4 @@
-//! Streams between real devices and real agents: sealed and opened, also with an attacker in between.
+//! Sealed streams between real devices and real agents, also with an attacker between them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ async fn sealed_message_is_readable_while_it_is_streamed() {
 }
 
 #[tokio::test]
-async fn dropped_stream_is_discarded_without_a_message() {
+async fn stream_dropped_by_the_agent_is_aborted_without_a_message() {
     let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Never mi");
@@ -130,9 +130,8 @@ async fn dropped_stream_is_discarded_without_a_message() {
     assert_eq!(apart.messages().await.len(), 1);
 }
 
-/// An answer that is given repeatedly, by a stream or not, is one message.
 #[tokio::test]
-async fn streamed_answer_is_stored_as_one_message() {
+async fn answer_repeated_with_or_without_streaming_is_stored_as_one_message() {
     let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     apart.device.peer.outbox().send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
     let question = eventually("the question comes", async || apart.agent.heard.lock().unwrap().first().cloned()).await;
@@ -148,7 +147,7 @@ async fn streamed_answer_is_stored_as_one_message() {
 }
 
 #[tokio::test]
-async fn polling_agent_sends_the_same_answer_without_streaming() {
+async fn polling_agent_sends_its_message_without_streaming() {
     let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Polling).await;
     assert!(apart.agent.peer.streams().begin(&apart.conversation).await.unwrap().is_none());
     apart.agent.say("ada", says("whole")).await.unwrap();
@@ -187,7 +186,7 @@ fn with(mut frame: Value, field: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
+async fn tampered_stream_is_aborted_and_the_final_message_still_arrives() {
     let between = MeddlingProxy::new();
     let apart = RemoteAgentSetup::start(&PeerPorts::through(&between), AgentTransport::Socket).await;
     // Frames by index: 0 opens the stream, 1 to 3 are pieces, 4 is the end.
@@ -275,7 +274,7 @@ async fn tampered_stream_is_dropped_and_the_message_still_arrives() {
 }
 
 #[tokio::test]
-async fn relay_crash_ends_the_stream_but_not_the_message() {
+async fn relay_restart_ends_the_stream_and_the_final_message_still_arrives() {
     let apart = RemoteAgentSetup::start(&PeerPorts::direct(), AgentTransport::Socket).await;
     let writer = apart.stream().await;
     writer.push("Your room");
@@ -350,7 +349,7 @@ async fn served_agent_streams_the_output_of_its_brain() {
 }
 
 #[tokio::test]
-async fn streamed_text_is_a_prefix_of_the_final_answer() {
+async fn text_streamed_before_a_tool_call_or_brain_failure_is_aborted() {
     let hosted = HostedAgentSetup::start().await;
     let calls = [json!({"text": "Let me see."}), json!({"sleep": 20_000}), call("c1", "echo", json!({}))];
     hosted.play(json!([calls, [{"text": "Found"}, {"sleep": 20_000}, {"text": " it."}]])).await;
@@ -370,9 +369,8 @@ async fn streamed_text_is_a_prefix_of_the_final_answer() {
     assert!(last.contains("no more"), "{last}");
 }
 
-/// The stream of a brain that is idle for long is ended, and its answer still arrives.
 #[tokio::test]
-async fn idle_agent_loses_its_stream_but_still_answers() {
+async fn stream_of_an_idle_agent_ends_and_a_new_stream_repeats_its_text() {
     let hosted = HostedAgentSetup::start().await;
     hosted
         .play(json!([[{"text": "Wait"}, {"sleep": 40_000}, {"text": " for it"}, {"sleep": 20_000}, {"text": "."}]]))

@@ -131,7 +131,7 @@ impl WebhookSetup {
         self.owner.send(Method::PATCH, &format!("/agents/{}", self.agent), &body).await
     }
 
-    /// Waits until the webhook has this state, and returns its view.
+    /// Waits until the webhook has the given state, and returns the webhook as its owner sees it.
     async fn until_state(&self, state: &str) -> Value {
         eventually("the webhook is so", async || {
             let webhook = self.deliveries("").await.body["webhook"].clone();
@@ -184,7 +184,7 @@ fn names(receiver: &CallbackReceiver) -> Vec<String> {
     receiver.sent().iter().map(name).filter(|name| !name.is_empty()).collect()
 }
 
-/// Waits until a receiver got that many messages; returns their names.
+/// Waits until a receiver got at least `count` messages; returns their names.
 async fn messages(receiver: &CallbackReceiver, count: usize) -> Vec<String> {
     eventually("messages arrive", async || Some(names(receiver)).filter(|names| names.len() >= count)).await
 }
@@ -193,7 +193,7 @@ fn is_message(sent: &ReceivedCallback) -> bool {
     !name(sent).is_empty()
 }
 
-/// Verifies the signature of a webhook request by hand.
+/// Verifies the signature of a webhook request without code of the server.
 fn assert_signed(sent: &ReceivedCallback, secret: &str, agent: &str) {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
     assert_eq!(key.len(), 32);
@@ -206,7 +206,7 @@ fn assert_signed(sent: &ReceivedCallback, secret: &str, agent: &str) {
     assert_eq!((sent.header("webhook-id"), sent.header("webhook-timestamp")), (id, seconds));
 }
 
-/// Script that verifies with the Standard Webhooks library, at the request's time or so many seconds later.
+/// Script that verifies with the Standard Webhooks library, `late` seconds after the request's time.
 const VERIFY: &str = r#"
 const { Webhook } = require(process.env.NUNCIO_TEST_STANDARDWEBHOOKS);
 const { secret, headers, body, late } = JSON.parse(require("fs").readFileSync(0, "utf8"));
@@ -306,7 +306,7 @@ async fn webhook_delivers_every_event_of_an_agent() {
 }
 
 #[tokio::test]
-async fn webhook_signature_verifies_with_a_standard_library() {
+async fn webhook_signature_verifies_with_the_standard_webhooks_library() {
     let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;

@@ -8,7 +8,7 @@ use crate::agents::{DESK, desk, echo};
 use crate::dids::get;
 
 #[tokio::test]
-async fn declared_mcp_interface_is_in_the_description() {
+async fn declared_mcp_interface_is_published_unchanged_in_the_description() {
     let mcp = "[[interface]]\nname = \"mcp\"\nprotocol = \"MCP\"\nversion = \"1.0\"\nurl = \"https://hotel.example/mcp\"\ndescription = \"The same over MCP.\"\n";
     let gateway = Gateway::builder().agent(DESK, &desk(&[echo(), mcp.to_owned()])).start().await;
     let description = get(&gateway, "/agents/desk/ad.json", "localhost", "").await.json();

@@ -65,7 +65,7 @@ async fn turns(gateway: &Gateway) -> usize {
 }
 
 #[tokio::test]
-async fn direct_message_needs_an_origin_proof_and_is_accepted_once() {
+async fn direct_message_is_accepted_once_per_origin_proof_and_operation_id() {
     let world = world().await;
     let good = message(&world, &world.ada, json!({}), says("hello"));
     let accepted = outcome(&send(&world, &good).await).unwrap();
@@ -148,7 +148,7 @@ async fn invalid_direct_message_is_refused_and_starts_no_turn() {
 }
 
 #[tokio::test]
-async fn expired_or_future_origin_proof_is_refused() {
+async fn expired_origin_proof_is_refused() {
     let world = world().await;
     let request = message(&world, &world.ada, json!({}), says("x"));
     world.clock.advance(Duration::from_secs(301));
@@ -157,7 +157,7 @@ async fn expired_or_future_origin_proof_is_refused() {
 }
 
 #[tokio::test]
-async fn agent_without_messages_refuses_direct_messages() {
+async fn agent_with_conversation_disabled_refuses_direct_messages() {
     let silent = desk(&[]).replace("version = \"1.0.0\"\n", "version = \"1.0.0\"\nanp = { conversation = false }\n");
     let world = super::world_with(|it| it.agent(DESK, &silent)).await;
     assert_eq!(outcome(&send(&world, &message(&world, &world.ada, json!({}), says("x"))).await), Err(2001));
@@ -212,7 +212,7 @@ async fn pass(
 }
 
 #[tokio::test]
-async fn direct_message_exchange_between_gateways_is_bounded() {
+async fn reply_to_a_direct_message_is_delivered_and_not_answered_again() {
     let world = world().await;
     let front = ForwardingProxy::start().await;
     let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&world.clock).dev();
@@ -263,7 +263,7 @@ async fn until_given_up(world: &AnpTestServer) {
 }
 
 #[tokio::test]
-async fn replies_are_sent_only_to_reachable_public_addresses() {
+async fn replies_are_never_sent_to_private_or_invalid_addresses() {
     // In development mode, this machine is the only private address that may be reached.
     let clock = ManualClock::new();
     let peer = DidHost::start().await;
@@ -328,7 +328,7 @@ fn script(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn sent_direct_message_stores_its_reply() {
+async fn reply_to_a_sent_direct_message_is_stored_with_it() {
     let clock = ManualClock::new();
     let a = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
     let b = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
@@ -385,7 +385,7 @@ async fn unexpected_reply_is_accepted_and_not_stored() {
 }
 
 #[tokio::test]
-async fn proof_used_before_a_restart_is_refused_after_it() {
+async fn origin_proof_used_before_a_restart_is_refused_after_it() {
     let before = world().await;
     let request = message(&before, &before.ada, json!({}), says("x"));
     assert!(outcome(&send(&before, &request).await).is_ok());

@@ -27,7 +27,7 @@ async fn read(gateway: &Gateway, path: &str) -> Value {
     answer.json()
 }
 
-/// The description, whose proof must be valid.
+/// Reads the agent's description, whose proof must be valid.
 async fn proved(gateway: &Gateway) -> Value {
     let ad = read(gateway, AD).await;
     let did = desk_did(gateway);
@@ -50,7 +50,7 @@ async fn proved(gateway: &Gateway) -> Value {
 }
 
 #[tokio::test]
-async fn agent_list_contains_only_listed_agents() {
+async fn agent_list_is_paged_and_omits_unlisted_agents() {
     let mut builder = Gateway::builder();
     for number in 0..101 {
         let text = desk(&[]).replace("\"desk\"", &format!("\"desk-{number:03}\""));
@@ -86,7 +86,7 @@ async fn agent_list_contains_only_listed_agents() {
 }
 
 #[tokio::test]
-async fn description_is_signed_and_stable_until_the_agent_changes() {
+async fn agent_description_is_signed_and_changes_only_with_the_agent_or_its_key() {
     let gateway = start().await;
     let ad = proved(&gateway).await;
     assert_eq!(ad["type"], "AgentDescription");

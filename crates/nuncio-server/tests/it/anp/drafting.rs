@@ -1,5 +1,4 @@
-//! Protocols drafted for callers whom no interface fits: written by a real brain, validated, accepted by both sides,
-//! used.
+//! Protocols drafted for callers that no interface fits: written by a real brain, validated, accepted and used.
 
 use std::time::Duration;
 
@@ -114,7 +113,7 @@ async fn call(
     world.call(someone, "chat", json!({"call": call})).await
 }
 
-/// For each prompt of the brain, whether it had tools.
+/// For each prompt that the brain received, whether the prompt had tools.
 fn heard(gateway: &Gateway) -> Vec<bool> {
     let text = std::fs::read_to_string(gateway.file(DESK, "heard")).unwrap_or_default();
     text.lines().map(|line| !line.contains("\"tools\":[]")).collect()
@@ -126,7 +125,7 @@ async fn sessions(world: &AnpTestServer) -> usize {
 }
 
 #[tokio::test]
-async fn draft_becomes_a_protocol_once_both_sides_accept() {
+async fn drafted_protocol_is_usable_only_after_both_sides_accept() {
     let world = thinker(DraftingPolicy::Ask).await;
     says(&world.gateway, "answered", "{\"held\": true}");
     let drafted = negotiate(&world, drafting_request()).await;
@@ -167,7 +166,7 @@ async fn draft_becomes_a_protocol_once_both_sides_accept() {
 }
 
 #[tokio::test]
-async fn calls_are_validated_against_the_drafted_protocol_on_both_sides() {
+async fn requests_and_answers_are_validated_against_the_drafted_protocol() {
     let world = thinker(DraftingPolicy::Accept).await;
     let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted", "our side had accepted by its settings");
@@ -269,7 +268,7 @@ async fn drafting_is_refused_if_disabled_unneeded_or_caller_unknown() {
 }
 
 #[tokio::test]
-async fn rejected_or_unanswered_draft_ends() {
+async fn draft_that_is_rejected_or_not_approved_in_time_cannot_be_accepted() {
     let world = thinker(DraftingPolicy::Ask).await;
     let first = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let question = world.gateway.question().await;
@@ -293,7 +292,7 @@ async fn rejected_or_unanswered_draft_ends() {
 }
 
 #[tokio::test]
-async fn draft_is_identified_by_its_digest_and_parties() {
+async fn draft_can_be_accepted_only_by_its_own_caller_with_its_digest() {
     let world = thinker(DraftingPolicy::Ask).await;
     let named = named(&outcome(&negotiate(&world, drafting_request()).await).unwrap());
     let with = |name: &str, value: Value| {
@@ -323,7 +322,7 @@ async fn draft_is_identified_by_its_digest_and_parties() {
 }
 
 #[tokio::test]
-async fn equal_operations_share_a_draft_and_drafts_per_caller_are_limited() {
+async fn repeated_operation_returns_the_same_draft_and_drafts_per_caller_are_limited() {
     let world = thinker(DraftingPolicy::Ask).await;
     let operation = json!({"operation_id": nonce()});
     let first = outcome(&negotiate_as(&world, &world.ada, operation.clone(), drafting_request()).await).unwrap();

@@ -35,7 +35,7 @@ async fn oversized_deeply_nested_or_duplicate_key_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn endless_anp_body_times_out() {
+async fn anp_request_with_an_unfinished_body_times_out() {
     let world = world_with(|it| it.settings(|settings| settings.limits.body_seconds = 17)).await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo"}).to_string();
     let whole = request(RPC, &signed(&world.gateway, &world.ada, RPC, &body), &body);

@@ -1,4 +1,4 @@
-//! `anp.negotiate` over HTTP: the choice reflects the current state and the caller.
+//! `anp.negotiate` over HTTP: the choice depends on the load of the tools and the permissions of the caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -27,7 +27,7 @@ fn needs(capability: &str) -> Value {
 }
 
 #[tokio::test]
-async fn negotiation_result_names_the_endpoint_and_covers_it_by_digest() {
+async fn negotiation_result_names_an_interface_and_has_a_digest_over_all_its_fields() {
     let world = world().await;
     let body = json!({"negotiation_id": "neg-1", "intent": {"intentTags": ["echo"]}});
     let answer = negotiate(&world, json!({}), body).await;
@@ -54,7 +54,7 @@ async fn negotiation_result_names_the_endpoint_and_covers_it_by_digest() {
 }
 
 #[tokio::test]
-async fn each_negotiation_error_has_its_own_cause() {
+async fn each_cause_of_a_failed_negotiation_has_its_own_error_code() {
     let world = world().await;
     let at = |span: i64| json!({"created_at": Timestamp::from_millis(world.clock.now().as_millis() + span * 1000)});
     let echo = || json!({"intent": {"intentTags": ["echo"]}});
@@ -127,7 +127,7 @@ async fn negotiation_never_lowers_the_security_profile() {
 }
 
 #[tokio::test]
-async fn negotiation_offers_only_what_the_caller_may_use() {
+async fn negotiation_offers_only_capabilities_that_the_caller_may_use() {
     let world = world().await;
     assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.count")).await), Err(1607));
     world.grant(&world.ada, "notes:write").await;
@@ -150,7 +150,7 @@ async fn negotiation_offers_only_what_the_caller_may_use() {
 }
 
 #[tokio::test]
-async fn negotiation_of_a_high_tool_adds_human_authorization_and_approval_time() {
+async fn negotiation_of_a_high_sensitivity_tool_adds_human_authorization_and_approval_time() {
     let world = world().await;
     world.grant(&world.ada, "danger:do").await;
     let plain = outcome(&negotiate(&world, json!({}), needs("cap.desk.echo")).await).unwrap();

@@ -47,7 +47,7 @@ async fn unidentified_caller_gets_a_challenge_and_is_admitted_with_a_signature()
 }
 
 #[tokio::test]
-async fn foreign_token_on_an_open_server_still_gets_a_challenge() {
+async fn invalid_token_on_an_open_server_gets_a_challenge() {
     let gateway = nuncio_testkit::Gateway::builder().agent(DESK, &super::agent()).dev().start().await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {}}).to_string();
     assert_eq!(post(&gateway, RPC, &[], &body).await.status, 200);
@@ -97,7 +97,7 @@ async fn rpc_ids_are_echoed_and_invalid_requests_are_errors() {
 }
 
 #[tokio::test]
-async fn rpc_batch_is_answered_together_without_notifications() {
+async fn rpc_batch_gets_one_response_without_entries_for_notifications() {
     let world = world().await;
     let one = |id: u32, method: &str| json!({"jsonrpc": "2.0", "id": id, "method": method});
     let notice = json!({"jsonrpc": "2.0", "method": "echo"});
@@ -193,7 +193,7 @@ async fn client_disconnect_stops_the_rpc_call_with_one_record() {
 }
 
 #[tokio::test]
-async fn rpc_chat_supports_one_or_several_conversations() {
+async fn rpc_chat_continues_a_given_session_and_otherwise_starts_a_new_one() {
     let world = world().await;
     let say = async |text: &str, session: Option<&Value>| {
         let mut params = json!({"message": json!({"script": [[{"text": text}]]}).to_string()});
@@ -226,7 +226,7 @@ async fn rpc_chat_supports_one_or_several_conversations() {
 }
 
 #[tokio::test]
-async fn busy_conversation_answers_with_a_busy_error() {
+async fn rpc_chat_in_a_busy_conversation_gets_a_busy_error() {
     let world = std::sync::Arc::new(world().await);
     let session = world.call(&world.ada, "chat", json!({"message": "hello"})).await.unwrap()["session"].clone();
     let script = json!([[{"tool": {"id": "c1", "name": "held", "input": {}}}], [{"text": "done"}]]);

@@ -1,4 +1,4 @@
-//! A callback receiver: a bare socket whose every response the test decides.
+//! A receiver of callbacks on a plain socket, whose every response the test decides.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -62,7 +62,6 @@ impl CallbackReceiver {
         TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
     }
 
-    /// Starts a receiver at this address.
     pub(crate) async fn at(address: SocketAddr, replies: &[ReceiverReply]) -> Self {
         Self::on(TcpListener::bind(address).await.unwrap(), in_order(replies))
     }
@@ -79,7 +78,7 @@ impl CallbackReceiver {
         Self { address, seen, serving }
     }
 
-    /// Stops the receiver.
+    /// Stops the receiver and frees its address.
     pub(crate) async fn leave(self) {
         self.serving.abort();
         assert!(self.serving.await.unwrap_err().is_cancelled());
@@ -101,7 +100,7 @@ impl CallbackReceiver {
         self.seen.lock().unwrap().hung_up
     }
 
-    /// Waits until that many requests were received, and returns the last.
+    /// Waits until exactly `count` requests were received, and returns the last.
     pub(crate) async fn nth(&self, count: usize) -> ReceivedCallback {
         let sent =
             eventually("a callback arrives", async || Some(self.sent()).filter(|sent| sent.len() >= count)).await;

@@ -1,4 +1,4 @@
-//! The console against cross-site requests, missing tokens and oversized forms.
+//! Protection of the console against cross-site requests, missing tokens and oversized forms.
 
 use nuncio_core::task::TaskState;
 use nuncio_testkit::{Gateway, ManualClock};
@@ -7,7 +7,7 @@ use super::{InboxBrowser, WEIGH, ask, place, start, state};
 use crate::agents::{DESK, desk};
 
 #[tokio::test]
-async fn form_without_csrf_token_changes_nothing_and_keeps_typed_text() {
+async fn form_without_a_valid_csrf_token_changes_nothing_and_keeps_typed_text() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut local = InboxBrowser::of(&gateway);
@@ -66,7 +66,7 @@ async fn cross_origin_form_post_is_refused() {
 }
 
 #[tokio::test]
-async fn cookie_is_ignored_without_fetch_metadata_or_origin() {
+async fn session_cookie_is_ignored_on_requests_that_no_own_page_sent() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "secret shelf").await;
     let key = gateway.key(&[]).await;
@@ -101,7 +101,7 @@ async fn foreign_origin_cannot_use_the_console_of_a_loopback_server() {
 }
 
 #[tokio::test]
-async fn console_requires_sign_in() {
+async fn inbox_requires_sign_in_even_on_a_server_open_to_the_network() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[WEIGH.to_owned()])).open_to_anyone().start().await;
     let aap = gateway.key(&[]).await.aap;
     let (task, _turn) = ask(&gateway, &aap, "secret shelf").await;
@@ -123,7 +123,7 @@ async fn console_requires_sign_in() {
 }
 
 #[tokio::test]
-async fn cross_site_link_is_reloaded_from_the_own_origin() {
+async fn page_opened_by_a_cross_site_link_is_reloaded_from_the_own_origin() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&[]).await;
     let mut browser = InboxBrowser::signed_in(&gateway, &key.secret).await;
@@ -143,7 +143,7 @@ async fn cross_site_link_is_reloaded_from_the_own_origin() {
 }
 
 #[tokio::test]
-async fn console_pages_send_strict_headers_and_are_not_cached() {
+async fn inbox_pages_send_strict_security_headers_and_are_not_cached() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = InboxBrowser::of(&gateway);
@@ -192,7 +192,7 @@ async fn malformed_or_oversized_form_is_refused() {
 }
 
 #[tokio::test]
-async fn peer_text_is_escaped_on_console_pages() {
+async fn text_of_callers_and_visitors_is_escaped_on_inbox_pages() {
     let gateway = start(&ManualClock::new()).await;
     let hostile = "<script>alert(1)</script>\"><img src=x>";
     let (task, _turn) = ask(&gateway, &gateway.aap(), hostile).await;

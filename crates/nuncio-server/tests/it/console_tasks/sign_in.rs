@@ -103,7 +103,7 @@ async fn wrong_sign_in_key_is_refused_and_delays_its_address() {
 }
 
 #[tokio::test]
-async fn key_without_operator_role_cannot_use_the_inbox() {
+async fn key_without_the_inbox_scope_or_for_signing_cannot_sign_in() {
     let gateway = start(&ManualClock::new()).await;
     let (key, signing) = (
         gateway.key(&["rooms:read"]).await,
@@ -126,7 +126,7 @@ async fn key_without_operator_role_cannot_use_the_inbox() {
 }
 
 #[tokio::test]
-async fn sign_in_creates_a_new_session_and_ends_the_one_sent() {
+async fn sign_in_creates_a_new_session_and_ends_the_previous_one() {
     let gateway = start(&ManualClock::new()).await;
     let key = gateway.key(&[]).await;
     let mut browser = InboxBrowser::of(&gateway);

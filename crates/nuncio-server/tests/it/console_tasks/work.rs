@@ -35,7 +35,7 @@ async fn person<'a>(gateway: &'a Gateway, name: &str) -> InboxBrowser<'a> {
 }
 
 #[tokio::test]
-async fn finished_task_form_resumes_the_agent() {
+async fn task_form_is_validated_and_its_result_resumes_the_turn() {
     let gateway = start(&ManualClock::new()).await;
     let (task, turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut browser = InboxBrowser::of(&gateway);
@@ -77,7 +77,7 @@ async fn finished_task_form_resumes_the_agent() {
 }
 
 #[tokio::test]
-async fn task_takeover_is_confirmed_and_keeps_typed_text() {
+async fn task_takeover_needs_confirmation_and_keeps_typed_text() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let (mut ada, mut bob) = (person(&gateway, "ada").await, person(&gateway, "bob").await);
@@ -128,7 +128,7 @@ async fn task_can_be_returned_or_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn steps_on_the_console_are_recorded_with_the_operators_key() {
+async fn task_actions_on_the_console_are_recorded_with_the_key_of_the_visitor() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
     let mut ada = person(&gateway, "ada").await;
@@ -168,7 +168,7 @@ async fn overdue_task_cannot_be_changed_on_the_console() {
 }
 
 #[tokio::test]
-async fn inbox_page_can_poll_for_changes() {
+async fn polled_version_changes_when_a_task_changes() {
     let gateway = start(&ManualClock::new()).await;
     let mut browser = InboxBrowser::of(&gateway);
     let version = async |browser: &mut InboxBrowser<'_>, path: &str| browser.get(path).await.json()["version"].clone();

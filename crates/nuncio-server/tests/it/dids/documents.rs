@@ -126,7 +126,7 @@ async fn damaged_did_key_is_reported_and_never_replaced() {
 }
 
 #[tokio::test]
-async fn agent_served_again_keeps_its_did() {
+async fn agent_that_is_removed_and_served_again_keeps_its_did() {
     let data = directory();
     let gateway = public(&data).await;
     let did = desk_did(&gateway);

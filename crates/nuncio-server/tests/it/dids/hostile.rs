@@ -27,7 +27,7 @@ fn json_header() -> (&'static str, String) {
 type HostileDidCase = (&'static str, Box<dyn Fn(&ForeignDid) -> DidHostReply>, &'static str);
 
 #[tokio::test]
-async fn unusable_did_document_is_refused() {
+async fn caller_with_an_unusable_did_document_is_refused_and_the_failure_cached() {
     let (gateway, clock, peer) = world().await;
     let now = clock.now();
     let mallory = peer.someone("mallory", now);
@@ -81,7 +81,7 @@ async fn unusable_did_document_is_refused() {
 }
 
 #[tokio::test]
-async fn failed_did_resolution_is_retried_after_a_pause() {
+async fn failed_did_lookup_is_cached_for_thirty_seconds_and_a_document_for_five_minutes() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.stranger("ada");
     assert_eq!(refused(outcome(&gateway, &ada, "n1").await).error_code(), "invalid_did");
@@ -112,7 +112,7 @@ async fn concurrent_lookups_fetch_a_did_document_once() {
 }
 
 #[tokio::test]
-async fn slow_host_does_not_use_all_resolver_slots() {
+async fn slow_host_uses_at_most_eight_did_lookups_and_does_not_delay_others() {
     let (gateway, clock, slow) = world().await;
     let resolver = gateway.server().did_auth().resolver().clone();
     let silent: Vec<Did> = (0..8).map(|number| slow.stranger(&format!("s{number}")).did).collect();
@@ -160,7 +160,7 @@ async fn did_resolution_never_reaches_private_addresses() {
 }
 
 #[tokio::test]
-async fn loopback_did_over_https_needs_an_extra_ca() {
+async fn localhost_did_is_fetched_over_plain_http_only_in_development_mode() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     let peer = DidHost::start().await;
     let ada = peer.someone("ada", gateway.engine().now());

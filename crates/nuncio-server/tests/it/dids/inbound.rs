@@ -147,7 +147,7 @@ pub(crate) fn refused(outcome: DidCheckResult) -> AuthError {
 }
 
 #[tokio::test]
-async fn did_signature_identifies_the_caller_once() {
+async fn did_signature_identifies_the_caller_and_is_accepted_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     let sent = SigningParameters::for_gateway(&gateway, &ada, "n1").by(&ada);
@@ -159,7 +159,7 @@ async fn did_signature_identifies_the_caller_once() {
 }
 
 #[tokio::test]
-async fn request_without_did_credentials_is_not_an_error() {
+async fn request_without_did_credentials_is_treated_as_unsigned_not_as_an_error() {
     let (gateway, ..) = world().await;
     let mut sent = SignedTestRequest::of(&outgoing("http://localhost/probe", Some("{}")));
     assert!(matches!(sent.check(&gateway).await, DidCheckResult::Absent));
@@ -173,7 +173,7 @@ async fn request_without_did_credentials_is_not_an_error() {
 type SignatureMistake = (&'static str, fn(&mut SigningParameters), fn(&mut SignedTestRequest), u16, &'static str);
 
 #[tokio::test]
-async fn every_did_signature_fault_has_its_own_error() {
+async fn every_fault_of_a_did_signature_gets_its_own_error_code() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     clock.advance(Duration::from_secs(1000));
@@ -273,7 +273,7 @@ async fn only_authentication_keys_of_the_document_are_accepted() {
         "somebody else's key"
     );
 
-    // A key of the document that is not for authentication.
+    // A key of the document that is not listed for authentication is refused.
     let bob = peer.stranger("bob");
     let mut document = bob.document(clock.now());
     let spare = json!({
@@ -353,7 +353,7 @@ async fn legacy_didwba_header_is_accepted() {
 }
 
 #[tokio::test]
-async fn request_signed_before_the_start_is_accepted_once() {
+async fn request_signed_before_the_server_start_is_accepted_once() {
     let (gateway, clock, peer) = world().await;
     let ada = peer.someone("ada", clock.now());
     let mut signing = SigningParameters::for_gateway(&gateway, &ada, "n1");

@@ -32,7 +32,7 @@ async fn offline(data: &TempDir, order: AdminCommand) -> Result<serde_json::Valu
 }
 
 #[tokio::test]
-async fn rotated_agent_key_makes_a_new_did_named_by_the_old_document() {
+async fn rotated_agent_key_makes_a_new_did_that_the_old_document_names() {
     let data = directory();
     let gateway = at("https://agents.example.com", &data).start().await;
     let first = desk_did(&gateway);
@@ -100,7 +100,7 @@ async fn rotated_service_key_keeps_the_did_and_invalidates_tokens() {
 }
 
 #[tokio::test]
-async fn did_token_ends_when_its_key_is_rotated() {
+async fn did_token_is_refused_after_the_key_of_its_did_is_rotated() {
     let gateway = at("https://agents.example.com", &directory()).start().await;
     gateway.key(&[]).await;
     let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
@@ -110,7 +110,7 @@ async fn did_token_ends_when_its_key_is_rotated() {
 }
 
 #[tokio::test]
-async fn unknown_agent_cannot_be_rotated_or_shown() {
+async fn did_of_an_unknown_agent_cannot_be_rotated_or_shown() {
     let data = directory();
     let gateway = at("https://agents.example.com", &data).start().await;
     let nobody = nuncio_core::ids::AgentName::parse("nobody").unwrap();

@@ -32,7 +32,7 @@ fn accepting(accept: RegistrationPolicy) -> impl FnOnce(GatewayBuilder) -> Gatew
 }
 
 #[tokio::test]
-async fn did_can_register_only_itself() {
+async fn did_can_register_and_remove_only_itself() {
     let DirectoryTestServer { gateway, peer, clock, .. } = world(|it| it).await;
     let sea = ForeignAgent::at(&peer, "sea", clock.now());
     let neighbour = peer.someone("neighbour", clock.now());
@@ -79,7 +79,7 @@ async fn did_can_register_only_itself() {
 }
 
 #[tokio::test]
-async fn host_did_can_register_its_agents() {
+async fn did_of_a_host_can_register_agents_of_that_host() {
     let DirectoryTestServer { gateway, peer, clock, .. } = world(|it| it).await;
     let sea = ForeignAgent::at(&peer, "sea", clock.now());
     let host = host_of(&peer, clock.now());
@@ -100,7 +100,7 @@ fn host_of(peer: &DidHost, now: nuncio_core::time::Timestamp) -> ForeignDid {
 }
 
 #[tokio::test]
-async fn server_keys_register_any_agent_and_remove_only_their_own() {
+async fn key_holders_register_any_agent_and_remove_only_their_own_registrations() {
     let DirectoryTestServer { gateway, peer, clock, key } = world(|it| it).await;
     let (sea, hill) = (ForeignAgent::at(&peer, "sea", clock.now()), ForeignAgent::at(&peer, "hill", clock.now()));
     let other = gateway.key(&[]).await.secret;
@@ -131,7 +131,7 @@ async fn server_keys_register_any_agent_and_remove_only_their_own() {
 }
 
 #[tokio::test]
-async fn operator_settings_decide_who_may_register() {
+async fn accept_setting_decides_which_callers_may_register_agents() {
     let nobody = world(accepting(RegistrationPolicy::Nobody)).await;
     let sea = ForeignAgent::at(&nobody.peer, "sea", nobody.clock.now());
     for by in [RequestSender::Key(&nobody.key), RequestSender::Did(&sea.someone)] {
@@ -153,7 +153,7 @@ async fn operator_settings_decide_who_may_register() {
 }
 
 #[tokio::test]
-async fn directory_limits_agents_per_host_and_in_total() {
+async fn directory_limits_the_number_of_agents_per_host() {
     let DirectoryTestServer { gateway, peer, clock, key } = world(|it| {
         it.settings(|settings| (settings.registry.max_agents, settings.registry.max_agents_per_host) = (3, 2))
     })

@@ -45,7 +45,7 @@ impl DirectoryTestServer {
 }
 
 #[tokio::test]
-async fn unreachable_agent_becomes_stale_and_recovers() {
+async fn unreachable_agent_is_listed_as_stale_until_it_is_reachable_again() {
     let world = world().await;
     let first = world.entry().await;
     world.silence();

@@ -1,4 +1,4 @@
-//! Several servers: some register their agents with another, where they are found.
+//! Servers that register their agents with a directory on another server, and searches there.
 
 use nuncio_core::ids::AgentName;
 use nuncio_engine::follow::ServerOrigin;
@@ -11,7 +11,7 @@ use super::{PATH, RequestSender, entries, found, get, item, names, register};
 use crate::agents::{DESK, desk, tool};
 use crate::dids::dids;
 
-/// An agent of that name, with a tool whose capability has these tags.
+/// An agent file with one tool, whose capability has the given tags.
 fn agent(name: &str, about: &str, tags: &str) -> String {
     let head = format!("name = \"{name}\"\ndescription = \"{about}\"");
     let whole = desk(&[
@@ -44,7 +44,7 @@ async fn told(gateway: &Gateway) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn two_servers_register_their_agents_at_a_third() {
+async fn agents_that_two_servers_register_at_a_third_are_found_there() {
     let directory =
         Gateway::builder().agent("guide", &agent("guide", "Knows all.", "\"city.guide\"")).dev().start().await;
     // A key exists, so that local callers need a credential.
@@ -103,7 +103,7 @@ async fn two_servers_register_their_agents_at_a_third() {
 }
 
 #[tokio::test]
-async fn directory_pages_join_without_gap_and_have_etags() {
+async fn directory_pages_follow_each_other_without_gaps_and_have_etags() {
     let gateway = Gateway::builder();
     let gateway =
         ["a", "b", "c", "d", "e"].iter().fold(gateway, |it, name| it.agent(name, &agent(name, "Is.", "\"x\"")));
@@ -166,7 +166,7 @@ async fn directory_listing_survives_a_restart() {
 }
 
 #[tokio::test]
-async fn unreachable_directory_gets_registrations_later() {
+async fn registration_at_an_unreachable_directory_is_retried_and_kept_up_to_date() {
     let clock = ManualClock::new();
     let (look, pause) = (Duration::from_secs(5), Duration::from_secs(30));
     // A free port without a server.
@@ -219,7 +219,7 @@ async fn unreachable_directory_gets_registrations_later() {
 }
 
 #[tokio::test]
-async fn directory_description_names_its_registration_endpoint() {
+async fn directory_description_names_the_registration_endpoint_unless_closed() {
     let directory = Gateway::builder().agent("guide", &agent("guide", "Knows.", "\"x\"")).dev().start().await;
     let answer = get(&directory, "/registry/ad.json", "").await;
     assert_eq!(answer.status, 200);

@@ -1,4 +1,4 @@
-//! Subjects of an issuer: which of them AAP serves, and whose answer approves a `high` call.
+//! Which subjects of an issuer AAP admits to an agent, and which may approve a call of `high` sensitivity.
 
 use nuncio_testkit::Gateway;
 use serde_json::json;
@@ -16,7 +16,7 @@ async fn start(issuer: &Issuer, people: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn token_subject_needs_a_scope_of_the_agent_unless_its_issuer_is_marked_as_people() {
+async fn subject_without_agent_scope_is_admitted_only_if_its_issuer_is_marked_as_people() {
     let issuer = Issuer::start().await;
     let token = async |scope: &str| issuer.forge("own", json!({}), json!({"scope": scope})).await;
     let (without, with) = (token("profile mail:send").await, token("danger:do").await);
@@ -38,7 +38,7 @@ async fn token_subject_needs_a_scope_of_the_agent_unless_its_issuer_is_marked_as
 }
 
 #[tokio::test]
-async fn only_subjects_of_an_issuer_marked_as_people_approve_high_calls() {
+async fn only_subjects_of_an_issuer_marked_as_people_approve_high_sensitivity_calls() {
     let issuer = Issuer::start().await;
     let token = issuer.forge("own", json!({}), json!({"scope": "danger:do"})).await;
     for people in ["", "people = false"] {

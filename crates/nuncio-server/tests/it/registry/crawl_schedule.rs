@@ -31,7 +31,7 @@ async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &StubRegistryHost, 
 }
 
 #[tokio::test]
-async fn unchanged_documents_are_not_fetched_again() {
+async fn unchanged_index_is_revalidated_and_unchanged_descriptors_are_not_fetched() {
     let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a", "b"]);
     let here = gateway(&clock).start().await;
@@ -98,7 +98,7 @@ async fn crawl_failures_double_the_pause_up_to_a_day() {
 }
 
 #[tokio::test]
-async fn host_unseen_for_a_week_is_removed() {
+async fn skills_of_a_host_that_fails_for_a_week_are_removed() {
     let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     stub.offer(&["a"]);
     let here = gateway(&clock).start().await;
@@ -131,7 +131,7 @@ async fn crawler_waits_for_the_retry_after_of_a_host() {
 }
 
 #[tokio::test]
-async fn crawl_requests_are_spread_over_time() {
+async fn crawler_pauses_between_requests_to_one_host_after_the_first_twenty() {
     let (clock, stub) = (ManualClock::new(), StubRegistryHost::start().await);
     let names: Vec<String> = (0..22).map(|number| format!("s{number:02}")).collect();
     stub.offer(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -149,7 +149,7 @@ async fn crawl_requests_are_spread_over_time() {
 }
 
 #[tokio::test]
-async fn one_host_is_crawled_once_at_a_time_across_ports() {
+async fn two_ports_of_one_host_are_crawled_one_after_the_other() {
     let (clock, one, other) = (ManualClock::new(), StubRegistryHost::start().await, StubRegistryHost::start().await);
     for stub in [&one, &other] {
         stub.reply(INDEX, StubReply::Silence);

@@ -12,14 +12,14 @@ async fn gateway() -> Gateway {
     Gateway::builder().agent(DESK, &desk(&[])).start().await
 }
 
-/// A gateway, and a host that offers `good` beside the skills of the test.
+/// A gateway, and a host that offers the skill `good`.
 async fn start() -> (Gateway, StubRegistryHost) {
     let stub = StubRegistryHost::start().await;
     stub.offer(&["good"]);
     (gateway().await, stub)
 }
 
-/// Why a skill is not listed.
+/// The reported reason why a skill is not listed.
 fn why<'a>(state: &'a Value, id: &str) -> &'a str {
     let unlisted = state["unlisted"].as_array().unwrap();
     let found = unlisted.iter().find(|unlisted| unlisted["id"] == id);
@@ -139,7 +139,7 @@ async fn invalid_index_keeps_the_previous_listing() {
 }
 
 #[tokio::test]
-async fn index_with_repeated_ids_or_endless_pages_is_bounded() {
+async fn index_with_repeated_ids_or_endless_pages_is_refused() {
     let (here, stub) = start().await;
     let page = |next: &str| StubReply::Json {
         status: 200,
@@ -156,7 +156,7 @@ async fn index_with_repeated_ids_or_endless_pages_is_bounded() {
 }
 
 #[tokio::test]
-async fn endless_index_response_is_cut_off() {
+async fn endless_index_or_descriptor_response_is_refused_at_its_size_limit() {
     let (here, stub) = start().await;
     stub.reply(&descriptor_path("good"), StubReply::Endless);
     let state = follow(&here, &stub.url()).await;
@@ -183,7 +183,7 @@ async fn only_ten_thousand_skills_of_a_host_are_kept() {
 }
 
 #[tokio::test]
-async fn host_without_an_index_is_removed() {
+async fn skills_of_a_host_whose_index_is_missing_are_removed() {
     let (here, stub) = start().await;
     follow(&here, &stub.url()).await;
     assert_eq!(found(&here, "").await, ["good"]);

@@ -12,7 +12,7 @@ pub(crate) const INDEX: &str = "/.well-known/skill-sharing";
 
 #[derive(Clone)]
 pub(crate) enum StubReply {
-    /// Responds with this status and document, an `ETag` and more headers.
+    /// Responds with a status, a document, an `ETag` and further headers.
     Json {
         status: u16,
         etag: Option<String>,

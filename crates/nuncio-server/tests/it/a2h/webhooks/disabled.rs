@@ -72,7 +72,7 @@ async fn webhook_answering_410_is_disabled_until_the_owner_sets_a_url() {
 }
 
 #[tokio::test]
-async fn disabled_webhook_is_enabled_by_setting_the_same_url() {
+async fn disabled_webhook_is_enabled_by_setting_the_same_url_again() {
     let (receiver, status, _) = changing(410).await;
     let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
@@ -118,7 +118,7 @@ async fn health_url_is_probed_after_three_days_of_webhook_failures() {
 }
 
 #[tokio::test]
-async fn oldest_pending_delivery_is_the_probe_without_a_health_url() {
+async fn without_a_health_url_the_oldest_pending_delivery_is_the_probe() {
     let (receiver, _, _) = changing(500).await;
     let mut hooked = WebhookSetup::at(&receiver).await;
     three_days(&mut hooked, &receiver).await;

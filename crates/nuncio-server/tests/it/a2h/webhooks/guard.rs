@@ -12,9 +12,8 @@ async fn tried(hooked: &WebhookSetup) {
     assert!(webhook["failing_since"].is_string(), "{webhook}");
 }
 
-/// This machine is not called unless the operator allows it.
 #[tokio::test]
-async fn webhook_to_this_machine_needs_the_setting() {
+async fn webhook_to_this_machine_is_not_sent_without_the_setting() {
     let inside = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let hooked = WebhookSetup::of(A2hTestServer::start().await, &called_at(&format!("{}/hook", inside.origin()))).await;
     hooked.post("m1").await;
@@ -68,9 +67,8 @@ async fn webhook_to_a_private_address_is_never_sent() {
     }
 }
 
-/// A redirect of a receiver is not followed.
 #[tokio::test]
-async fn webhook_redirect_counts_as_failure() {
+async fn webhook_redirect_is_not_followed_and_counts_as_failure() {
     let inside = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let to = inside.address();
     let receiver = CallbackReceiver::deciding(move |sent| {
@@ -85,7 +83,7 @@ async fn webhook_redirect_counts_as_failure() {
 }
 
 #[tokio::test]
-async fn oversized_webhook_response_counts_by_its_status() {
+async fn oversized_webhook_response_is_judged_by_its_status() {
     let receiver = CallbackReceiver::start(&[ReceiverReply::Long(200, 100_000)]).await;
     let hooked = WebhookSetup::at(&receiver).await;
     hooked.post("m1").await;
@@ -95,7 +93,7 @@ async fn oversized_webhook_response_counts_by_its_status() {
 }
 
 #[tokio::test]
-async fn webhook_delivers_the_largest_message_whole() {
+async fn webhook_delivers_a_message_of_the_maximum_size_whole() {
     let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let hooked = WebhookSetup::at(&receiver).await;
     let bytes: Vec<u8> = (0..512 * 1024_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();

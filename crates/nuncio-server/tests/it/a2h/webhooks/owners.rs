@@ -95,7 +95,7 @@ async fn agent_with_a_webhook_cannot_open_a_socket() {
 }
 
 #[tokio::test]
-async fn webhook_secret_is_returned_when_set_by_manifest() {
+async fn webhook_secret_is_returned_when_url_and_manifest_are_set_together() {
     let world = A2hTestServer::with(loopback).await;
     let owner = world.person("owner").await;
     let (agent, _) = owner.make_agent(&json!({"display_name": "Notes"})).await;
@@ -106,7 +106,7 @@ async fn webhook_secret_is_returned_when_set_by_manifest() {
 }
 
 #[tokio::test]
-async fn webhook_log_is_paged_and_expires() {
+async fn webhook_delivery_log_is_paged_and_deleted_after_thirty_days() {
     let receiver = CallbackReceiver::start(&[ReceiverReply::Status(200)]).await;
     let mut hooked = WebhookSetup::at(&receiver).await;
     for number in 0..5 {

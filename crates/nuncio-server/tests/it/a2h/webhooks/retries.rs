@@ -10,7 +10,7 @@ use crate::agents::{DESK, desk};
 const PAUSES: [u64; 8] = [5, 30, 300, 1800, 7200, 21_600, 43_200, 86_400];
 
 #[tokio::test]
-async fn failed_webhook_is_retried_on_schedule_and_given_up() {
+async fn failed_webhook_is_retried_eight_times_on_schedule_and_then_given_up() {
     let receiver =
         CallbackReceiver::deciding(|sent| ReceiverReply::Status(if is_message(sent) { 503 } else { 200 })).await;
     let mut hooked = WebhookSetup::at(&receiver).await;
@@ -37,7 +37,7 @@ async fn failed_webhook_is_retried_on_schedule_and_given_up() {
 }
 
 #[tokio::test]
-async fn webhook_retry_pauses_are_jittered() {
+async fn webhook_retry_pauses_vary_randomly_around_the_schedule() {
     let receiver =
         CallbackReceiver::deciding(|sent| ReceiverReply::Status(if is_message(sent) { 500 } else { 200 })).await;
     let mut hooked = WebhookSetup::at(&receiver).await;
@@ -76,7 +76,7 @@ async fn webhooks_of_a_conversation_keep_their_order() {
 }
 
 #[tokio::test]
-async fn rejected_webhook_blocks_only_its_own_conversation() {
+async fn webhook_that_keeps_failing_blocks_only_its_own_conversation() {
     let receiver =
         CallbackReceiver::deciding(|sent| ReceiverReply::Status(if name(sent) == "poison" { 500 } else { 200 })).await;
     let mut hooked = WebhookSetup::at(&receiver).await;
@@ -100,7 +100,6 @@ async fn rejected_webhook_blocks_only_its_own_conversation() {
     assert_eq!(names(&receiver).iter().filter(|name| *name == "poison").count(), 9);
 }
 
-/// A slow receiver gets a few requests at a time, and others are called meanwhile.
 #[tokio::test]
 async fn slow_webhook_receiver_does_not_delay_other_agents() {
     let slow =
@@ -125,7 +124,7 @@ async fn slow_webhook_receiver_does_not_delay_other_agents() {
     assert_eq!(slow.hung_up(), 0, "they all still wait for it");
 }
 
-/// A server killed between a delivery and its record sends the delivery again with the same id.
+/// The server crashes after it sent a delivery and before it stored the outcome.
 #[tokio::test]
 async fn webhook_in_flight_at_a_crash_is_resent_with_the_same_id() {
     let clock = ManualClock::new();
