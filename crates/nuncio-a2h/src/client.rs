@@ -28,7 +28,7 @@ pub use relay_identity::{AgentToken, DeviceLogin, RelayCredentials, RelayIdentit
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RelayEvent {
-    /// Sequence number; acknowledging it acknowledges all before. Zero for transient events, which are not stored.
+    /// Number of the event; acknowledging it also acknowledges all earlier ones. Zero for events that are not stored.
     pub seq: u64,
     pub what: RelayEventKind,
 }
@@ -36,31 +36,31 @@ pub struct RelayEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub enum RelayEventKind {
     Message(Box<ConversationMessage>),
-    /// An agent or person published other keys.
+    /// An agent or person published new keys.
     KeysChanged(RelayParty),
-    /// Consent of a person was given, changed or revoked.
+    /// A person gave, changed or revoked consent to an agent.
     Relation(RelationId),
-    /// A device claimed a tool call.
+    /// A device of the person claimed a tool call.
     Claimed {
         message: MessageId,
         device: DeviceId,
     },
-    /// Transient event of a stream.
+    /// A stream began, continued or ended; such events are not stored.
     Stream(Box<StreamNotice>),
-    /// Any other event, by its type.
+    /// Any other event, with its `type`.
     Other(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// Cannot be reached, or has an internal fault; a retry may help.
+    /// The relay cannot be reached or has an internal fault; a retry may help.
     #[error("the relay cannot be reached: {0}")]
     Unreachable(String),
     #[error("{message}")]
     TooMany { seconds: u64, message: String },
     #[error("{message}")]
     Refused { code: Code, message: String },
-    /// A device of the person must sign this ledger entry first.
+    /// The relay requires a signature by the person's device on this ledger entry first.
     #[error("a device must sign this first")]
     Unsigned(Value),
 }
@@ -76,23 +76,23 @@ impl RelayError {
 #[async_trait]
 pub trait Relay: fmt::Debug + Send + Sync + 'static {
     fn me(&self) -> &RelayParty;
-    /// Publishes keys. Returns the number of one-time keys stored at the relay.
+    /// Publishes keys of this agent or device. Returns the number of its one-time keys stored at the relay.
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
     async fn keys_of(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, RelayError>;
-    /// Takes a one-time key of a device; no other sender gets the same key.
+    /// Takes a one-time key of another device; the relay gives each key to one sender only.
     async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError>;
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
-    /// Two-party conversation with someone; created if there is none.
+    /// Two-party conversation with `other`; created if there is none.
     async fn conversation_with(&self, other: &RelayParty) -> Result<Conversation, RelayError>;
-    /// Sends a message and returns its sequence number. A repetition returns the same number.
+    /// Sends a message and returns its number in the conversation. Sending it again returns the same number.
     async fn post(&self, conversation: &ConversationId, post: NewPost) -> Result<u64, RelayError>;
-    /// Events after a number; waits until there is at least one.
+    /// Events numbered above `after`, by default above the acknowledged position; waits until there is at least one.
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError>;
-    /// Acknowledges all events up to a number.
+    /// Acknowledges all events up to number `seq`.
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError>;
-    /// Claims a tool call for this device; false if another device did.
+    /// Claims a tool call for this device; false if another device has claimed it.
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError>;
-    /// Manifest of an agent; null if it has none.
+    /// Manifest of an agent as JSON; null if the agent has none.
     async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError>;
 
     /// Whether streams can be sent at the moment.

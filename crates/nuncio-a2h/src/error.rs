@@ -1,4 +1,4 @@
-//! Maps errors to the protocol's error format: a stable code in capitals and an HTTP status.
+//! Maps engine errors to A2H errors: a stable code in capitals and an HTTP status.
 
 use http::StatusCode;
 use nuncio_core::Code;
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    /// Every row of the error table in protocol §8.
+    /// Covers every row of the error table in A2H §8.
     #[test]
     fn each_protocol_error_code_has_its_http_status() {
         for (code, status) in [

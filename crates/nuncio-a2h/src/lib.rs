@@ -1,5 +1,5 @@
-//! A2H Capability Manifest v1: how an agent declares what it may do with a person's devices, and the consent the person
-//! gives. Several unrelated specifications are called A2H; this crate implements that one.
+//! A2H Capability Manifest v1: how an agent declares what it may do with a person's devices, and the person's consent.
+//! Other specifications called A2H are unrelated.
 //!
 //! `wire` has the messages, `project` makes the manifest of a declared agent, `lift` parses requests, `server` answers
 //! them and manages the sockets. The engine decides what is allowed.

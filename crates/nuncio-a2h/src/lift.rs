@@ -1,4 +1,4 @@
-//! Parses requests strictly into the engine's types.
+//! Parses A2H requests strictly into the engine's types.
 
 use nuncio_core::Code;
 use nuncio_core::account::{AgentConnection, WebhookUrl};
@@ -20,12 +20,12 @@ use crate::wire::keys::KeysRequest;
 use crate::wire::message::{PostMessageRequest, SealedBytes};
 use crate::wire::relation::ConsentRequest;
 
-/// Length of a backup's salt, in bytes.
+/// Required length of the salt of a key backup, in bytes.
 const BACKUP_SALT_BYTES: usize = 32;
 /// Limit of each text in a DID proof, in bytes.
 const MAX_PROOF: usize = 1024;
 
-/// Parses a body without duplicate names and without numbers that would be rounded.
+/// Parses a request body; refuses duplicate names and integers that some parsers would round.
 pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError> {
     let value = json::read(bytes, bytes.len()).map_err(|why| bad_json(&format!("the body {why}")))?;
     exact(&value)?;
@@ -33,7 +33,7 @@ pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError
     serde_json::from_value(value).map_err(|why| wrong(why.to_string()))
 }
 
-/// Parses a body of which one part, a manifest or a sealed message, is kept byte for byte.
+/// Parses a request body of which one part, a manifest or a sealed message, is kept byte for byte.
 pub(crate) fn with_raw<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, EngineError> {
     is_object(bytes)?;
     serde_json::from_slice(bytes).map_err(|why| match why.classify() {
@@ -42,7 +42,7 @@ pub(crate) fn with_raw<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Eng
     })
 }
 
-/// Serde would accept a list as the fields in order.
+/// Refuses a list, which serde would accept as the fields in order.
 fn is_object(bytes: &[u8]) -> Result<(), EngineError> {
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') => Err(wrong("the body must be an object, found a list")),
@@ -75,7 +75,7 @@ pub(crate) fn wrong(message: impl Into<String>) -> EngineError {
     EngineError::new(Code::BadRequest, message)
 }
 
-/// Bytes of a manifest; `None` for `null`.
+/// Bytes of a submitted manifest; `None` for `null`, which removes the manifest.
 pub(crate) fn manifest(raw: &RawValue) -> Option<&[u8]> {
     (raw.get() != "null").then(|| raw.get().as_bytes())
 }
@@ -96,7 +96,7 @@ pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> 
     })
 }
 
-/// Requested changes of an account; `None` without any.
+/// Requested changes of an agent's account; `None` if the request names none.
 pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, EngineError> {
     let health_check_url = request.health_check_url.as_ref();
     let health_check_url = health_check_url.map(|url| url.as_deref().map(health).transpose()).transpose()?;
@@ -123,7 +123,7 @@ fn connection(request: &AgentRequest) -> Result<Option<AgentConnection>, EngineE
     }
 }
 
-/// A health check URL must meet the rules of webhook URLs.
+/// Parses a health check URL, which must meet the rules of webhook URLs.
 fn health(text: &str) -> Result<Url, EngineError> {
     let url = WebhookUrl::parse(text).map_err(|why| wrong(format!("health_check_url: {why}")))?;
     Ok(url.url().clone())
@@ -135,7 +135,7 @@ pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError
     Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
 }
 
-/// Parses a message. The envelope stays opaque; only the envelope's nesting depth is limited.
+/// Parses a request to post a message. The sealed envelope is not read; only its nesting depth is limited.
 pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
     let request: PostMessageRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
@@ -186,7 +186,7 @@ pub(crate) enum IfMatchHeader {
 }
 
 impl IfMatchHeader {
-    /// Parses the header. Weak tags match nothing (RFC 9110 §13.1.1).
+    /// Parses an `If-Match` header. Weak tags match nothing (RFC 9110 §13.1.1).
     pub(crate) fn read(text: &str) -> Result<Self, EngineError> {
         if text.trim() == "*" {
             return Ok(Self::Any);
@@ -205,7 +205,7 @@ impl IfMatchHeader {
         Ok(Self::OneOf(tags?.into_iter().flatten().collect()))
     }
 
-    /// Manifest hash that must be current: the current one if the header lists it, else one that never matches.
+    /// Manifest hash that an update requires: the current hash if the header matches it, else one that never matches.
     pub(crate) fn wanted(&self, current: Option<Digest>) -> Digest {
         let fits =
             |hash: &Digest| matches!(self, Self::Any) || matches!(self, Self::OneOf(some) if some.contains(hash));
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_with_unsafe_integers_or_duplicate_names_is_refused() {
+    fn invalid_json_integers_beyond_2_to_53_and_duplicate_names_are_refused() {
         let read = |text: &str| strict::<Value>(text.as_bytes()).map_err(|error| error.code);
         assert!(read(r#"{"a": 9007199254740991, "b": 0.5}"#).is_ok());
         for bad in [
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_request_keeps_manifest_bytes_and_null_manifest_means_removal() {
+    fn agent_request_keeps_manifest_bytes_and_distinguishes_null_from_absent() {
         let read = |text: &str| with_raw::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
         let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
         assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_mode_and_webhook_url_must_agree() {
+    fn connection_mode_and_webhook_url_that_contradict_are_refused() {
         let read = |text: &str| connection(&with_raw(text.as_bytes()).unwrap()).map_err(|error| error.code);
         assert_eq!(read("{}"), Ok(None));
         assert_eq!(read(r#"{"connection_mode": "websocket"}"#), Ok(Some(AgentConnection::Websocket)));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn if_match_matches_the_current_hash_by_strong_tag_or_star() {
+    fn if_match_accepts_only_a_star_or_a_strong_tag_of_the_current_hash() {
         let hash = Digest::of_bytes(b"x");
         let other = Digest::of_bytes(b"y");
         let wanted = |text: &str, current| IfMatchHeader::read(text).unwrap().wanted(current);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn message_envelope_is_kept_byte_for_byte() {
+    fn message_envelope_is_kept_byte_for_byte_and_invalid_messages_are_refused() {
         let read = |envelope: &str| {
             let body = format!(r#"{{"client_message_id":"m1","content_type":"text","envelope":{envelope} }}"#);
             post(body.as_bytes()).map(|new| new.envelope.to_vec()).map_err(|error| error.code)

@@ -62,7 +62,7 @@ pub use writing::{OutgoingStreams, StreamWriter};
 
 pub struct PeerConfig {
     pub relay: Arc<dyn Relay>,
-    /// Keys and messages that must survive a restart.
+    /// Storage of keys and messages that must survive a restart.
     pub key_store: Arc<dyn KeyStore>,
     pub seal_identity: SealIdentity,
     pub clock: Arc<dyn Clock>,
@@ -72,21 +72,21 @@ pub struct PeerConfig {
 
 #[async_trait]
 pub trait PeerHandler: fmt::Debug + Send + Sync + 'static {
-    /// Handles a received message. Messages of one conversation arrive in order, each at least once. Messages of the
-    /// person's other devices arrive too: `sender` is then the person.
+    /// Handles a received message. Messages of one conversation arrive in order, each at least once. A device also gets
+    /// the messages that the person sent from other devices.
     async fn on_message(&self, peer: &Peer, message: InboundMessage);
 
-    /// Handles a message that could not be opened because it was changed in transit or its sender is untrusted. A
-    /// person is shown why.
+    /// Handles a message that could not be opened, for example because it was changed or its sender is untrusted.
     async fn on_refused(&self, _peer: &Peer, _refused: UnopenedMessage) {}
 
-    /// Handles the confirmation that the relay has a message of this device, at least once. Later events wait for it.
+    /// Handles the confirmation, given at least once, that the relay has a message of this device. Later events wait
+    /// until this method returns.
     async fn on_sent(&self, _peer: &Peer, _sent: SentConfirmation) {}
 
-    /// Handles a verified stream event. Later events wait for it.
+    /// Handles a verified stream event. Later events wait until this method returns.
     async fn on_stream(&self, _peer: &Peer, _event: StreamEvent) {}
 
-    /// Handles any other event. Later events wait for it.
+    /// Handles any other event. Later events wait until this method returns.
     async fn on_event(&self, _peer: &Peer, _what: &RelayEventKind) {}
 }
 
@@ -100,16 +100,16 @@ pub struct InboundMessage {
     pub device: DeviceId,
     pub content_type: ContentType,
     pub payload: Value,
-    /// Digest of the sealed envelope; `None` for a message that an earlier version received.
+    /// Digest of the sealed envelope; `None` for a message stored by an earlier version of this program.
     pub envelope: Option<Digest>,
-    /// Whether the keys of the sender give forward secrecy.
+    /// How the message was sealed: with or without forward secrecy.
     pub mode: SealMode,
-    /// Time signed by the sender.
+    /// Time of sealing, signed by the sender.
     pub sealed_at: Timestamp,
     pub at: Timestamp,
 }
 
-/// Message that could not be opened. All fields but `why` are claims of the relay.
+/// Message that could not be opened. All fields but `why` come from the relay and are unverified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnopenedMessage {
     pub conversation: ConversationId,
@@ -132,15 +132,15 @@ struct PeerState {
     calls: DeviceToolCaller,
     streams: Arc<OutgoingStreams>,
     handler: Arc<dyn PeerHandler>,
-    /// Last handler task of each conversation.
+    /// Last started handler task of each conversation; the next task waits for it.
     handling: Mutex<HashMap<ConversationId, JoinHandle<()>>>,
-    /// Last rekey message to each device: conversation and number.
+    /// Conversation and number of the last rekey message to each device.
     rekeyed: Mutex<HashMap<DeviceId, (ConversationId, u64)>>,
     incoming: Mutex<HashMap<(ConversationId, StreamId), IncomingTextStream>>,
 }
 
 impl Peer {
-    /// Does nothing until [`Peer::run`].
+    /// Creates a peer, which does nothing until [`Peer::run`].
     #[must_use]
     pub fn new(config: PeerConfig) -> Self {
         let PeerConfig { relay, key_store, seal_identity, clock, entropy, handler } = config;
@@ -203,7 +203,7 @@ impl Peer {
         &self.state.streams
     }
 
-    /// Two-party conversation with someone; created if there is none.
+    /// Two-party conversation with `other`; created if there is none.
     pub async fn conversation_with(&self, other: &RelayParty) -> Result<Arc<Conversation>, SendError> {
         self.state.context.conversation_with(other).await
     }
@@ -213,7 +213,7 @@ impl Peer {
         self.state.context.conversation(id).await
     }
 
-    /// Deletes every own record that mentions one of these texts.
+    /// Deletes every stored record of this peer that contains one of these texts.
     pub fn forget(&self, texts: &[String]) -> Result<(), KeyStoreError> {
         lock(&self.state.context.conversations).clear();
         lock(&self.state.keys.trusted_keys).clear();

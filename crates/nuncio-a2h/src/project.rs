@@ -1,4 +1,4 @@
-//! Generates the manifest of a declared agent from its device tools.
+//! Generates the A2H manifest of an agent from the device tools in its agent file.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestFaults, Presets, 
 use nuncio_core::text::TextByLanguage;
 use serde_json::{Value, json};
 
-/// Manifest of a declared agent; `None` without device tools.
+/// Manifest generated from an agent file; `None` if the agent has no device tools.
 #[must_use]
 pub fn manifest(agent: &Agent) -> Option<Value> {
     let tools: Vec<Value> = agent.device_tools().map(|(named, run)| tool(named, run)).collect();
@@ -24,7 +24,7 @@ pub fn manifest(agent: &Agent) -> Option<Value> {
     }))
 }
 
-/// The generated manifest after validation, or every violated rule; `None` without device tools.
+/// The generated manifest after validation, or every violated rule; `None` if the agent has no device tools.
 pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<CheckedManifest>, ManifestFaults> {
     manifest(agent).map(|manifest| Manifest::check(manifest, presets)).transpose()
 }
@@ -49,13 +49,13 @@ fn scope(scope: &Scope) -> Value {
         "label_i18n_key": scope.label_key.clone().unwrap_or_else(|| key("label")),
         "description_i18n_key": scope.description_key.clone().unwrap_or_else(|| key("description")),
         "label_fallback": scope.label,
-        // A person must see a description; the label is the fallback.
+        // A person must see a description, so the label stands in for a missing one.
         "description_fallback": scope.description.as_ref().unwrap_or(&scope.label),
         "sensitivity": scope.sensitivity,
     })
 }
 
-/// Name in an i18n key: `filesystem:read` becomes `filesystem_read`.
+/// Form of a tool name or scope id in an i18n key: `filesystem:read` becomes `filesystem_read`.
 fn stem(name: &str) -> String {
     name.replace([':', '.', '-'], "_")
 }
@@ -67,7 +67,7 @@ fn with_english(english: &str, others: Option<&TextByLanguage>) -> BTreeMap<Stri
     std::iter::once(("en".to_owned(), english.to_owned())).chain(others).collect()
 }
 
-/// Parts of a declared agent that a manifest cannot express.
+/// Properties in an agent file that an A2H manifest cannot express, as messages.
 pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
     for (tool, _) in agent.device_tools() {
@@ -100,7 +100,7 @@ mod tests {
         declaration::parse("agent.toml", &format!("{head}{rest}")).unwrap_or_else(|said| panic!("{said}")).agent
     }
 
-    /// Example of specification §2.2, as an agent file.
+    /// Agent file for the manifest example in A2H §2.2.
     const SEED: &str = r#"
 [capability_flags]
 supports_streaming = true
@@ -177,14 +177,14 @@ run = { command = ["true"] }
     }
 
     #[test]
-    fn manifest_has_no_server_tools() {
+    fn manifest_omits_server_tools_and_is_absent_without_device_tools() {
         assert_eq!(manifest(&agent("")), None);
         let text = manifest(&agent(SEED)).unwrap().to_string();
         assert!(!text.contains("book"), "{text}");
     }
 
     #[test]
-    fn manifest_uses_i18n_keys_and_texts_of_the_author() {
+    fn i18n_keys_and_translations_in_the_agent_file_appear_in_the_manifest() {
         let made = manifest(&agent(
             r#"
 [[scope]]

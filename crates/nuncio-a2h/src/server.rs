@@ -1,4 +1,4 @@
-//! Routes of the protocol. Each only translates a request into a use case, and its outcome into a response.
+//! HTTP routes of A2H. Each only translates a request into a call of the engine, and the outcome into a response.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -45,9 +45,9 @@ pub use webhooks::call_body;
 
 use socket::SocketLimits;
 
-/// Limit of a request that carries a manifest, beside the manifest, in bytes.
+/// Limit of the rest of a request that carries a manifest, in bytes.
 const BESIDE_A_MANIFEST: usize = 16 * 1024;
-/// Limit of other requests, in bytes: a consent may name every scope of a manifest.
+/// Limit of requests without manifest or message, in bytes: a consent may name every scope of a manifest.
 const MAX_BODY: usize = 256 * 1024;
 /// Limit of a request that carries a message, in bytes: the envelope in base64 and its fields.
 const MAX_MESSAGE_BODY: usize = 1024 * 1024;
@@ -66,7 +66,7 @@ pub struct A2hServerState {
 }
 
 impl A2hServerState {
-    /// At most `sockets` connections are open at once.
+    /// `sockets` limits the number of connections that are open at once.
     #[must_use]
     pub fn new(
         engine: Engine,
@@ -98,12 +98,12 @@ impl A2hServerState {
     }
 }
 
-/// Routes; the caller of this function puts a [`CallerCheckResult`] into each request.
+/// Router with all A2H routes. The server must add a [`CallerCheckResult`] extension to each request.
 pub fn routes(a2h: A2hServerState) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(a2h)
 }
 
-/// Routes as data; a test compares them with the OpenAPI document.
+/// Paths and handlers of all routes; a test compares the paths with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<A2hServerState>)> {
     let routes = vec![
         ("/a2h/agents", get(agents::list).post(agents::create)),
@@ -170,12 +170,12 @@ fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     (status, headers, bytes).into_response()
 }
 
-/// Successful response with `data` as its `data` member.
+/// Successful JSON response with `data` in the member `data`.
 fn data(status: StatusCode, data: impl Serialize) -> Response {
     answer(status, &DataBody { data })
 }
 
-/// Successful response to the creation of an object at `path`.
+/// Response 201 to the creation of an object, with its path in `Location`.
 fn created(path: &str, object: impl Serialize) -> Response {
     let mut response = data(StatusCode::CREATED, object);
     let location = HeaderValue::try_from(path).ok();
@@ -183,7 +183,7 @@ fn created(path: &str, object: impl Serialize) -> Response {
     response
 }
 
-/// Page from a list with one item more than the page holds; `cursor` gives the position of the next page.
+/// One page of a list. `found` has one item more than `limit` if more pages follow.
 fn page<T, V: Serialize>(
     mut found: Vec<T>,
     limit: usize,
@@ -222,14 +222,14 @@ impl ListQuery {
         self.text(name).map(|text| text.parse().map_err(|_| bad())).transpose()
     }
 
-    /// Position from which the page starts.
+    /// Parsed `cursor` parameter: the position after which the page starts.
     fn cursor<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, EngineError> {
         let bad = || EngineError::new(Code::BadCursor, "the cursor is not one this server gave; begin without one");
         self.text("cursor").map(|text| read(text).ok_or_else(bad)).transpose()
     }
 }
 
-/// Path parameters. Bytes that are no UTF-8 become empty texts, which match nothing.
+/// Path parameters. A parameter that is not UTF-8 becomes an empty text, which matches nothing.
 struct PathParam<T = String>(T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> for PathParam<T> {
@@ -241,7 +241,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Default + Send> FromRequestParts<S> f
     }
 }
 
-/// Caller of a request; `None` for anonymous requests.
+/// Caller of a request; `None` if it has no credentials, an error if they are invalid.
 fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
     match request.extensions().get::<CallerCheckResult>() {
         Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
@@ -254,13 +254,13 @@ fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
     }
 }
 
-/// Caller of a request that needs authentication.
+/// Caller of a request; anonymous requests are refused.
 fn caller(request: &Request) -> Result<Caller, EngineError> {
     let message = "say who asks: `Authorization: Bearer TOKEN`, with the access token of a device or an agent's own";
     visitor(request)?.ok_or_else(|| EngineError::new(Code::Unauthorized, message))
 }
 
-/// Calling person or agent; other callers are refused.
+/// Person or agent that sends a request; other callers are refused.
 fn participant(request: &Request) -> Result<(RelayParty, Caller), EngineError> {
     let caller = caller(request)?;
     match RelayParty::try_from(caller.principal.clone()) {
@@ -272,7 +272,7 @@ fn participant(request: &Request) -> Result<(RelayParty, Caller), EngineError> {
     }
 }
 
-/// Calling person; other callers are refused.
+/// Person who sends a request; other callers are refused.
 fn person(request: &Request) -> Result<(PersonName, Caller), EngineError> {
     let caller = caller(request)?;
     match &caller.principal {

@@ -1,4 +1,4 @@
-//! Passes stream frames of an agent to the engine, from a socket or from an agent in the same process.
+//! Passes stream frames of an agent to the engine; used for connected agents and for agents in the same process.
 
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{StreamPiece, StreamSender};

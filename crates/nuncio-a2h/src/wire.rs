@@ -1,4 +1,4 @@
-//! Wire types: JSON with names in snake case, RFC 3339 times, results in `data` and errors in `error`.
+//! JSON types of A2H: names in snake case, RFC 3339 times, results in `data` and errors in `error`.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
-/// Deserialises a present field, including `null`; with `#[serde(default)]` an absent field is `None`.
+/// Wraps a present field, also `null`, in `Some`; with `#[serde(default)]` an absent field is `None`.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }

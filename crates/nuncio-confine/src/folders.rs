@@ -1,4 +1,4 @@
-//! Grants a folder without a hidden folder inside it.
+//! Computes the paths that grant access to a folder except for a hidden folder inside it.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ pub fn without(path: &Path, hidden: &Path) -> Vec<PathBuf> {
     }
     let mut granted = Vec::new();
     let mut folder = path;
-    // Expands each folder between the path and `hidden`.
+    // Replaces each folder between `path` and `hidden` by its entries.
     while folder != hidden {
         let mut next = None;
         for entry in folder.read_dir().into_iter().flatten().flatten() {

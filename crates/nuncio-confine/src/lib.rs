@@ -1,10 +1,11 @@
-//! Confines a child process to the files, sockets and processes that its [`ConfinementRules`] allows.
+//! Confines a child process to the files, sockets and processes that its [`ConfinementRules`] allow.
 //!
 //! Landlock restricts files, TCP, signals and tracing; a seccomp filter restricts the creation of sockets, so that a
 //! child cannot use another service to exceed its rights. Both apply to a thread and its children. [`spawn`] therefore
 //! creates a thread for each child, restricts it, starts the child and ends the thread.
 //!
-//! Other systems than Linux restrict nothing; [`confinement`] says so, and callers decide whether a program may start.
+//! On systems other than Linux nothing is restricted; [`confinement`] reports that, and callers decide whether a
+//! program may start.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -30,24 +31,24 @@ pub use folders::{contains, without};
 pub use group::{ProcessGroup, RunningProgram};
 pub use server::{installation, server_folders};
 
-/// Resources that a program may use beside the system's programs and libraries.
+/// Resources that a program may use in addition to the system's programs and libraries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfinementRules {
-    /// Readable files and folders.
+    /// Files and folders that the program may read.
     pub read: Vec<PathBuf>,
-    /// Readable and writable files and folders.
+    /// Files and folders that the program may read and write.
     pub write: Vec<PathBuf>,
     /// Whether the program may open network connections.
     pub network: bool,
     /// Whether the program may use Unix sockets, through which other services could act for it.
     pub unix: bool,
-    /// Folder that stays inaccessible although a granted folder contains it. The path must be canonical. Paths inside
-    /// it can be granted explicitly.
+    /// Folder that stays inaccessible although a granted folder contains it; a path inside can be granted by name.
+    /// Must be canonical.
     pub hidden: Option<PathBuf>,
 }
 
 impl ConfinementRules {
-    /// Whether a path is readable.
+    /// Whether these rules let the program read a path; system paths are included.
     #[must_use]
     pub fn reads(&self, path: &Path) -> bool {
         let mut system =
@@ -56,13 +57,11 @@ impl ConfinementRules {
         system || self.covers(&self.read, path) || self.writes(path)
     }
 
-    /// Whether a path is writable.
     #[must_use]
     pub fn writes(&self, path: &Path) -> bool {
         self.covers(&self.write, path)
     }
 
-    /// Whether a path is in the hidden folder.
     #[must_use]
     pub fn hides(&self, path: &Path) -> bool {
         self.hidden.as_ref().is_some_and(|hidden| contains(hidden, path))
@@ -74,21 +73,21 @@ impl ConfinementRules {
     }
 }
 
-/// Restrictions that this system can enforce on programs.
+/// Which restrictions this system can enforce on programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ConfinementSupport {
-    /// Access to files that were not granted, and to the memory and environment of other processes.
+    /// Whether access to files that were not granted, and to other processes' memory and environment, is blocked.
     pub files: bool,
-    /// Creation of sockets that were not granted.
+    /// Whether creation of sockets that were not granted is blocked.
     pub network: bool,
-    /// Signals to other processes.
+    /// Whether signals to other processes are blocked.
     pub signals: bool,
 }
 
 impl ConfinementSupport {
     pub const NONE: Self = Self { files: false, network: false, signals: false };
 
-    /// Whether a program without such grants is kept from the server's files and sockets.
+    /// Whether both file and network access can be blocked; blocked signals are not required.
     #[must_use]
     pub const fn is_enough(self) -> bool {
         self.files && self.network
@@ -106,7 +105,7 @@ impl fmt::Display for ConfinementSupport {
     }
 }
 
-/// Detects what this system can enforce. The check runs once, on a thread that ends afterwards.
+/// Detects which restrictions this system can enforce, once per process, on a thread that ends afterwards.
 #[must_use]
 pub fn confinement() -> ConfinementSupport {
     static DETECTED_CONFINEMENT: OnceLock<ConfinementSupport> = OnceLock::new();
@@ -116,7 +115,7 @@ pub fn confinement() -> ConfinementSupport {
     })
 }
 
-/// Starts a program with access to `reach` only, as far as this system can enforce it.
+/// Starts a program confined to the rules `reach`, as far as this system can enforce them.
 ///
 /// # Errors
 /// The program cannot be started, or confinement failed although this system supports it.
@@ -124,14 +123,14 @@ pub async fn spawn(mut command: Command, reach: ConfinementRules) -> io::Result<
     let possible = confinement();
     let runtime = Handle::current();
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // The thread is not reused, because it cannot regain its rights.
+    // A confined thread cannot regain its rights, so each program gets a new thread.
     std::thread::Builder::new().name("confined".to_owned()).spawn(move || {
         let _inside = runtime.enter();
         let started = linux::restrict_thread(&reach).and_then(|restricted| match restricted == possible {
             true => RunningProgram::start(&mut command).and_then(linux::limit),
             false => Err(io::Error::other("it cannot be confined to what it may reach")),
         });
-        // If the caller stopped waiting, dropping the result kills the program.
+        // If the caller no longer waits, the result is dropped, which kills the program.
         let _ = sender.send(started);
     })?;
     receiver.await.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))

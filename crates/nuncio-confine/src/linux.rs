@@ -1,4 +1,4 @@
-//! Enforces a [`ConfinementRules`] with Landlock, seccomp, capabilities and resource limits.
+//! Enforces [`ConfinementRules`] with Landlock, seccomp, capabilities and resource limits.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ use crate::{ConfinementRules, ConfinementSupport, RunningProgram, without};
 /// Newest Landlock ABI to request; older kernels enforce the rights they support.
 const NEWEST_LANDLOCK_ABI: ABI = ABI::V9;
 
-/// Programs, libraries and settings that programs need to start.
+/// Readable paths of the programs, libraries and settings that a program needs to start.
 pub(crate) const SYSTEM_PATHS: [&str; 15] = [
     "/usr",
     "/bin",
@@ -53,7 +53,7 @@ pub(crate) const NETWORK_PATHS: [&str; 9] = [
     "/etc/ca-certificates",
 ];
 
-/// Devices without stored data.
+/// Readable device files: they give random bytes or zeros, never stored data.
 const DEVICE_FILES: [&str; 3] = ["/dev/urandom", "/dev/random", "/dev/zero"];
 
 /// Limit of open files per program. A server with many connections raises its own limit, which children would inherit.
@@ -70,7 +70,7 @@ const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Drops all rights except `reach` for this thread and its children.
+/// Restricts this thread and its children to `reach`, and returns which restrictions took effect.
 pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<ConfinementSupport> {
     let status = restrict_files(reach).map_err(io::Error::other)?;
     let (files, ports, signals) = match status.landlock {
@@ -89,7 +89,7 @@ pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<Confinemen
 
 fn drop_capabilities() -> io::Result<()> {
     let mut sets = capabilities(None)?;
-    // A service manager may refuse the call for a process without capabilities.
+    // Skipped if there is nothing to drop, because a service manager may forbid the system call.
     if KEPT_CAPABILITIES.contains(sets.permitted | sets.inheritable) {
         return Ok(());
     }
@@ -132,7 +132,7 @@ fn restrict_files(reach: &ConfinementRules) -> Result<RestrictionStatus, Ruleset
         .restrict_self()
 }
 
-/// Seccomp filter that refuses all sockets, or all but internet sockets; `None` if this system has no filters.
+/// Seccomp filter that refuses sockets that `reach` does not allow; `None` if the processor type is not supported.
 fn socket_filter(reach: &ConfinementRules) -> io::Result<Option<BpfProgram>> {
     let Ok(arch) = std::env::consts::ARCH.try_into() else { return Ok(None) };
     // io_uring could create sockets that this filter does not see.
@@ -142,7 +142,7 @@ fn socket_filter(reach: &ConfinementRules) -> io::Result<Option<BpfProgram>> {
         rules.insert(libc::SYS_socketpair, refused_pairs().map_err(io::Error::other)?);
     }
     if cfg!(target_arch = "x86_64") {
-        // x32 variants of the same system calls.
+        // The x32 variants of the same system calls are refused too.
         let again: Vec<_> = rules.iter().map(|(call, rules)| (call | 0x4000_0000, rules.clone())).collect();
         rules.extend(again);
     }
@@ -151,7 +151,7 @@ fn socket_filter(reach: &ConfinementRules) -> io::Result<Option<BpfProgram>> {
     BpfProgram::try_from(filter).map(Some).map_err(io::Error::other)
 }
 
-/// Socket families to refuse: with network access all but internet and netlink route, otherwise all.
+/// Rules for `socket` calls to refuse: with network access all but internet and netlink-route sockets, otherwise all.
 fn refused_sockets(network: bool) -> Result<Vec<SeccompRule>, BackendError> {
     if !network {
         return Ok(Vec::new());
@@ -184,7 +184,7 @@ pub(crate) fn limit(running: RunningProgram) -> io::Result<RunningProgram> {
     for (resource, limit) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES)] {
         let limit = getrlimit(resource).maximum.map_or(limit, |maximum| maximum.min(limit));
         match prlimit(leader, resource, Rlimit { current: Some(limit), maximum: Some(limit) }) {
-            // The program has ended already, or a service manager forbids the call and sets its own limits.
+            // The program has ended already, or a service manager forbids to set limits and has set its own.
             Ok(_) | Err(Errno::SRCH | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }

@@ -55,13 +55,13 @@ const SYSTEM_FOLDERS: &[&str] = &[
     "/dev/full",
 ];
 
-/// Installation folders of system packages; a program there needs no other folder.
+/// Folders of system packages, readable anyway; a program in them needs no further grant.
 const PACKAGE_FOLDERS: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/gnu/store"];
 
-/// Folders below the home folder where many programs share `bin` and `lib` beside unrelated secrets.
+/// Folders below the home folder whose `bin` and `lib` many programs share; they may also contain unrelated secrets.
 const SHARED_HOME_FOLDERS: [&str; 3] = ["", ".local", ".cargo"];
 
-/// Programs that start another interpreter than the one in their first line.
+/// Launcher programs, each with the interpreter that it starts.
 const LAUNCHERS: [(&str, &str); 7] = [
     ("uv", "python3"),
     ("uvx", "python3"),
@@ -72,7 +72,7 @@ const LAUNCHERS: [(&str, &str); 7] = [
     ("pnpm", "node"),
 ];
 
-/// Limit on followed interpreters, each the interpreter of the one before.
+/// Limit of the chain from a program to its interpreter, to that interpreter's own interpreter, and so on.
 const MAX_INTERPRETERS: usize = 4;
 
 /// System folders that every program of a server may read.
@@ -113,7 +113,7 @@ fn find(program: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// Folders of a program, by its name and by the resolved file.
+/// Installation folders of a program: of its path as given, and of the file that a link resolves to.
 fn folders_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let named = program
         .parent()
@@ -124,7 +124,7 @@ fn folders_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     files.into_iter().flatten().flat_map(|file| prefix(&file, home)).collect()
 }
 
-/// Installation folder of a file: the parent of its `bin`, or its own folder.
+/// Paths to grant for a program file: the parent of its `bin` folder, or its own folder; fewer if that is shared.
 fn prefix(file: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(folder) = file.parent() else { return Vec::new() };
     if PACKAGE_FOLDERS.iter().any(|installed| contains(Path::new(installed), folder)) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn version_manager_in_home_folder_is_readable() {
+    fn npx_of_a_version_manager_grants_the_folders_of_node_and_npm() {
         let home = Home::new();
         home.file(".nvm/v22/bin/node", "\x7fELF");
         let script = home.file(".nvm/v22/lib/node_modules/npm/bin/npx-cli.js", "#!/usr/bin/env node\n");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_environment_grants_its_interpreter() {
+    fn script_in_virtual_environment_grants_the_environment_and_its_interpreter() {
         let home = Home::new();
         let python = home.file(".local/share/uv/python/3.13/bin/python3", "\x7fELF");
         home.file("venv/pyvenv.cfg", "");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_folders_are_not_granted_as_a_whole() {
+    fn program_in_shared_home_folder_does_not_grant_the_whole_folder() {
         let home = Home::new();
         home.file(".local/bin/uvx", "\x7fELF");
         home.file(".local/share/keyrings/login", "secret");

@@ -1,4 +1,4 @@
-//! Fallback for systems without Landlock and seccomp: nothing is restricted, and [`ConfinementSupport`] reports that.
+//! Replaces `linux` on systems without Landlock and seccomp: nothing is restricted, and [`ConfinementSupport`] reports that.
 
 use std::io;
 

@@ -35,9 +35,9 @@ pub struct AuditEntry {
     pub scope: ScopeId,
     /// HMAC-SHA256 of the arguments' canonical form, under a key of this device.
     pub arguments_digest: String,
-    /// `ok`, `error`, `denied` or `elsewhere`.
+    /// Outcome of the call: `ok`, `error`, `denied` or `elsewhere`.
     pub status: String,
-    /// Why the call failed or was refused.
+    /// Error code or denial reason of a call that failed or was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether the person was prompted for this call.
@@ -46,10 +46,10 @@ pub struct AuditEntry {
     /// Id of the message that carried the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Digest of that message's sealed envelope.
+    /// Digest of the sealed message that carried the tool call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope_digest: Option<Digest>,
-    /// Last ledger entry that the decision was based on.
+    /// Last entry of the consent ledger that the decision was based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerReference>,
 }
@@ -58,7 +58,7 @@ pub struct AuditEntry {
 pub struct ChainedEntry {
     /// Number of the audit entry, from 1, without gaps.
     pub seq: u64,
-    /// Hash of the previous entry; zeros in the first.
+    /// Hash of the previous audit entry; zeros in the first.
     pub prev_hash: Digest,
     #[serde(flatten)]
     pub entry: AuditEntry,
@@ -71,7 +71,7 @@ impl ChainedEntry {
         Digest::of_bytes(&canonical(self))
     }
 
-    /// JSON for export, with the entry's own hash, so that a reader can verify a run of entries.
+    /// JSON for export, with the entry's own hash, so that a reader can verify a sequence of entries.
     #[must_use]
     pub fn with_hash(&self) -> Value {
         let mut value = json!(self);
@@ -80,20 +80,20 @@ impl ChainedEntry {
     }
 }
 
-/// First and last position of the stored audit chain.
+/// Positions at which the stored audit chain starts and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct ChainEnds {
-    /// Position of the last entry that was deleted because of its age.
+    /// Position before the first stored entry: that of the last entry deleted because of its age.
     from: ChainHead,
     to: ChainHead,
 }
 
-/// Why verification of the chain failed.
+/// Why verification of the audit chain failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditChainError {
     #[error(transparent)]
     Unreadable(#[from] KeyStoreError),
-    /// An entry was changed, removed or inserted at this number.
+    /// The audit entry with this number was changed or inserted, or an entry before it was removed.
     #[error("entry {0} was changed, or an entry before it is missing")]
     InvalidEntry(u64),
     #[error("the last entries are missing: {missing} of them")]
@@ -118,7 +118,7 @@ impl AuditLog {
         Ok(self.records.get(CHAIN_STATE_RECORD)?.unwrap_or(ChainEnds { from: ChainHead::START, to: ChainHead::START }))
     }
 
-    /// Keyed digest of arguments; the key is created on first use.
+    /// Keyed digest of a call's arguments; the key is created on first use.
     pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeyStoreError> {
         let bytes: Vec<u8> = match self.records.get(SIGNING_KEY_RECORD)? {
             Some(bytes) => bytes,
@@ -135,7 +135,7 @@ impl AuditLog {
         Ok(tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Changes that append an entry to the audit chain; the caller saves the changes.
+    /// Record changes that append an entry to the audit chain; the caller saves them.
     pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<RecordChange>, KeyStoreError> {
         let state = self.state()?;
         let chained = ChainedEntry { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
@@ -182,7 +182,7 @@ impl AuditLog {
         }
     }
 
-    /// Changes that delete entries older than `AUDIT_RETENTION`; the remaining chain still verifies.
+    /// Changes that delete audit entries older than `AUDIT_RETENTION`; the remaining chain still verifies.
     pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
         let before = now.before(AUDIT_RETENTION);
         let mut state = self.state()?;

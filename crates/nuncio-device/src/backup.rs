@@ -1,5 +1,5 @@
-//! Backup of a device's keys under a passphrase: stored at the relay and in a file, restored on an empty machine, or
-//! used once to vouch for a successor device.
+//! Backup of a device's keys, encrypted under a passphrase: stored at the relay and in a file, restored on an empty
+//! machine, or used to endorse a new device in place of a lost one.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::error::DeviceError;
 use crate::former_devices::{self, FormerDevice};
 use crate::record_store::RecordStore;
 
-/// Backup of a device, as JSON. Without the passphrase it reveals only which device it belongs to.
+/// Backup of a device as a JSON file. Without the passphrase it reveals only the identities of the person's devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupFile {
     pub device: DeviceIdentity,
-    /// The person's other devices that this one trusts or trusted; their signatures count.
+    /// The person's other devices that this device trusts or trusted; their signatures in consent ledgers count.
     pub devices: Vec<FormerDevice>,
     pub backup: KeyBackup,
-    /// Signed by the device itself, so that a changed file cannot make it log in elsewhere.
+    /// Signature of the device over the other fields, so that a changed file cannot make it log in at another relay.
     pub signature: Signature,
 }
 
@@ -50,19 +50,18 @@ impl BackupFile {
 }
 
 impl Device {
-    /// Restores a device on an empty machine with the same identity and new sealing sessions. Reloads all relations, so
-    /// that calls are answered again.
+    /// Restores a device on an empty machine, with the same identity but new sealing sessions; reloads all relations.
     ///
     /// # Errors
-    /// The directory already holds a device, the passphrase is wrong, or the relay refuses the login. Then nothing has
-    /// changed.
+    /// The data directory already holds a device, the passphrase is wrong, or the relay refuses the login. Nothing has
+    /// been written then.
     pub async fn restore(config: DeviceConfig, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(folder_in_use());
         }
         let restored = Arc::new(file.open(passphrase).await?);
-        // A device that was revoked meanwhile is refused here, before anything is written.
+        // The relay refuses the login of a revoked device here, before anything is written.
         let by = Arc::clone(&restored);
         file.device.login(&config, Arc::new(move |message| by.sign(message))).token().await?;
         let restored = Arc::into_inner(restored).ok_or_else(|| DeviceError::new(Code::Internal, "keys in use"))?;
@@ -86,7 +85,7 @@ impl Device {
     }
 }
 
-/// Backups of this device's keys at the relay.
+/// Creates and uses backups of device keys at the relay.
 pub struct DeviceBackupService {
     pub(crate) context: Arc<DeviceContext>,
     pub(crate) own_devices: Arc<OwnDeviceService>,
@@ -94,7 +93,7 @@ pub struct DeviceBackupService {
 }
 
 impl DeviceBackupService {
-    /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the same as a file.
+    /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the backup as a file.
     pub async fn create(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
         let (key_store, passphrase) = (Arc::clone(&self.context.config.key_store), passphrase.to_owned());
         let sealed = tokio::task::spawn_blocking(move || {
@@ -113,8 +112,8 @@ impl DeviceBackupService {
         Ok(BackupFile { device: self.context.identity.clone(), devices, backup, signature })
     }
 
-    /// Replaces a lost device: opens its backup from the relay, and its key vouches for this device, so that peers that
-    /// trusted it trust this one. The lost device stays listed until it is removed.
+    /// Replaces a lost device: opens the backup of its keys at the relay and endorses this device with them, so that
+    /// peers that trusted the lost device trust this one. The lost device stays listed until it is removed.
     ///
     /// # Errors
     /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,

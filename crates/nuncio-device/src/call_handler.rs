@@ -25,12 +25,12 @@ use crate::other_device_claims::OtherDeviceClaims;
 
 mod decide;
 
-/// How long sending an answer is retried in this process; it is tried again at the next start.
+/// How long sending an answer is retried; an unsent answer is tried again at the next start of the process.
 const SEND_RETRY_TIME: Duration = Duration::from_secs(600);
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(200), Duration::from_secs(30));
 
-/// Record with the time of the last clean-up.
+/// Name of the record with the time of the last clean-up.
 const LAST_CLEANUP_RECORD: &str = "tidied";
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -47,24 +47,24 @@ impl IncomingCall {
     }
 }
 
-/// Outcome of a call on this device and how it came about.
+/// Outcome of a call on this device, with the facts for its audit entry.
 struct CallEnd {
     outcome: ToolOutcome,
-    /// Whether the person was prompted.
+    /// Whether the person was prompted for the call.
     asked: bool,
     claim: Option<ClaimResult>,
-    /// Last ledger entry that the decision was based on.
+    /// Last entry of the consent ledger that the decision was based on.
     ledger: Option<LedgerReference>,
 }
 
 impl CallEnd {
-    /// Outcome of a call about which the person was not asked and that was not claimed.
+    /// Outcome of a call without a prompt to the person and without a claim at the relay.
     const fn unasked(outcome: ToolOutcome, ledger: Option<LedgerReference>) -> Self {
         Self { outcome, asked: false, claim: None, ledger }
     }
 }
 
-/// Answer of the relay to a device that claims a call.
+/// Result of claiming a call at the relay; `Unknown` if the relay could not be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimResult {
     Mine,
@@ -79,7 +79,7 @@ pub(crate) struct CallHandler {
 }
 
 impl CallHandler {
-    /// Answers the calls that the previous process did not answer; nothing runs or is asked again.
+    /// Answers the calls that the previous process left open. No tool runs again and the person is not asked again.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<(), DeviceError> {
         self.tidy()?;
         for (record, outcome) in calls::unanswered(&self.context.records)? {
@@ -89,7 +89,7 @@ impl CallHandler {
         Ok(())
     }
 
-    /// Stores an incoming call.
+    /// Stores an incoming call, and returns how it compares with earlier calls.
     pub(crate) fn take(&self, incoming: &IncomingCall) -> Result<CallArrival, DeviceError> {
         let _lock = self.context.state_lock();
         Ok(calls::take(&self.context.records, incoming.origin(), &incoming.call, self.context.now())?)
@@ -103,7 +103,7 @@ impl CallHandler {
                 let end = self.decide(incoming).await?;
                 self.finish(incoming.origin(), call, end).await
             }
-            // A repetition in a group is always refused, because all members would see the outcome.
+            // A call id repeated in a group is always refused, because all members would see the outcome.
             _ if incoming.message.conversation_type == ConversationType::Group => {
                 self.refuse(incoming, denied(DenialReason::ToolNotSupportedInGroup)).await
             }
@@ -121,12 +121,12 @@ impl CallHandler {
         }
     }
 
-    /// Claims a repeated message too, so that a device that sees only the repetition does not run the call.
+    /// Claims the message of a repeated call too, so that a device that sees only the repetition does not run the call.
     async fn claim_repetition(&self, incoming: &IncomingCall) -> Result<(), DeviceError> {
         self.claim(incoming.origin(), self.context.now()).await.map(drop)
     }
 
-    /// Refuses a message that reuses the id of another call; the stored call is not changed.
+    /// Refuses and logs a message that reuses a call id; the stored call is not changed.
     async fn refuse(&self, incoming: &IncomingCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
         let state = CallState::Over { outcome: outcome.clone(), sent: true };
         {
@@ -138,7 +138,7 @@ impl CallHandler {
         Ok(())
     }
 
-    /// Deletes expired records, once per day.
+    /// Deletes expired audit entries and calls if the last clean-up was a day ago.
     fn tidy_when_due(&self) -> Result<(), DeviceError> {
         let last: Option<Timestamp> = self.context.records.get(LAST_CLEANUP_RECORD)?;
         if last.is_none_or(|last| self.context.now() >= last.after(DAY) || self.context.now() < last) {
@@ -156,7 +156,7 @@ impl CallHandler {
         Ok(self.context.records.save(changes)?)
     }
 
-    /// Answers a call that the previous process left open, or sends the stored answer of a call that was over.
+    /// Answers a call that the previous process left open, or sends the stored answer of a call that had ended.
     async fn answer_leftover(&self, record: calls::CallRecord, outcome: ToolOutcome) {
         let (origin, call) = (record.origin(), &record.call);
         if let CallState::Over { .. } = record.state {
@@ -168,11 +168,11 @@ impl CallHandler {
         }
     }
 
-    /// Closes and answers the call, unless another device claimed it.
+    /// Logs the end of a call, and answers the call unless another device claimed it.
     async fn finish(&self, origin: CallOrigin<'_>, call: &ToolCall, end: CallEnd) -> Result<(), DeviceError> {
         let claim = match end.claim {
             Some(known @ (ClaimResult::Mine | ClaimResult::Elsewhere)) => known,
-            // Without the relay's reply another device may already have answered.
+            // The claim is tried again: unless this device holds it, another device may already have answered.
             Some(ClaimResult::Unknown) | None => self.claim(origin, self.context.now().after(SEND_RETRY_TIME)).await?,
         };
         let decided = (end.asked, end.ledger);
@@ -183,7 +183,7 @@ impl CallHandler {
         self.send(origin, call, end.outcome).await
     }
 
-    /// Sends a stored answer and marks it as sent.
+    /// Sends the stored answer of a call and marks it as sent.
     async fn send(&self, origin: CallOrigin<'_>, call: &ToolCall, outcome: ToolOutcome) -> Result<(), DeviceError> {
         if self.answer(origin.conversation, call, outcome).await {
             let _lock = self.context.state_lock();
@@ -192,7 +192,7 @@ impl CallHandler {
         Ok(())
     }
 
-    /// Sends an answer with retries. Returns whether the relay accepted it.
+    /// Sends the answer of a call with retries. Returns whether the relay accepted the answer.
     async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: ToolOutcome) -> bool {
         let response = ToolResponse { call_id: call.call_id.clone(), outcome };
         let (until, mut failures) = (self.context.now().after(SEND_RETRY_TIME), BACKOFF.start());
@@ -250,7 +250,7 @@ impl CallHandler {
         Ok(())
     }
 
-    /// Changes that append the audit entry of an ended call.
+    /// Record changes that append the audit entry of an ended call.
     fn audit_changes(
         &self,
         origin: CallOrigin<'_>,
@@ -277,7 +277,7 @@ impl CallHandler {
     }
 }
 
-/// Status and reason of a final state in the audit log.
+/// Status and reason that the audit log stores for the final state of a call.
 fn audit_status(state: &CallState) -> (&'static str, Option<&'static str>) {
     match state {
         CallState::Over { outcome: ToolOutcome::Ok { .. }, .. } => ("ok", None),

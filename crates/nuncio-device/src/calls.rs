@@ -1,4 +1,4 @@
-//! Runs each tool call at most once: the call's state is written to disk before it starts and when it ends.
+//! Stored state of tool calls, written before a call runs and when it ends, so that each runs at most once.
 
 use nuncio_a2h::wire::artifact::{ToolCall, ToolErrorCode, ToolOutcome};
 use nuncio_core::Code;
@@ -17,14 +17,14 @@ use crate::record_store::RecordStore;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallRecord {
     pub(crate) agent: AgentId,
-    /// Without arguments once the call is over.
+    /// The tool call; its arguments are deleted when the call ends.
     pub(crate) call: ToolCall,
-    /// Conversation that carried the call and receives the answer.
+    /// Conversation in which the call arrived and to which the answer is sent.
     pub(crate) conversation: ConversationId,
     pub(crate) seq: u64,
-    /// Digest of the sealed message; `None` if an earlier version received the call.
+    /// Digest of the sealed message that carried the call; `None` if an earlier program version stored the call.
     pub(crate) envelope: Option<Digest>,
-    /// Digest of tool and arguments, which tells a repeated call from another call with the same id.
+    /// Digest of tool, arguments and scope, by which a repetition is distinguished from another call with the same id.
     pub(crate) digest: Digest,
     pub(crate) state: CallState,
     pub(crate) at: Timestamp,
@@ -55,12 +55,12 @@ impl CallRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum CallState {
-    /// Being checked, or waiting for the person's decision.
+    /// The call is being checked, or waits for the person's decision.
     Asked,
     Running,
     Over {
         outcome: ToolOutcome,
-        /// Whether the answer was handed to the relay.
+        /// Whether the relay accepted the answer.
         #[serde(default)]
         sent: bool,
     },
@@ -73,13 +73,13 @@ pub(crate) enum CallState {
 pub(crate) enum CallArrival {
     /// The call arrived for the first time and is now stored.
     New,
-    /// The call was repeated; its outcome is known.
+    /// The call was repeated and has ended with this outcome.
     Repeated(ToolOutcome),
-    /// The call was repeated; it is still in progress.
+    /// The call was repeated and is still in progress.
     Pending,
-    /// The call was repeated; another device handles it.
+    /// The call was repeated and another device handles it.
     Elsewhere,
-    /// Another call has used the same id.
+    /// The call has the id of an earlier call with other content.
     IdReused,
 }
 
@@ -112,12 +112,12 @@ pub(crate) fn take(
     })
 }
 
-/// Change that writes the new state of a call.
+/// Record change that writes the new state of a call.
 pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> RecordChange {
     let CallOrigin { agent, conversation, seq, envelope } = origin;
     let digest = digest(call);
     let mut call = call.clone();
-    // Arguments are dropped once the call is over; the digest remains.
+    // Arguments are not stored after the end of a call; the digest remains.
     if matches!(state, CallState::Over { .. } | CallState::Elsewhere) {
         call.arguments = serde_json::Value::Null;
     }
@@ -127,8 +127,8 @@ pub(crate) fn moved(origin: CallOrigin<'_>, call: &ToolCall, state: CallState, a
     RecordStore::put(&name, &record)
 }
 
-/// Calls that the previous process did not answer, each with the answer. Nothing runs again and the person is not asked
-/// again: a call that was still open gets an error.
+/// Calls that the previous process did not answer, each with the answer to send: the stored outcome, or an error if the
+/// call had not ended.
 pub(crate) fn unanswered(records: &RecordStore) -> Result<Vec<(CallRecord, ToolOutcome)>, KeyStoreError> {
     let mut unanswered = Vec::new();
     for (_, record) in records.all::<CallRecord>("call/")? {
@@ -157,7 +157,7 @@ pub(crate) fn sent(records: &RecordStore, agent: &AgentId, call: &ToolCall) -> R
     records.set(&name, &record)
 }
 
-/// Deletes finished calls older than `before`.
+/// Changes that delete finished calls older than `before`.
 pub(crate) fn forget(records: &RecordStore, before: Timestamp) -> Result<Vec<RecordChange>, KeyStoreError> {
     let mut gone = Vec::new();
     for (name, record) in records.all::<CallRecord>("call/")? {

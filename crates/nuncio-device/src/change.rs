@@ -1,4 +1,4 @@
-//! Compares an agent's current manifest with the one the person last consented to, computed on this device.
+//! Compares an agent's current manifest with the one that the person last consented to.
 
 use nuncio_a2h::client::RelayError;
 use nuncio_a2h::wire::agent::ManifestView;
@@ -15,22 +15,21 @@ use crate::consent::AgentConsentService;
 use crate::error::DeviceError;
 use crate::known_agents::KnownAgent;
 
-/// Difference since the person's last consent.
+/// Difference between an agent's current manifest and the one of the person's last consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangesSinceConsent {
-    /// Manifest version of the last consent.
+    /// Manifest version that the person last consented to.
     pub since_version: u64,
-    /// Differences and which of them need new consent. `None` when the earlier manifest is no longer available; then
-    /// every scope needs new consent.
+    /// The differences, and which of them need new consent. `None` if the earlier manifest is no longer available.
     pub verdict: Option<ChangeVerdict>,
     /// Change note of the agent's owner, sanitised for display.
     pub note: Option<String>,
-    /// Scopes that stay usable meanwhile.
+    /// Granted scopes that stay usable until the person consents again.
     pub keeps: Vec<ScopeId>,
 }
 
 impl AgentConsentService {
-    /// Difference since the person's last consent; `None` without a consent or without a difference.
+    /// Manifest difference since the person's last consent; `None` without a consent or without a difference.
     pub(crate) async fn changed(
         &self,
         known: &KnownAgent,
@@ -44,7 +43,7 @@ impl AgentConsentService {
             return Ok(None);
         }
         let (earlier, _) = self.published(known, consent.manifest_version).await?;
-        // The earlier manifest must match the hash that the person signed.
+        // The relay's earlier manifest counts only if it has the hash that the person signed.
         let checked = Manifest::check(earlier.clone(), self.context.presets()).ok();
         let is_signed_manifest = checked.is_some_and(|checked| Some(checked.hash) == consent.manifest_hash);
         let policy = ChangePolicy::default();
@@ -55,7 +54,7 @@ impl AgentConsentService {
         Ok(Some(ChangesSinceConsent { since_version: consent.manifest_version, verdict, note, keeps }))
     }
 
-    /// A published manifest version and its change note.
+    /// A published version of an agent's manifest, with its change note; null if the relay does not have it.
     async fn published(&self, known: &KnownAgent, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
         match self.context.relay.get::<ManifestView>(&path).await {

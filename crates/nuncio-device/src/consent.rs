@@ -1,5 +1,5 @@
-//! Consent of the person: what an agent requests, and granting or revoking it. A ledger entry drafted by the server is
-//! compared with the person's decision before it is signed.
+//! The person's consent: access requests of agents, granting and revoking. A ledger entry drafted by the server is
+//! compared with the person's decision before this device signs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,13 +40,13 @@ pub struct AccessRequest {
     pub agent: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
-    /// Consent given on this request is valid for the manifest with this hash only.
+    /// Hash of the manifest that makes the request; consent is given for this manifest only.
     pub manifest_hash: Digest,
     pub manifest_version: u64,
     pub verified: AgentVerification,
-    /// Most sensitive first.
+    /// Requested scopes, most sensitive first.
     pub scopes: Vec<RequestedScope>,
-    /// Difference since the last consent; `None` without a consent or without a difference.
+    /// Manifest difference since the last consent; `None` without a consent or without a difference.
     pub changed: Option<ChangesSinceConsent>,
 }
 
@@ -56,15 +56,15 @@ pub struct RequestedScope {
     #[serde(flatten)]
     pub texts: ScopeTexts,
     pub sensitivity: Sensitivity,
-    /// Minimum that the person's own setting cannot lower.
+    /// Minimum sensitivity, which the person's own setting cannot lower.
     pub at_least: Sensitivity,
     pub tools: Vec<String>,
-    /// Whether a required tool needs the scope.
+    /// Whether a tool that the agent declares as required needs the scope.
     pub required: bool,
     /// Whether the person currently grants the scope.
     pub granted: bool,
     pub term: Option<GrantTerm>,
-    /// Whether an earlier grant is suspended until new consent.
+    /// Whether an earlier grant of the scope is suspended until new consent.
     pub suspended: bool,
 }
 
@@ -73,20 +73,20 @@ pub struct AgentSearchHit {
     pub id: AgentId,
     /// Display name chosen by the agent, sanitised.
     pub name: String,
-    /// Description by the agent, sanitised.
+    /// Description written by the agent, sanitised.
     pub description: Option<String>,
 }
 
 pub type GrantedScopes = BTreeMap<ScopeId, GrantTerm>;
 
-/// What agents request, and what the person grants to them.
+/// Access requests of agents, and the person's grants to them.
 pub struct AgentConsentService {
     pub(crate) context: Arc<DeviceContext>,
     pub(crate) own_devices: Arc<OwnDeviceService>,
 }
 
 impl AgentConsentService {
-    /// Loads what an agent requests, from the relay; fails if the agent or a valid manifest is missing.
+    /// Loads an agent's access request from the relay; fails if there is no such agent or no valid manifest.
     pub async fn access_request(&self, agent: &AgentId) -> Result<AccessRequest, DeviceError> {
         let known = self.refresh(agent).await?;
         let checked = known.manifest(self.context.presets()).ok_or_else(|| {
@@ -156,10 +156,10 @@ impl AgentConsentService {
         Ok(found.data.into_iter().map(agent).collect())
     }
 
-    /// Grants exactly `given`, based on the manifest shown in `ask`.
+    /// Grants exactly the scopes in `given`, for the manifest of the request `ask`.
     ///
     /// # Errors
-    /// The manifest changed meanwhile, the server drafted something else than was granted, or it cannot be reached.
+    /// The manifest changed meanwhile, the server drafted a ledger entry with other grants, or it cannot be reached.
     pub async fn allow(&self, ask: &AccessRequest, given: &GrantedScopes) -> Result<KnownAgent, DeviceError> {
         let relation = self.relation_with(&ask.agent).await?;
         let (method, path) = match &relation {
@@ -189,10 +189,10 @@ impl AgentConsentService {
         Ok(known)
     }
 
-    /// Revokes everything from an agent.
+    /// Revokes all grants of an agent.
     ///
     /// # Errors
-    /// No relation exists, the server drafted something else, or it cannot be reached.
+    /// No relation exists, the server drafted a ledger entry that does not revoke it, or it cannot be reached.
     pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
         // The revocation takes effect on this device at once, even if the server cannot be reached.
         self.revoke_locally(agent)?;
@@ -207,7 +207,7 @@ impl AgentConsentService {
         if !fits {
             return Err(draft_error("it does not end this relation"));
         }
-        // From now on a ledger without this entry is rejected as outdated.
+        // From now on a ledger without the revocation entry is rejected as rolled back.
         self.update_agent(agent, |known| known.record_seen(&entry.relation_id, entry.seq))?;
         let body = RevokeRequest { entry: Some(self.signed(entry)) };
         self.context.relay.send::<RelationView>("DELETE", &path, &body).await?;
@@ -227,7 +227,7 @@ impl AgentConsentService {
         Ok(self.context.records.save(changes)?)
     }
 
-    /// Changes the record of an agent, or a new record if there is none.
+    /// Changes the stored record of an agent; creates the record if there is none.
     fn update_agent(&self, agent: &AgentId, change: impl FnOnce(&mut KnownAgent)) -> Result<(), DeviceError> {
         let _lock = self.context.state_lock();
         let known = known_agents::load(&self.context.records, agent)?;
@@ -236,7 +236,7 @@ impl AgentConsentService {
         Ok(self.context.records.save(vec![known_agents::put(&known)])?)
     }
 
-    /// Requests the ledger entry that the server wants signed.
+    /// Sends a consent request without signature, to get the ledger entry that the server wants signed.
     async fn drafted(
         &self,
         method: &'static str,
@@ -256,7 +256,7 @@ impl AgentConsentService {
         LedgerEntry { signature: Some((self.context.sign)(&entry.message())), ..entry }
     }
 
-    /// Compares a draft with the person's decision, field by field.
+    /// Compares the server's draft of a ledger entry with the person's decision, field by field.
     fn check_draft(
         &self,
         entry: &LedgerEntry,
@@ -306,7 +306,7 @@ impl AgentConsentService {
         }
     }
 
-    /// Reloads an agent from the relay: its manifest, and the ledger between the agent and the person.
+    /// Reloads an agent from the relay: its manifest, and the consent ledger between the agent and the person.
     pub async fn refresh(&self, agent: &AgentId) -> Result<KnownAgent, DeviceError> {
         let view: AgentView = self.context.relay.get(&format!("/agents/{agent}")).await?;
         let ledger = match self.relation_with(agent).await? {
@@ -322,13 +322,13 @@ impl AgentConsentService {
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
         known.at = self.context.now();
-        // A manifest that does not match its announced hash is discarded.
+        // A manifest that does not have its announced hash is discarded.
         let hash = Manifest::check(known.manifest.clone(), self.context.presets()).ok().map(|checked| checked.hash);
         if !known.manifest.is_null() && hash != view.capability_manifest_hash {
             known.manifest = Value::Null;
         }
         let (entries, listed) = ledger.unwrap_or_default();
-        // The relay may list any key as the person's: only keys that this device, or one it trusts, vouched for count.
+        // The relay could list any key as the person's, so only keys that this device trusts or trusted count.
         let vouched = |device: &KeyedDevice| {
             let same = |own: &KeyBundle| own.keys.device_id == device.id && own.keys.signing_key == device.key;
             let before = |known: &KeyedDevice| known.id == device.id && known.key == device.key;
@@ -356,10 +356,10 @@ impl AgentConsentService {
         Ok(known)
     }
 
-    /// Refreshes every agent that the person has a relation with, as the relay lists them.
+    /// Reloads every agent with which the person has a relation according to the relay.
     pub(crate) async fn refresh_all(&self) -> Result<(), DeviceError> {
         for relation in self.relations().await? {
-            // A failure for one agent does not stop the others.
+            // A failure for one agent does not stop the refresh of the others.
             if let Err(error) = self.refresh(&relation.agent_id).await {
                 tracing::warn!(agent = %relation.agent_id, %error, "cannot refresh an agent after restore or recovery");
             }
@@ -381,7 +381,7 @@ impl AgentConsentService {
         }
     }
 
-    /// Raises the sensitivity of a scope for one agent, so that the person is asked more often; `None` resets it.
+    /// Raises the sensitivity of a scope for one agent, so that the person is asked more often; `None` undoes that.
     pub fn set_stricter(
         &self,
         agent: &AgentId,
@@ -404,7 +404,7 @@ impl AgentConsentService {
     }
 }
 
-/// Whether an entry comes directly after the last one of the relation's ledger.
+/// Whether a ledger entry comes directly after the last entry of the relation's ledger.
 fn follows(entry: &LedgerEntry, relation: &RelationView) -> bool {
     let head = relation.ledger_head;
     (entry.seq, entry.prev_hash) == (head.seq + 1, head.hash)

@@ -1,5 +1,5 @@
-//! Consent windows: after a yes to a call of medium sensitivity the person is not asked again for 24 hours since the
-//! last use, for one agent, agent device, scope and conversation.
+//! Consent windows: after a yes to a call of medium sensitivity the person is not asked again until 24 hours after the
+//! last use. Each window is for one agent, agent device, scope and conversation.
 
 use std::time::Duration;
 
@@ -15,15 +15,14 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct ConsentWindow {
     used: Timestamp,
-    /// Number of the ledger entry that the consent window depends on; a newer entry closes the window.
+    /// Number of the last ledger entry when the window was used; a newer entry closes the window.
     ledger: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConsentWindowKey<'a> {
     pub(crate) agent: &'a AgentId,
-    /// The agent's device that called; a call of another device of the agent, which the relay could have added, opens
-    /// its own window.
+    /// Device of the agent that called. The relay could have added other devices, so each has its own window.
     pub(crate) by: &'a DeviceId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) scope: &'a ScopeId,
@@ -35,7 +34,7 @@ impl ConsentWindowKey<'_> {
     }
 }
 
-/// Whether the person recently allowed such a call under the current ledger entry.
+/// Whether the consent window is open, so that the person need not be asked. `ledger` is the last entry's number.
 pub(crate) fn is_open(
     records: &RecordStore,
     window_key: ConsentWindowKey<'_>,
@@ -43,7 +42,7 @@ pub(crate) fn is_open(
     now: Timestamp,
 ) -> Result<bool, KeyStoreError> {
     let window: Option<ConsentWindow> = records.get(&window_key.name())?;
-    // Setting the clock back opens no window.
+    // A use in the future does not count, so that setting the clock back opens no window.
     let fresh =
         |window: ConsentWindow| window.ledger == ledger && window.used <= now && now < window.used.after(WINDOW);
     Ok(window.is_some_and(fresh))

@@ -33,7 +33,7 @@ impl DeviceContext {
         RelayParty::Person(self.identity.person.clone())
     }
 
-    /// Lock for every read-modify-write of the records.
+    /// Lock to hold while records are read and written back changed.
     pub(crate) fn state_lock(&self) -> MutexGuard<'_, ()> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,6 @@
 //! Desktop services over D-Bus: notifications, location and the keyring.
 //!
-//! They need Linux and the feature `desktop`. Without either, `unavailable` says so for each of them.
+//! They need Linux and the feature `desktop`; other builds use the module `unavailable`, which only returns errors.
 
 use crate::tools::ToolFailure;
 
@@ -26,7 +26,7 @@ pub enum KeyringError {
     Absent(String),
     #[error("the keyring is locked: unlock it and try again")]
     Locked,
-    /// The keyring refused, or its answer cannot be parsed.
+    /// The keyring refused the request, or its answer cannot be parsed.
     #[error("the keyring failed: {0}")]
     Failed(String),
 }

@@ -45,19 +45,19 @@ use crate::tools::LocalTools;
 
 pub(crate) const SELF: &str = "self";
 
-/// Events that a slow subscriber may be behind before it misses some.
+/// Limit of events that wait for a slow subscriber; beyond it the subscriber misses events.
 const MAX_QUEUED_EVENTS: usize = 256;
 
 #[derive(Debug, Clone)]
 pub struct DeviceConfig {
-    /// Keys and records. Must not be readable by other users.
+    /// Storage of keys and records. Must not be readable by other users.
     pub key_store: Arc<dyn KeyStore>,
     pub fetch: Arc<dyn Fetch>,
     /// Opens WebSocket connections.
     pub dial: Arc<dyn Dial>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Well-known scopes.
+    /// Well-known scopes with their labels and minimum sensitivities.
     pub presets: Arc<Presets>,
     /// Minimum sensitivities set by an administrator.
     pub floors: SensitivityFloors,
@@ -70,7 +70,7 @@ pub struct DeviceIdentity {
     pub person: PersonName,
     pub device: DeviceId,
     pub url: Url,
-    /// Audience of the signed login challenge.
+    /// Server name that the signed login contains.
     pub audience: String,
     /// Public key of the relay, pinned at enrolment.
     pub server_key: PublicKey,
@@ -92,7 +92,7 @@ impl DeviceIdentity {
     }
 }
 
-/// Cheap to clone; all clones share one state.
+/// One device of one person. Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Device {
     services: Arc<DeviceServices>,
@@ -147,8 +147,7 @@ impl Device {
     /// Enrols a new device with an invite.
     ///
     /// # Errors
-    /// The directory already holds a device, the invite is invalid, or the server has another key than the invite
-    /// names.
+    /// The data directory already holds a device, the invite is invalid, or the relay's key is not that of the invite.
     pub async fn enrol(config: DeviceConfig, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
@@ -158,14 +157,14 @@ impl Device {
             let message = "a relay on another machine needs an https address: without TLS others could read the tokens";
             return Err(DeviceError::new(Code::OutboundRefused, message));
         }
-        // The part after the code is meant for the two devices only and not sent to the relay.
+        // The introduction after the code is for the two devices only and not sent to the relay.
         let (code, introduction) = IntroductionSecret::split(&invitation.code);
         let invitation = &Invitation { code: code.to_owned(), ..invitation.clone() };
         let seal_identity = seal_identity(&config)?;
         let key = seal_identity.signing_key();
         let sign = signer(seal_identity);
         let enrolled = enrol_at_relay(&*config.fetch, invitation, name, key, &sign).await;
-        // A server with another key than the invite names has accepted this device key: the key is discarded.
+        // The new device key was sent to a server that is not the one in the invite, so the key is discarded.
         if let Err(RelayError::Refused { code: Code::PeerUntrusted, .. }) = &enrolled {
             let names = config.key_store.names("")?;
             config.key_store.save(names.into_iter().map(|name| (name, None)).collect())?;
@@ -187,7 +186,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Opens the enrolled device; `None` if the directory holds none.
+    /// Opens the enrolled device; `None` if the data directory holds none.
     pub fn open(config: DeviceConfig) -> Result<Option<Self>, DeviceError> {
         let records = RecordStore::new(Arc::clone(&config.key_store));
         let Some(identity) = records.get::<DeviceIdentity>(SELF)? else { return Ok(None) };
@@ -214,14 +213,14 @@ impl Device {
         Ok(Some(Self { services }))
     }
 
-    /// Opens a device that was stored just now.
+    /// Opens a device whose identity was just stored; fails if there is none.
     pub(crate) fn open_new(config: DeviceConfig) -> Result<Self, DeviceError> {
         let missing = || DeviceError::new(Code::Internal, "the identity of the new device cannot be read back");
         Self::open(config)?.ok_or_else(missing)
     }
 
-    /// Answers calls until `stop`. Calls that were open when the previous process stopped are answered first; nothing
-    /// runs again and the person is not asked again.
+    /// Answers tool calls until `stop`. Calls that the previous process left open are answered first, without running
+    /// them again or asking the person again.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), DeviceError> {
         self.services.calls.resume()?;
         self.messages().resume_sending()?;
@@ -245,7 +244,7 @@ impl Device {
         &self.context().identity
     }
 
-    /// The device's connection to its relay, for conversations.
+    /// The device's peer at its relay, which sends and receives sealed messages.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.context().peer
@@ -271,7 +270,7 @@ pub(crate) fn folder_in_use() -> DeviceError {
     DeviceError::new(Code::DataDirInUse, "this folder already has a device; choose another folder")
 }
 
-/// The device's key material, created on first use.
+/// The device's keys; created if the key store has none.
 fn seal_identity(config: &DeviceConfig) -> Result<SealIdentity, DeviceError> {
     Ok(match SealIdentity::load(Arc::clone(&config.key_store))? {
         Some(seal_identity) => seal_identity,
@@ -282,7 +281,7 @@ fn seal_identity(config: &DeviceConfig) -> Result<SealIdentity, DeviceError> {
     })
 }
 
-/// Whether the connection cannot be read on the way: local, or TLS.
+/// Whether others cannot read the connection to the relay: it is on this machine or uses TLS.
 pub(crate) fn reaches_safely(relay: &Url) -> bool {
     relay.scheme() == "https" || (relay.scheme() == "http" && nuncio_core::address::is_local(relay))
 }
@@ -308,7 +307,7 @@ impl PeerHandler for DeviceHandler {
             return device.messages.receive(message).await;
         };
         let incoming = IncomingCall { message, agent, call };
-        // The call is on disk before this handler returns, so that the call is not lost.
+        // The call is stored before this handler returns, so that it is not lost.
         let arrival = match device.calls.take(&incoming) {
             Ok(arrival) => arrival,
             Err(error) => {

@@ -9,12 +9,12 @@ pub enum DeviceEvent {
     /// The audit log has a new entry.
     #[serde(rename = "happened")]
     AuditChanged,
-    /// An agent's request, grants or keys changed.
+    /// The access request, grants or keys of an agent changed.
     Agent {
         agent: AgentId,
     },
     Devices,
-    /// A message arrived, or its delivery state changed.
+    /// A chat message with the agent arrived, or its delivery state changed.
     Talk {
         agent: AgentId,
     },

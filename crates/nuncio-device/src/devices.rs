@@ -24,28 +24,28 @@ use crate::record_store::RecordStore;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnDevice {
     pub id: DeviceId,
-    /// Name chosen by the person, sanitised.
+    /// Device name chosen by the person, sanitised.
     pub name: String,
     pub enrolled_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
     pub this: bool,
     pub standing: OwnDeviceTrust,
-    /// Fingerprint of its key, to be compared on its own screen: see [`Digest::grouped`].
+    /// Fingerprint of the device's key, which the person compares on both screens: see [`Digest::grouped`].
     pub fingerprint: Digest,
-    /// Six digits to compare instead of the fingerprint, after an invite until one of the two vouches.
+    /// Six digits to compare instead of the fingerprint; set while an invited device waits for confirmation.
     pub number: Option<String>,
 }
 
-/// Trust state of a device of the person, as seen from this one.
+/// Trust of this device in a device of the same person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnDeviceTrust {
     This,
-    /// Its signatures count here.
+    /// The device is trusted: its signatures count on this device.
     Trusted,
-    /// Has keys without an endorsement; the person must confirm that it is theirs.
+    /// The device has keys that no trusted device endorses; the person must confirm that it is theirs.
     Waiting,
-    /// Has published no usable keys yet.
+    /// The device has published no usable keys yet.
     NoKeys,
     Removed,
 }
@@ -54,15 +54,15 @@ pub enum OwnDeviceTrust {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Invite {
     pub url: Url,
-    /// Invite code followed by the introduction. Anyone who has it can enrol as a device of the person, though not as a
-    /// trusted one.
+    /// Invite code followed by the introduction. Anyone who has the code can enrol a device for the person, though not
+    /// a trusted one.
     pub code: String,
-    /// Fingerprint of the server's key.
+    /// Fingerprint of the relay's key.
     pub fingerprint: Digest,
     pub expires_at: Timestamp,
 }
 
-/// The person's devices, this one included.
+/// The person's devices, including this one.
 pub struct OwnDeviceService {
     pub(crate) context: Arc<DeviceContext>,
 }
@@ -109,8 +109,8 @@ impl OwnDeviceService {
         Ok(views.into_iter().map(describe).collect())
     }
 
-    /// Invites another device of the person. It trusts this one from the start and waits here for confirmation.
-    /// Replaces the introduction of an earlier invite.
+    /// Creates an invite for another device of the person. The invited device trusts this one at once; this device
+    /// trusts it after confirmation. Replaces the introduction of an earlier invite.
     pub async fn invite(&self) -> Result<Invite, DeviceError> {
         let own = self.own_keys().await?;
         let view: InviteView = self.context.relay.send("POST", "/users/me/devices", &InviteRequest {}).await?;
@@ -118,16 +118,16 @@ impl OwnDeviceService {
         let code = introduction.behind(&view.code);
         self.context.records.set(INVITING, &PendingInvite { introduction, expires_at: view.expires_at })?;
         let identity = &self.context.identity;
-        // The pinned key, not the one that the connection shows now.
+        // The fingerprint is that of the key pinned at enrolment, not of the key that the relay shows now.
         let fingerprint = identity.server_key.fingerprint();
         Ok(Invite { url: identity.url.clone(), code, fingerprint, expires_at: view.expires_at })
     }
 
-    /// Confirms another device of the person: its signatures count here, and this device endorses it. `seen` is the key
-    /// fingerprint that the person compared.
+    /// Confirms another device of the person: this device trusts and endorses it. `seen` is the key fingerprint that
+    /// the person compared.
     ///
     /// # Errors
-    /// The device has another key, no such device waits for confirmation, or the server cannot be reached.
+    /// The device has another key, no such device has keys, or the relay cannot be reached.
     pub async fn trust(&self, device: &DeviceId, seen: Option<&Digest>) -> Result<(), DeviceError> {
         let me = self.context.me();
         let waiting = self.context.peer.keys().waiting(&me).await?;
@@ -149,11 +149,11 @@ impl OwnDeviceService {
         Ok(self.context.records.save(vec![RecordStore::delete(INVITING)])?)
     }
 
-    /// Removes a lost device. This device stops trusting it at once, even if the relay cannot be reached; earlier
-    /// signatures still count. The relay ends its sessions and notifies its peers.
+    /// Removes a lost device. This device stops trusting it at once, even if the relay cannot be reached; signatures
+    /// from before still count. The relay ends the lost device's sessions and notifies its peers.
     ///
     /// # Errors
-    /// It is this device, no such device exists, or the relay cannot be reached.
+    /// The device to remove is this one or does not exist, or the relay cannot be reached.
     pub async fn remove(&self, device: &DeviceId) -> Result<(), DeviceError> {
         if *device == self.context.identity.device {
             let message = "this is the device itself: remove it from another device of yours, or ask the operator of \
@@ -171,7 +171,7 @@ impl OwnDeviceService {
             self.context.peer.keys().remove_keys(&me, device).await?;
         }
         match self.context.relay.ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
-            // Already removed at the relay, and known here.
+            // The relay no longer has the device, and this device has recorded the removal.
             Err(RelayError::Refused { code: Code::DeviceNotFound, .. })
                 if former_devices::all(&self.context.records)?.iter().any(|former| former.id == *device) =>
             {
@@ -181,7 +181,7 @@ impl OwnDeviceService {
         }
     }
 
-    /// Limits the device in every stored ledger to the time before its removal.
+    /// Limits the validity of a removed device's signatures, in every stored ledger, to the time before its removal.
     fn limit_in_ledgers(&self, former: &FormerDevice) -> Result<(), DeviceError> {
         let _lock = self.context.state_lock();
         let mut changes = vec![former_devices::put(former)];
@@ -192,16 +192,16 @@ impl OwnDeviceService {
         Ok(self.context.records.save(changes)?)
     }
 
-    /// Keys of the person's trusted devices: this one and those that it or the person endorsed.
+    /// Keys of the person's trusted devices: this one, and devices that the person confirmed or a trusted one endorsed.
     pub(crate) async fn trusted(&self) -> Result<Vec<KeyBundle>, DeviceError> {
         let me = self.context.me();
-        // Fetches the listed keys from the relay; keys without an endorsement are not pinned.
+        // Called only because it fetches the keys from the relay and pins those with an endorsement.
         self.context.peer.keys().safety_number(&me).await?;
         self.trust_inviter(&me).await?;
         Ok(self.context.peer.keys().pinned(&me).await?)
     }
 
-    /// Trusts the device that invited this one once it has published keys that match the invite.
+    /// Trusts the device that invited this one, as soon as it has published keys that match the invite.
     pub(crate) async fn trust_inviter(&self, me: &RelayParty) -> Result<(), DeviceError> {
         let Some(introduction) = self.context.records.get::<IntroductionSecret>(INTRODUCED)? else { return Ok(()) };
         let pinned = self.context.peer.keys().pinned(me).await?;
@@ -211,7 +211,7 @@ impl OwnDeviceService {
             let shown = self.context.relay.keys_of(me).await?;
             let own = shown.iter().find(|own| own.keys.device_id == self.context.identity.device);
             let vouched = own.and_then(|own| own.endorsement.as_ref()).is_some_and(|endorsement| endorsement.by == *by);
-            // Both devices trust each other now, so nothing is left to compare.
+            // Both devices trust each other now, so the introduction is no longer needed.
             return if vouched {
                 Ok(self.context.records.save(vec![RecordStore::delete(INTRODUCED)])?)
             } else {

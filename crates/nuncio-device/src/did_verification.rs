@@ -1,4 +1,4 @@
-//! Checks whether an agent's DID vouches for the agent's keys, by fetching the DID document from its own host.
+//! Checks whether an agent's DID vouches for the agent's keys, with the DID document fetched from the DID's host.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use url::Url;
 use crate::context::DeviceContext;
 use crate::prompt::AgentVerification;
 
-/// Time limit; the person's prompt waits for the result.
+/// Time limit for fetching a DID document; short, because the person's prompt waits for the result.
 const VERIFICATION_TIMEOUT: Duration = Duration::from_secs(3);
 
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
+/// Whether one DID vouches for an agent's pinned keys: those of the device `by`, or all.
 pub(crate) async fn verify_agent(context: &DeviceContext, agent: &AgentId, by: Option<&DeviceId>) -> AgentVerification {
     let pinned = context.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
     let mut vouching = None;
@@ -28,14 +28,14 @@ pub(crate) async fn verify_agent(context: &DeviceContext, agent: &AgentId, by: O
         match (vouching_did(&*context.config.fetch, bundle, context.now()).await, &vouching) {
             (Some(did), None) => vouching = Some(did),
             (Some(did), Some(before)) if did == *before => {}
-            // Keys without proof, or with proof of different DIDs, are unverified.
+            // An agent with keys without proof, or with proofs of different DIDs, is unverified.
             _ => return AgentVerification::FirstContact,
         }
     }
     vouching.map_or(AgentVerification::FirstContact, |did| AgentVerification::Did { did })
 }
 
-/// The DID that vouches for a key bundle; `None` without one, or if the DID's host cannot be reached.
+/// The DID that vouches for a key bundle; `None` if none does or its document cannot be fetched.
 async fn vouching_did(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {
     let did = Did::parse(&bundle.did.as_ref()?.did).ok()?;
     let answer = fetch

@@ -8,7 +8,7 @@ use nuncio_identity::seal::{KeyStoreError, TrustError};
 #[error("{message}")]
 pub struct DeviceError {
     pub code: Code,
-    /// What was wrong and what the person can do.
+    /// Explanation for the person: the problem and what they can do.
     pub message: String,
 }
 

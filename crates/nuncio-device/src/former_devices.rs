@@ -1,4 +1,4 @@
-//! Devices of the person that were removed or are known from a backup: signatures from before the removal still count.
+//! Devices of the person that were removed or are known from a backup; signatures from before removal still count.
 
 use nuncio_core::ids::DeviceId;
 use nuncio_core::person::Device as KeyedDevice;
@@ -13,7 +13,7 @@ use crate::record_store::RecordStore;
 pub struct FormerDevice {
     pub id: DeviceId,
     pub key: PublicKey,
-    /// Signatures count until then; `None` leaves the relay's date.
+    /// Time until which signatures of the device count; `None` if only the relay's revocation time limits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -23,7 +23,7 @@ impl FormerDevice {
         self.id == device.id && self.key == device.key
     }
 
-    /// Limits `device` to the earlier of the two revocation times, if it is this former device.
+    /// If `device` is this former device, sets its revocation time to the earlier of both times.
     pub(crate) fn limit(&self, device: &mut KeyedDevice) {
         if self.is(device) {
             device.revoked_at = [self.until, device.revoked_at].into_iter().flatten().min();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_of_a_former_device_count_until_the_earlier_of_two_revocation_times() {
+    fn former_device_is_revoked_at_the_earlier_of_local_and_relay_time() {
         let at = |millis| Some(Timestamp::from_millis(millis));
         let key = |byte| PublicKey::new([byte; 32]).unwrap();
         let shown = |revoked_at| KeyedDevice {
@@ -64,7 +64,7 @@ mod tests {
             (at(5), 9, at(3), at(3)),
             (None, 9, at(3), at(3)),
             (None, 9, None, None),
-            // The same id with another key is another device.
+            // A device with the same id but another key is not limited.
             (at(5), 8, None, None),
         ] {
             let mut device = shown(relay);

@@ -1,6 +1,5 @@
-//! Decides on every tool call, in the protocol's order: no group, not late, declared tool, scope of the tool granted by
-//! the person, valid arguments; then sensitivity and whether the person must be asked. The final decision is made by
-//! the core's policy function, which the server uses too.
+//! Decides on every tool call, in the protocol's order: no group, not late, tool declared, its scope granted, arguments
+//! valid; then whether the person must be asked. The server uses the same policy function of `nuncio_core`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,9 +35,9 @@ pub struct CallFacts<'a> {
 #[derive(Debug)]
 pub struct AgentFacts<'a> {
     pub known: &'a KnownAgent,
-    /// `None` when the agent has no valid manifest.
+    /// The agent's manifest; `None` if the agent has no valid one.
     pub manifest: Option<&'a CheckedManifest>,
-    /// `None` when the ledger does not verify or the relation has ended.
+    /// The person's grants; `None` if the ledger does not verify or the relation has ended.
     pub standing: Option<&'a LedgerState>,
     /// Well-known scopes with their minimum sensitivities.
     pub presets: &'a Presets,
@@ -48,7 +47,7 @@ pub struct AgentFacts<'a> {
 /// Minimum sensitivity per scope, set by an administrator.
 pub type SensitivityFloors = BTreeMap<ScopeId, Sensitivity>;
 
-/// A call that passed all checks but the person's decision.
+/// A call that passed all checks; only the person's decision may be missing.
 #[derive(Debug, Clone)]
 pub struct CheckedCall {
     pub tool: ManifestTool,
@@ -60,19 +59,19 @@ pub struct CheckedCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriorDecision {
     Unasked,
-    /// Consent window: the person recently said yes to the same agent for the same scope in the same conversation.
+    /// A consent window is open: the person recently said yes to the same agent, scope and conversation.
     RecentYes,
     Yes,
 }
 
-/// Checks everything that forbids a call, in the protocol's order. The error is the answer to send.
+/// Checks every condition that forbids a call, in the protocol's order. The error is the answer to send.
 pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall, ToolOutcome> {
     if facts.kind == ConversationType::Group {
         return Err(denied(DenialReason::ToolNotSupportedInGroup));
     }
     let tool = agent.manifest.and_then(|checked| checked.manifest.tool(facts.call.tool_name.as_str()));
     let requested = Duration::from_millis(facts.call.timeout_ms);
-    // The manifest limits the time, however long the agent would wait.
+    // The timeout in the manifest limits the one that the agent requests.
     let time = tool.map_or(requested, |tool| tool.timeout.min(requested));
     if facts.now > facts.sealed_at.after(time).after(MAX_CLOCK_SKEW) {
         return Err(failed(ToolErrorCode::Unavailable, "the call arrived too late"));
@@ -82,7 +81,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall
         return Err(failed(ToolErrorCode::Unavailable, message));
     }
     let tool = tool.ok_or_else(|| denied(DenialReason::ToolNotDeclared))?;
-    // A call that names another scope than the manifest could bypass the consent needed for the tool.
+    // Otherwise a call could name a granted scope instead of the scope that the tool needs.
     if facts.call.permission_scope != tool.scope {
         return Err(denied(DenialReason::ScopeNotGranted));
     }
@@ -103,7 +102,7 @@ pub fn admit(facts: CallFacts<'_>, agent: &AgentFacts<'_>) -> Result<CheckedCall
     })
 }
 
-/// Whether an admitted call may run, or the person must be asked first.
+/// Whether a permitted call may run, or the person must be asked first.
 #[must_use]
 pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: PriorDecision) -> Decision {
     let (caller, person) = (Principal::Agent(facts.agent.clone()), Principal::Person(facts.person.clone()));
@@ -115,7 +114,7 @@ pub fn decide_call(facts: CallFacts<'_>, admitted: &CheckedCall, decision: Prior
     };
     decide(&PolicyFacts {
         caller: &caller,
-        // The caller is the agent; the person on this device is the approver.
+        // The agent calls for itself; the person on this device only approves.
         speaks_for_person: false,
         granted: true,
         sensitivity: Some(admitted.stake),

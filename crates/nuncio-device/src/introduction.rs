@@ -1,8 +1,8 @@
-//! Introduction of a new device by an existing one: data after the invite code that never reaches the relay.
+//! Introduction: data that an inviting device appends to the invite code for the new device, unknown to the relay.
 //!
-//! It holds the key fingerprint of the inviting device, which the new one trusts at once, and a shared secret. The
-//! secret and the new device's key give a number of six digits that the person compares instead of a fingerprint; a
-//! relay in the middle cannot find another key with the same number.
+//! It holds the key fingerprint of the inviting device, which the new device trusts at once, and a shared secret. The
+//! secret and the new device's key give six digits that the person compares instead of a fingerprint; without the
+//! secret the relay cannot find another key with the same digits.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,7 +14,7 @@ use nuncio_engine::ports::Entropy;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the fingerprint prefix and of the secret.
+/// Length of the fingerprint prefix, and of the secret, in bytes.
 const INTRODUCTION_HALF_BYTES: usize = 16;
 
 /// Name of the record in which a new device stores its introduction until the inviting device has endorsed it.
@@ -23,7 +23,7 @@ pub(crate) const INTRODUCED: &str = "introduced";
 /// Name of the record in which the inviting device stores its pending invite.
 pub(crate) const INVITING: &str = "inviting";
 
-/// Shared by two devices of one person and unknown to the relay.
+/// Data shared by an inviting and an invited device of one person, and unknown to the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IntroductionSecret {
     /// First bytes of the key fingerprint of the inviting device.
@@ -44,12 +44,12 @@ impl IntroductionSecret {
         Self { by: beginning(&by.fingerprint()), secret }
     }
 
-    /// Appends the introduction to an invite code.
+    /// Invite code with this introduction appended.
     pub(crate) fn behind(&self, code: &str) -> String {
         format!("{code}.{}", URL_SAFE_NO_PAD.encode([self.by, self.secret].concat()))
     }
 
-    /// Splits into the relay's invite code and the introduction.
+    /// Splits an invite text into the relay's invite code and the introduction, if it has a valid one.
     pub(crate) fn split(text: &str) -> (&str, Option<Self>) {
         let read = |rest: &str| {
             let bytes = URL_SAFE_NO_PAD.decode(rest).ok()?;
@@ -67,7 +67,7 @@ impl IntroductionSecret {
         beginning(&key.fingerprint()) == self.by
     }
 
-    /// Number that the person compares on both screens.
+    /// Six digits for the new device's keys, which the person compares on both screens.
     pub(crate) fn number(&self, new: &BundleKeys) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
         let whose = (&new.owner, &new.device_id, &new.signing_key, URL_SAFE_NO_PAD.encode(self.by));
@@ -100,7 +100,7 @@ mod tests {
         assert!(introduction.is_by(&PublicKey::new([9; 32]).unwrap()));
         assert!(!introduction.is_by(&PublicKey::new([8; 32]).unwrap()));
         assert_eq!(IntroductionSecret::split("inv_abc"), ("inv_abc", None));
-        // A truncated introduction is dropped; the code stays usable.
+        // A truncated introduction is ignored; the invite code stays usable.
         assert_eq!(IntroductionSecret::split(&text[..text.len() - 4]), ("inv_abc", None));
     }
 }

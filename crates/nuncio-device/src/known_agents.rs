@@ -1,4 +1,4 @@
-//! Stored knowledge about an agent: its current manifest, and the person's grants as proved by the signed ledger.
+//! Stored record of an agent: its manifest, and the signed ledger that proves the person's grants.
 
 use std::collections::BTreeMap;
 
@@ -25,22 +25,22 @@ pub struct KnownAgent {
     pub version: u64,
     /// The agent's manifest as last fetched.
     pub manifest: Value,
-    /// Ledger between the agent and the person.
+    /// Entries of the consent ledger between the agent and the person.
     pub entries: Vec<LedgerEntry>,
     /// The person's trusted devices; the ledger is verified with their keys.
     pub devices: Vec<KeyedDevice>,
-    /// Highest entry ever seen per relation; a ledger that ends earlier is rejected as a rollback.
+    /// Number of the highest ledger entry ever seen per relation; a ledger that ends earlier is rejected as a rollback.
     pub seen: BTreeMap<RelationId, u64>,
-    /// Sensitivity of each scope when the person consented.
+    /// Sensitivity that each scope had when the person consented.
     #[serde(default)]
     pub accepted: BTreeMap<ScopeId, Sensitivity>,
-    /// Scopes for which the person wants a higher sensitivity than the manifest declares.
+    /// Higher sensitivities that the person set for scopes of this agent.
     #[serde(default)]
     pub stricter: BTreeMap<ScopeId, Sensitivity>,
     /// Used one-time grants: per relation and scope, the number of the ledger entry that granted the scope.
     #[serde(default)]
     pub used: BTreeMap<RelationId, BTreeMap<ScopeId, u64>>,
-    /// Whether the person revoked everything, even if the relay does not know yet.
+    /// Whether the person revoked all grants on this device and the relay has not recorded it yet.
     #[serde(default)]
     pub taken_back: bool,
     /// Time at which the agent's data was last refreshed.
@@ -48,7 +48,7 @@ pub struct KnownAgent {
 }
 
 impl KnownAgent {
-    /// Record of an agent without manifest and ledger.
+    /// New record of an agent, without manifest and ledger.
     #[must_use]
     pub fn new(agent: AgentId, now: Timestamp) -> Self {
         Self {
@@ -67,19 +67,19 @@ impl KnownAgent {
         }
     }
 
-    /// The manifest after validation; `None` if it is missing or invalid.
+    /// The agent's manifest after validation; `None` if it is missing or invalid.
     #[must_use]
     pub fn manifest(&self, presets: &Presets) -> Option<CheckedManifest> {
         Manifest::check(self.manifest.clone(), presets).ok()
     }
 
-    /// Texts of a scope that the manifest declares.
+    /// Label and description of a scope; `None` if the manifest does not declare the scope.
     pub(crate) fn scope_texts(&self, scope: &ScopeId, presets: &Presets) -> Option<ScopeTexts> {
         let checked = self.manifest(presets)?;
         checked.manifest.scope(scope.as_str()).map(|declared| ScopeTexts::of(presets, declared))
     }
 
-    /// The person's grants, if the ledger verifies and is not older than one already seen.
+    /// The person's current grants; `None` if the ledger does not verify, was rolled back, or the relation has ended.
     #[must_use]
     pub fn standing(&self, person: &PersonName) -> Option<LedgerState> {
         let standing = ledger::verify(&self.entries, &self.devices, &DeviceSignatureVerifier).ok()?;
@@ -89,7 +89,7 @@ impl KnownAgent {
         (theirs && complete && !standing.ended && !self.taken_back).then_some(standing)
     }
 
-    /// Records the highest entry seen; never decreases.
+    /// Records the number of the highest ledger entry seen; it never decreases.
     pub(crate) fn record_seen(&mut self, relation: &RelationId, seq: u64) {
         let seen = self.seen.entry(relation.clone()).or_default();
         *seen = seq.max(*seen);
@@ -100,14 +100,14 @@ impl KnownAgent {
         standing.effective(now).any(|granted| granted == scope) && !self.is_used_up(standing, scope)
     }
 
-    /// Whether a one-time grant was used.
+    /// Whether a scope was granted for one call and that call was made.
     fn is_used_up(&self, standing: &LedgerState, scope: &ScopeId) -> bool {
         let once = standing.granted.get(scope) == Some(&nuncio_core::grant::GrantTerm::Once);
         let used = self.used.get(&standing.relation).and_then(|used| used.get(scope));
         once && used.is_some_and(|used| *used >= self.granted_at_seq(scope))
     }
 
-    /// Marks a one-time grant as used.
+    /// Marks the current grant of a scope as used; this matters for one-time grants only.
     pub(crate) fn spend(&mut self, scope: &ScopeId) {
         if let Some(first) = self.entries.first() {
             let (relation, given) = (first.relation_id.clone(), self.granted_at_seq(scope));
@@ -115,8 +115,8 @@ impl KnownAgent {
         }
     }
 
-    /// Whether another device might allow what this device refuses: the signer is unknown to this device, or a one-time
-    /// grant may still be unused on another.
+    /// Whether another device might allow a call that this device refuses: a ledger entry is signed by a device unknown
+    /// here, or a one-time grant may still be unused there.
     pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
         let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatureVerifier);
         let unknown = matches!(proved, Err(ledger::LedgerFault::UnknownDevice { .. }));
@@ -129,21 +129,21 @@ impl KnownAgent {
         self.devices.iter().filter(|device| device.revoked_at.is_none()).count() > 1
     }
 
-    /// Number of the last entry that granted a scope.
+    /// Number of the last ledger entry that granted a scope; zero if none did.
     #[must_use]
     pub fn granted_at_seq(&self, scope: &ScopeId) -> u64 {
         let gives = |entry: &&LedgerEntry| entry.action.allows() && entry.scopes.contains(scope);
         self.entries.iter().rev().find(gives).map_or(0, |entry| entry.seq)
     }
 
-    /// Effective sensitivity: the maximum of the published one, the accepted one, all floors and the person's setting.
+    /// Effective sensitivity of a scope: the highest of manifest, earlier consent, floors and the person's own setting.
     #[must_use]
     pub fn stake(&self, scope: &ScopeId, published: Sensitivity, floors: [Option<Sensitivity>; 2]) -> Sensitivity {
         let least = self.stake_at_least(scope, published, floors);
         self.stricter.get(scope).map_or(least, |own| least.max(*own))
     }
 
-    /// Effective sensitivity of a scope without the person's own setting, which can only raise it.
+    /// Effective sensitivity of a scope before the person's own setting, which can only raise it.
     #[must_use]
     pub fn stake_at_least(
         &self,

@@ -1,4 +1,4 @@
-//! A person's own device, which asks its person before it acts for an agent.
+//! A person's device: runs tools for agents, and asks the person before where needed.
 //!
 //! A [`Device`] enrols at a relay, stores its keys, and verifies from signed ledgers what its person allows. The
 //! [`guard`] decides on every call of an agent, in the protocol's order and with the core's policy function. Each call

@@ -1,4 +1,4 @@
-//! Texts for the person in the supported languages, sanitised: presets of Nuncio, or else the agent's own.
+//! Sanitised texts for the person in the supported languages: presets of Nuncio, or else the agent's own texts.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use serde::Serialize;
 
 pub const LANGUAGES: [&str; 2] = ["en", "zh-CN"];
 
-/// One text per language; empty if there is none.
+/// One text per supported language; empty if there is no text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct LocalizedText(BTreeMap<&'static str, String>);
 
 impl LocalizedText {
-    /// Sanitised text in every supported language.
+    /// Sanitises a text in every supported language.
     #[must_use]
     pub fn of(text: Option<&TextByLanguage>) -> Self {
         let Some(text) = text else { return Self::default() };
         Self(LANGUAGES.into_iter().map(|language| (language, plain(text.in_language(language)))).collect())
     }
 
-    /// The text in one language; `None` if it is empty.
+    /// The text in one language; `None` if it is missing or empty.
     #[must_use]
     pub fn in_language(&self, language: &str) -> Option<&str> {
         self.0.get(language).map(String::as_str).filter(|text| !text.is_empty())
@@ -32,12 +32,12 @@ impl LocalizedText {
 pub struct ScopeTexts {
     pub label: LocalizedText,
     pub description: LocalizedText,
-    /// Whether the agent, and not a preset, wrote the texts.
+    /// Whether the texts come from the agent and not from a preset.
     pub agents_words: bool,
 }
 
 impl ScopeTexts {
-    /// Texts of a scope: the preset for well-known scopes, else from the manifest.
+    /// Texts of a scope: from the preset if the scope is well known, else from the manifest.
     #[must_use]
     pub fn of(presets: &Presets, scope: &ManifestScope) -> Self {
         let preset = presets.scope(scope.id.as_str());

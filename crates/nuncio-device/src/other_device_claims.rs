@@ -1,11 +1,11 @@
-//! Calls claimed by the person's other devices, so that prompts about them end.
+//! Remembers calls that the person's other devices claimed, so that prompts about them end here.
 
 use std::collections::VecDeque;
 
 use nuncio_core::ids::MessageId;
 use tokio::sync::watch;
 
-/// Number of remembered claims; more than there are prompts at a time.
+/// Number of remembered claims; more than there are ever prompts at a time.
 const MAX_CLAIMED_CALLS: usize = 256;
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl OtherDeviceClaims {
         });
     }
 
-    /// Waits until another device claims the call; returns at once if one has.
+    /// Waits until another device claims the call with this message id; returns at once if one already has.
     pub(crate) async fn wait_for(&self, message: &MessageId) {
         if self.0.subscribe().wait_for(|claims| claims.contains(message)).await.is_err() {
             std::future::pending::<()>().await;
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_a_claim_ends_when_the_call_was_or_is_claimed() {
+    async fn wait_for_claim_ends_for_earlier_and_later_claims_and_old_claims_are_dropped() {
         let claims = OtherDeviceClaims::default();
         (0..=MAX_CLAIMED_CALLS).for_each(|number| claims.add(id(number)));
         claims.wait_for(&id(1)).await;

@@ -1,5 +1,5 @@
-//! Pages of a device for its person: on loopback, behind a one-time link, and closed to other sites in the same
-//! browser.
+//! Web pages of a device for its person: served on loopback only, opened by a one-time link, and protected from other
+//! sites in the same browser.
 //!
 //! | module | content |
 //! |---|---|
@@ -51,7 +51,7 @@ pub use welcome::welcome;
 use frame::{PageRequest, SignedInRequest};
 use page_access::AccessState;
 
-/// State shared with the prompt and the command line, created before the pages are served.
+/// State that the pages share with the prompt, the notification tool and the command line.
 #[derive(Debug, Clone)]
 pub struct SharedPagesState {
     pub prompts: Arc<PromptQueue>,
@@ -132,7 +132,7 @@ fn routes(pages: Pages, address: SocketAddr) -> Router {
     below_path(access, inside.with_state(pages), address)
 }
 
-/// Requires a session for `inside`, adds routes that need none, and nests all pages under the unguessable path.
+/// Router that requires a session for `inside`, adds routes that need none, and puts all below the unguessable path.
 fn below_path(state: AccessState, inside: Router, address: SocketAddr) -> Router {
     let path = state.access.path().clone();
     let inside = inside.layer(middleware::from_fn_with_state(state.clone(), page_access::inside));
@@ -150,7 +150,7 @@ fn below_path(state: AccessState, inside: Router, address: SocketAddr) -> Router
         .layer(middleware::from_fn_with_state(address, page_access::is_this_machine))
 }
 
-/// Redirects the trailing-slash form, because the first page has no slash at its end.
+/// Redirects a request for the first page with a trailing slash to its path without one.
 fn first_page_at(path: &str, query: Option<String>) -> Redirect {
     Redirect::to(&query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }
@@ -165,7 +165,7 @@ async fn add_security_headers(mut response: Response) -> Response {
     response
 }
 
-/// `GET /assets/:version/:file`
+/// `GET /assets/:version/:file`: a static file.
 async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap) -> Response {
     files::FILES.answer(&version, &file, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }

@@ -1,4 +1,4 @@
-//! Answers prompts from a file of rules, for a device without a user.
+//! Answers prompts by the rules in a policy file, for a device without a user.
 
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
 
-/// The first matching rule decides; without a match the answer is no.
+/// Rules that answer prompts: the first matching rule decides; without a match the answer is no.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyFile {
@@ -18,11 +18,11 @@ pub struct PolicyFile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRule {
-    /// Agent of the rule; `None` matches every agent.
+    /// Agent that the rule matches; `None` matches every agent.
     pub agent: Option<AgentId>,
-    /// Scope of the rule; `None` matches every scope.
+    /// Scope that the rule matches; `None` matches every scope.
     pub scope: Option<ScopeId>,
-    /// Highest sensitivity that the rule allows; `medium` by default, so that `high` must be named.
+    /// Highest sensitivity that the rule allows; `medium` by default, so that `high` must be stated.
     pub at_most: Option<Sensitivity>,
     pub answer: PromptAnswer,
 }

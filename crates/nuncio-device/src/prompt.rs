@@ -1,4 +1,4 @@
-//! Interface for prompting the person. The guard decides what is asked and for how long.
+//! Interface for asking the person about a tool call.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::localized_text::{LocalizedText, ScopeTexts};
 
-/// Prompt about one tool call. Texts from the agent are sanitised: no control and no bidirectional characters.
+/// Question to the person about one tool call. Texts from the agent have no control and no bidirectional characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptQuestion {
     pub id: String,
@@ -20,9 +20,9 @@ pub struct PromptQuestion {
     pub call: CallId,
     pub conversation: ConversationId,
     pub tool: ToolName,
-    /// Description of the tool by the agent.
+    /// Description of the tool, written by the agent.
     pub description: LocalizedText,
-    /// The call's exact arguments, as readable JSON.
+    /// The call's complete arguments, as readable JSON.
     pub arguments: String,
     pub scope: ScopeId,
     pub scope_words: ScopeTexts,
@@ -34,7 +34,7 @@ pub struct PromptQuestion {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum AgentVerification {
-    /// Only by the keys pinned at first contact.
+    /// The agent is known only by the keys pinned at first contact.
     FirstContact,
     Did {
         did: String,
@@ -51,16 +51,16 @@ pub enum PromptAnswer {
 
 #[async_trait]
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
-    /// Asks the person. The future is dropped at the deadline, or when another device claims the call.
+    /// Asks the person. The caller drops the future at the deadline, or when another device claims the call.
     async fn ask(&self, question: &PromptQuestion) -> PromptAnswer;
 
-    /// Whether a person may be present. If not, the person's other devices may answer before a no counts.
+    /// Whether a person may be present. If not, a no waits until the person's other devices had time to answer.
     fn is_attended(&self) -> bool {
         true
     }
 }
 
-/// Denies everything; for devices without a user interface.
+/// Prompt that answers no to everything, for devices without a user interface.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DenyAllPrompts;
 
@@ -75,7 +75,7 @@ impl Prompt for DenyAllPrompts {
     }
 }
 
-/// Asks through two prompts at once; the first answer counts.
+/// Prompt that asks through two others at once; the first answer counts.
 #[derive(Debug)]
 pub struct FirstAnswerPrompt(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
 
@@ -89,8 +89,7 @@ impl Prompt for FirstAnswerPrompt {
     }
 }
 
-/// Arguments as indented, sanitised JSON. Never shortened, because the person must see everything they approve; the
-/// size of a message is limited anyway.
+/// Arguments as indented, sanitised JSON; never shortened, because the person must see everything that they approve.
 #[must_use]
 pub fn readable(arguments: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
@@ -121,7 +120,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn displayed_arguments_have_no_bidi_characters_and_are_complete() {
+    fn arguments_in_prompt_have_no_control_or_bidi_characters_and_are_not_cut() {
         let shown = readable(&json!({"path": "a\u{202e}txt.exe\u{0007}"}));
         assert!(!shown.contains('\u{202e}') && !shown.contains('\u{0007}'), "{shown}");
         let long = readable(&json!({"a": "x".repeat(50_000), "command": "the end"}));

@@ -1,4 +1,4 @@
-//! JSON records of the device, stored beside its keys.
+//! JSON records of the device, stored in the same key store as its keys.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl RecordStore {
         serde_json::from_slice(&bytes).map(Some).map_err(|_| damaged(name))
     }
 
-    /// Change that writes a record.
+    /// Change that writes a record; [`Self::save`] applies it.
     pub(crate) fn put(name: &str, value: &impl Serialize) -> RecordChange {
         (format!("{RECORD_PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
     }

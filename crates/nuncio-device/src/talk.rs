@@ -1,5 +1,5 @@
-//! Conversations between the person and agents. A sealed message can be opened only once, so the opened message is
-//! stored here, per agent and in order, sealed at rest, before it is acknowledged.
+//! Conversations between the person and agents. A sealed message can be opened only once, so each opened message is
+//! stored in the key store, per agent and in order, before it is acknowledged to the relay.
 //!
 //! | module | content |
 //! |---|---|
@@ -29,24 +29,24 @@ mod sending;
 pub(crate) use live::ReplyStreams;
 pub use live::{ReplyEvent, ReplyProgress, StreamedReply};
 
-/// Messages stored per agent; the oldest are deleted.
+/// Limit of stored messages per agent; beyond it the oldest are deleted.
 pub const MAX_MESSAGES: u64 = 2000;
 
-/// Bytes of text stored per agent; the oldest messages are deleted.
+/// Limit of stored text per agent, in bytes; beyond it the oldest messages are deleted.
 pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Limit of a message text, in bytes, well below the relay's limit once sealed. A longer incoming text is cut.
+/// Limit of a message text, in bytes, well below the relay's limit for sealed messages. A longer incoming text is cut.
 pub const MAX_TEXT: usize = 64 * 1024;
 
 /// Limit of unsent or failed messages to one agent.
 pub const MAX_UNSENT: usize = 100;
 
-/// Position of a message among all messages with its agent; ordered by time.
+/// Position of a message among all messages with its agent, in order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessagePosition {
-    /// Index of the conversation with that agent, from zero: a relay that lost its data starts a new conversation.
+    /// Index of the conversation with the agent, from zero; a relay that lost its data starts another conversation.
     pub part: u32,
-    /// Sequence number in that conversation, given by the relay.
+    /// Number of the message in its conversation, given by the relay.
     pub seq: u64,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for MessagePosition {
 }
 
 impl MessagePosition {
-    /// Parses the form that `Display` writes.
+    /// Parses a position in the form that `Display` writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (part, seq) = text.split_once('-')?;
         Some(Self { part: part.parse().ok()?, seq: seq.parse().ok()? })
@@ -72,22 +72,22 @@ pub struct ChatMessage {
     pub record: ChatRecord,
 }
 
-/// Stored form of a message.
+/// Stored form of a chat message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatRecord {
     /// Whether the person sent the message, from this device or another.
     pub mine: bool,
-    /// Client message id, for messages sent from this device.
+    /// Client message id; set only for messages sent from this device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<ClientMessageId>,
-    /// Device that sealed the message; unknown for messages that were not opened.
+    /// Device that sealed the message; `None` if the message was not opened or not sent yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<DeviceId>,
     #[serde(rename = "said")]
     pub content: ChatContent,
-    /// Time of the message's arrival at the relay; while it is being sent, of its submission.
+    /// Time at which the relay received the message; for an unsent message, time of its submission.
     pub at: Timestamp,
-    /// Whether the sender's keys give forward secrecy; unknown for messages that were not opened or are being sent.
+    /// Whether the message was sealed with forward secrecy; `None` if it was not opened or was sent from this device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<SealMode>,
     /// Whether the agent's previous message was sealed with other keys.
@@ -104,10 +104,10 @@ impl ChatRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ChatContent {
-    /// Text without unprintable characters.
+    /// Text of the message, without unprintable characters.
     Text {
         text: String,
-        /// Whether the text was longer and cut.
+        /// Whether the text was cut at [`MAX_TEXT`].
         #[serde(default)]
         cut: bool,
     },
@@ -115,19 +115,19 @@ pub enum ChatContent {
     Other,
     /// A message that could not be opened.
     Refused { why: OpenFailure, because: String },
-    /// An agent without a relation wrote; the content is not stored.
+    /// A message of an agent without a relation, whose content is not stored.
     Stranger,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpenFailure {
-    /// Keys are neither pinned nor accepted by the person.
+    /// The sender's keys are neither pinned nor accepted by the person.
     Untrusted,
-    /// Changed in transit, relabelled or forged.
+    /// The message was changed in transit, relabelled or forged.
     Changed,
     NotForUs,
-    /// Sealed in a weaker mode than both sides support.
+    /// The message was sealed in a weaker mode than both sides support.
     Weaker,
     /// The sealing session of the message is lost; the next message starts a new one.
     Lost,
@@ -137,16 +137,16 @@ pub enum OpenFailure {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum DeliveryState {
     Sent,
-    /// Being sent, also after a restart, for up to a day.
+    /// Sending is tried, also after a restart, for up to a day.
     Sending,
-    /// Sending failed and is not retried automatically.
+    /// Sending failed; only the person can start it again.
     Failed {
         code: Code,
         why: String,
     },
 }
 
-/// Page of messages, oldest first.
+/// Page of chat messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChatPage {
     pub messages: Vec<ChatMessage>,

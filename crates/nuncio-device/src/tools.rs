@@ -1,5 +1,4 @@
-//! Local tools of the device, each under a scope. A tool of an agent's manifest is found by its name, or else by the
-//! scope it needs.
+//! Local tools of the device, which run the tools of agents' manifests. They are found by tool name, or else by scope.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,10 +24,10 @@ pub use programs::ProgramTool;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolFailure {
-    /// The device lacks what the tool needs.
+    /// The device lacks something that the tool needs.
     #[error("{0}")]
     Unavailable(String),
-    /// The arguments are not supported.
+    /// The arguments are invalid for the tool.
     #[error("{0}")]
     Arguments(String),
     #[error("{0}")]
@@ -40,7 +39,7 @@ pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
     /// Runs the tool. The future is dropped when `time` is over.
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure>;
 
-    /// Runs the tool for a caller, for tools that show who called.
+    /// Runs the tool with the identity of the calling agent, for tools that display it.
     async fn run_for(&self, _caller: &ToolCaller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         self.run(arguments, time).await
     }
@@ -53,10 +52,10 @@ pub struct ToolCaller {
     pub name: String,
 }
 
-/// Source of tools whose names are only known at the time of the call, such as an MCP server.
+/// Source of tools whose names are known only when a call arrives, such as an MCP server.
 #[async_trait]
 pub trait ToolSource: fmt::Debug + Send + Sync + 'static {
-    /// The tool with that name, if there is one. The future is dropped when the call's time is over.
+    /// The tool with that name, if the source has one. The future is dropped when the call's time is over.
     async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure>;
 }
 
@@ -68,7 +67,7 @@ pub struct LocalTools {
 }
 
 impl LocalTools {
-    /// Adds a tool for every call under a scope.
+    /// Adds a tool that runs every call under a scope for which no other tool is found.
     #[must_use]
     pub fn under(mut self, scope: ScopeId, tool: Arc<dyn LocalTool>) -> Self {
         self.by_scope.insert(scope, tool);
@@ -93,11 +92,11 @@ impl LocalTools {
         self.by_name.contains_key(name)
     }
 
-    /// Finds the implementation of a manifest's tool: by name, then by a source that offers the name, then by scope.
+    /// Finds the local tool for a manifest's tool: by name, then in a source that has the name, then by scope.
     #[must_use]
     pub fn find(&self, name: &ToolName, scope: &ScopeId) -> Option<Arc<dyn LocalTool>> {
         if let Some((needs, tool)) = self.by_name.get(name) {
-            // A tool of that name under another scope is another tool.
+            // A tool with the same name under another scope is a different tool.
             return (needs == scope).then(|| Arc::clone(tool));
         }
         let any = self.by_scope.get(scope).map(Arc::clone);
@@ -110,7 +109,7 @@ impl LocalTools {
     }
 }
 
-/// A tool that is looked up in the sources when it runs.
+/// A tool that is looked up in the tool sources when it runs.
 #[derive(Debug)]
 struct LazyTool {
     name: ToolName,
@@ -126,7 +125,7 @@ impl LocalTool for LazyTool {
             match family.tool(&self.name).await {
                 Ok(Some(tool)) => return tool.run(arguments, time).await,
                 Ok(None) => {}
-                // A source that fails may have the tool: only another source may run it, not the scope's tool.
+                // A failed source may have the tool, so only another source may run it, not the tool of the scope.
                 Err(failure) => silent = Some(failure),
             }
         }
@@ -154,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Has one tool, or fails.
+    /// Tool source that has one tool, or fails.
     #[derive(Debug)]
     struct FixedToolSource(Result<&'static str, ToolFailure>);
 
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn named_tool_precedes_tool_sources_which_precede_the_tool_of_the_scope() {
+    async fn tool_is_found_by_name_then_in_tool_sources_then_by_scope() {
         let scope = |text: &str| ScopeId::parse(text).unwrap();
         let tools = LocalTools::default()
             .under(scope("a:read"), Arc::new(FixedResultTool("any")))

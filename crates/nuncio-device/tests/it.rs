@@ -1,4 +1,4 @@
-//! Tests with a real relay, a real agent and devices of this crate.
+//! Integration tests with a real relay, a real agent and devices of this crate.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

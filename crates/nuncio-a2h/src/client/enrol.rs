@@ -1,4 +1,4 @@
-//! Enrols a device with an invite code, only at the server whose key the invite names.
+//! Enrols a device with an invite code at a server, after a check of the server's key.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -13,11 +13,11 @@ use super::relay_identity::{SignFn, ask};
 use super::{RelayError, read};
 use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView};
 
-/// Invite as given to a person.
+/// Invite to enrol a device, as given to a person.
 #[derive(Debug, Clone)]
 pub struct Invitation {
     pub url: Url,
-    /// Whether the operator of this program configured the address.
+    /// Whether the operator of this program configured the server's address; private addresses are then allowed.
     pub trust: AddressTrust,
     pub code: String,
     /// Expected fingerprint of the server's key, if the invite names it.
@@ -28,13 +28,13 @@ pub struct Invitation {
 pub struct EnrolledDevice {
     pub person: PersonName,
     pub device: DeviceId,
-    /// Audience of later login signatures.
+    /// Server name that the device includes in its login signatures.
     pub audience: String,
-    /// Key that the server signs tokens with; the device pins it.
+    /// Key with which the server signs tokens; pinned by the device.
     pub server_key: PublicKey,
 }
 
-/// Enrols a device, unless the server refuses or is not the one that the invite names.
+/// Enrols a device; fails if the server refuses or does not have the key that the invite names.
 pub async fn enrol(
     fetch: &dyn Fetch,
     invitation: &Invitation,

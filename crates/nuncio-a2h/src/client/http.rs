@@ -1,4 +1,4 @@
-//! Relay over the network: HTTP requests, and events by WebSocket or long polling.
+//! Client of a relay over the network: HTTP requests, and events by WebSocket or long polling.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -32,37 +32,36 @@ use crate::wire::message::{ClaimRequest, ClaimView, PostMessageRequest, ReceiptV
 use crate::wire::stream::StreamFrame;
 
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the relay may hold a poll.
+/// How long the relay may delay the answer to a poll while there are no events.
 const POLL_DURATION: Duration = Duration::from_secs(25);
-/// Limit of queued stream frames.
 const MAX_QUEUED_STREAM_FRAMES: usize = 256;
-/// Limit of a response, in bytes.
+/// Limit of one relay response, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct RelayAddress {
-    /// Base URL, such as `https://relay.example`.
+    /// Base URL of the relay, such as `https://relay.example`.
     pub url: Url,
-    /// Whether the operator of this program configured the address.
+    /// Whether the operator of this program configured the relay's address; private addresses are then allowed.
     pub trust: AddressTrust,
 }
 
-/// Relay over the network, with the identity of one agent or device.
+/// Client of a relay over the network, with the identity of one agent or device.
 #[derive(Debug)]
 pub struct HttpRelay {
     address: RelayAddress,
     me: RelayParty,
     credentials: Arc<dyn RelayCredentials>,
     fetch: Arc<dyn Fetch>,
-    /// WebSocket dialler; without one, events are polled.
+    /// Opens WebSocket connections; without it, events are polled.
     dial: Option<Arc<dyn Dial>>,
     connection: Mutex<Option<RelayConnection>>,
-    /// Queue for stream frames while a connection is open.
+    /// Queue of outgoing stream frames; `None` unless an open connection accepts streams.
     streaming: std::sync::Mutex<Option<mpsc::Sender<String>>>,
 }
 
 impl HttpRelay {
-    /// Receives events by WebSocket.
+    /// Client that receives its events by WebSocket.
     #[must_use]
     pub fn by_socket(
         address: RelayAddress,
@@ -73,7 +72,7 @@ impl HttpRelay {
         Self { dial: Some(dial), ..Self::by_polling(address, credentials, fetch) }
     }
 
-    /// Receives events by long polling; for agents only.
+    /// Client that receives its events by long polling; for agents only.
     #[must_use]
     pub fn by_polling(address: RelayAddress, credentials: Arc<dyn RelayCredentials>, fetch: Arc<dyn Fetch>) -> Self {
         let me = credentials.who().recipient();
@@ -81,22 +80,22 @@ impl HttpRelay {
         Self { address, me, credentials, fetch, dial: None, connection, streaming }
     }
 
-    /// Sends a request below `/a2h` and returns its `data`.
+    /// Sends a request to a path below `/a2h` and returns the `data` of the answer.
     pub async fn ask(&self, method: &'static str, path: &str, body: Option<Value>) -> Result<Value, RelayError> {
         Ok(self.ask_whole(method, path, body, REQUEST_TIMEOUT).await?["data"].take())
     }
 
-    /// `GET` below `/a2h`; returns the `data` of the answer.
+    /// `GET` of a path below `/a2h`; returns the `data` of the answer.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
         read::read(self.ask("GET", path, None).await?)
     }
 
-    /// `GET` of a page of a list, with its `next_cursor`.
+    /// `GET` of a path below `/a2h`; returns the whole answer, which for a list includes `next_cursor`.
     pub async fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T, RelayError> {
         read::read(self.ask_whole("GET", path, None, REQUEST_TIMEOUT).await?)
     }
 
-    /// Sends a body below `/a2h`; returns the `data` of the answer.
+    /// Sends a JSON body to a path below `/a2h`; returns the `data` of the answer.
     pub async fn send<T: DeserializeOwned>(
         &self,
         method: &'static str,
@@ -106,7 +105,7 @@ impl HttpRelay {
         read::read(self.ask(method, path, Some(read::body(body))).await?)
     }
 
-    /// Returns the whole response body; a required signature becomes [`RelayError::Unsigned`].
+    /// Sends a request and returns the whole response body; a missing signature gives [`RelayError::Unsigned`].
     async fn ask_whole(
         &self,
         method: &'static str,
@@ -219,7 +218,7 @@ impl Relay for HttpRelay {
     async fn events(&self, after: Option<u64>) -> Result<Vec<RelayEvent>, RelayError> {
         let Some(dial) = &self.dial else { return self.poll(after).await };
         let mut slot = self.connection.lock().await;
-        // Taken out while it is read: a broken connection, or one whose reader was dropped, is not put back.
+        // The connection is taken out while it is read, so that a broken one, or one without reader, is not reused.
         let mut connection = match slot.take() {
             Some(connection) => connection,
             None => self.connect(&**dial, after).await?,
@@ -232,7 +231,7 @@ impl Relay for HttpRelay {
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
         match self.connection.lock().await.as_mut() {
             Some(connection) => connection.acknowledge(seq).await,
-            // Polling acknowledges received events with the next request.
+            // With polling, the next poll acknowledges the received events.
             None => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! Relay in the same process.
+//! Relay client for an agent that runs in the same process as the relay.
 
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ const EVENTS_PER_READ: usize = 100;
 /// Reader name under which an agent's read position is stored.
 const READER_NAME: &str = "agent";
 
-/// Access to the engine for an agent served in the same process.
+/// Relay client that calls the engine directly, for an agent in the same process.
 #[derive(Debug)]
 pub struct LocalRelay {
     engine: Engine,
     caller: Caller,
     me: RelayParty,
-    /// Set after the first stream.
+    /// Sender of the agent's streams; created with the first stream.
     streamer: Arc<Mutex<Option<StreamSender>>>,
-    /// Streams that the engine ended, to be reported among the events.
+    /// Channel of notices about streams that the engine ended; [`Relay::events`] returns them.
     ended: (mpsc::UnboundedSender<StreamNotice>, Mutex<mpsc::UnboundedReceiver<StreamNotice>>),
 }
 

@@ -1,4 +1,4 @@
-//! Parses the relay's JSON.
+//! Parses the JSON that a relay sends.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, NewMessage, SenderType};
@@ -23,7 +23,7 @@ pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, RelayError> {
     serde_json::from_value(value).map_err(|why| garbled(&why.to_string()))
 }
 
-/// JSON of a request or frame, with its members in alphabetical order.
+/// JSON of a request or frame to send.
 pub(super) fn body(of: &impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
@@ -65,7 +65,7 @@ pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayError> {
     })
 }
 
-/// Parses an event; `None` for frames that are no event, such as those about the connection.
+/// Parses an event; `None` if the JSON is no event, such as a frame about the connection.
 pub(super) fn event(value: Value) -> Result<Option<RelayEvent>, RelayError> {
     let Some(kind) = value["type"].as_str().map(str::to_owned) else { return Ok(None) };
     if kind.starts_with("stream.") {
@@ -96,7 +96,7 @@ pub(super) fn event(value: Value) -> Result<Option<RelayEvent>, RelayError> {
     Ok(Some(RelayEvent { seq, what }))
 }
 
-/// Parses any other event from a webhook.
+/// Parses the body of a webhook call whose event is not a message.
 pub(crate) fn hooked_event(body: &Value) -> Result<RelayEventKind, RelayError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("type".to_owned(), body["type"].clone());

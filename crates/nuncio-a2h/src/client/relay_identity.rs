@@ -1,4 +1,4 @@
-//! Identity at a relay, and the credentials for it.
+//! Identity of an agent or device at a relay, and its credentials.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use url::Url;
 use super::{RelayError, http, read};
 use crate::wire::auth::{TokenRequest, TokenView};
 
-/// A token is renewed this long before it expires.
+/// How long before its expiry a token is renewed.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
 pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
@@ -30,7 +30,7 @@ pub type SignFn = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 #[async_trait]
 pub trait RelayCredentials: fmt::Debug + Send + Sync + 'static {
     fn who(&self) -> &RelayIdentity;
-    /// An access token for the relay that is valid now.
+    /// Currently valid access token for the relay.
     async fn token(&self) -> Result<String, RelayError>;
 }
 
@@ -41,7 +41,7 @@ pub enum RelayIdentity {
 }
 
 impl RelayIdentity {
-    /// Identity as a member of conversations.
+    /// The agent, or the person who owns the device, as a conversation member.
     #[must_use]
     pub fn recipient(&self) -> RelayParty {
         match self {
@@ -77,19 +77,19 @@ impl RelayCredentials for AgentToken {
     }
 }
 
-/// Login of a person's device, which requests a token of five minutes whenever it needs one.
+/// Login of a person's device: requests a new access token with a signature when the current one is about to expire.
 pub struct DeviceLogin {
     pub who: RelayIdentity,
     pub url: Url,
-    /// Whether the operator of this program configured the address.
+    /// Whether the operator of this program configured the relay's address; private addresses are then allowed.
     pub trust: AddressTrust,
-    /// Audience of the signed assertion.
+    /// Server name that the signed login contains.
     pub audience: String,
     pub sign: SignFn,
     pub fetch: Arc<dyn Fetch>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    /// Current token and its expiry.
+    /// Current access token and its expiry; `None` before the first login.
     pub earned: Mutex<Option<(String, Timestamp)>>,
 }
 
@@ -130,7 +130,7 @@ impl RelayCredentials for DeviceLogin {
     }
 }
 
-/// Sends a request without credentials.
+/// Sends a request without credentials, and returns the `data` of the answer.
 pub(super) async fn ask(
     fetch: &dyn Fetch,
     url: &Url,

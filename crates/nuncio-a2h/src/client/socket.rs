@@ -18,14 +18,14 @@ use super::{RelayError, RelayEvent};
 use crate::wire::frame::{ClientFrame, ServerFrame};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Limit of events that are handled before one acknowledgement.
+/// Limit of events that are returned, and so acknowledged, together.
 const MAX_EVENTS_PER_ACK: usize = 64;
-/// Frame limit in bytes: the largest sealed message, in base64.
+/// Limit of an incoming frame, in bytes; the largest is a sealed message in base64.
 const MAX_FRAME: usize = 1024 * 1024;
 
 pub(super) struct RelayConnection {
     wire: Box<dyn TextSocket>,
-    /// Stream frames to send.
+    /// Queue of stream frames to send.
     outgoing: mpsc::Receiver<String>,
     /// Whether the relay accepts streams.
     pub(super) streams: bool,
@@ -34,7 +34,7 @@ pub(super) struct RelayConnection {
 opaque_debug!(RelayConnection);
 
 impl RelayConnection {
-    /// Connects and authenticates. Texts in `outgoing` are sent while events are awaited.
+    /// Connects and authenticates. Frames queued in `outgoing` are sent while [`Self::next`] waits for events.
     pub(super) async fn open(
         dial: &dyn Dial,
         url: Url,
@@ -60,7 +60,7 @@ impl RelayConnection {
         }
     }
 
-    /// The next event, and those that have already arrived.
+    /// Waits for the next event; also returns the events that have already arrived.
     pub(super) async fn next(&mut self, credentials: &dyn RelayCredentials) -> Result<Vec<RelayEvent>, RelayError> {
         let mut events = Vec::new();
         while events.is_empty() {
@@ -85,13 +85,13 @@ impl RelayConnection {
         Ok(events)
     }
 
-    /// Event of a frame; frames about the connection are handled here.
+    /// Parses a frame as an event. Frames about the connection are handled here and give `None`.
     async fn heard(
         &mut self,
         frame: Value,
         credentials: &dyn RelayCredentials,
     ) -> Result<Option<RelayEvent>, RelayError> {
-        // Events are no server frames, and those of unknown types are passed on.
+        // All other frames are events; those of unknown types are passed on.
         let is_about_connection =
             matches!(frame["type"].as_str(), Some("auth.expiring" | "auth.error" | "session.invalidated"));
         if !is_about_connection {

@@ -1,4 +1,4 @@
-//! Calls of tools on people's devices.
+//! Sends tool calls to people's devices and waits for the answers.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -22,30 +22,30 @@ use super::outbox::Outbox;
 use crate::client::RelayError;
 use crate::wire::artifact::{Artifact, ArtifactPayload, ToolCall, ToolOutcome, ToolResponse};
 
-/// Run time of a tool whose manifest gives none.
+/// Run time limit of a tool for which the manifest gives none.
 const DEFAULT_TOOL_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Default)]
 pub struct CallOptions {
-    /// A device answers calls with the same id once; random by default.
+    /// Id of the call, random by default. A device runs calls with the same id only once.
     pub call_id: Option<CallId>,
-    /// Taken from the manifest by default.
+    /// Permission scope of the call; by default the tool's scope in the manifest.
     pub scope: Option<ScopeId>,
-    /// Run time once the call may start; taken from the manifest by default.
+    /// Run time limit once the call may start; by default the one in the manifest.
     pub timeout: Option<Duration>,
-    /// Collects the messages that carry the call.
+    /// Collects references to the messages by which the call is sent.
     pub sent: SentCallMessages,
 }
 
-/// A sent tool call that waits for its answer from the conversation.
+/// A sent tool call that waits for its answer in the same conversation.
 pub(super) struct WaitingCall {
     conversation: ConversationId,
     answer: oneshot::Sender<ToolOutcome>,
-    /// Notified when the device could not open the call, so that it is sent again.
+    /// Notified when the device could not open the call; the call is then sent again.
     again: Arc<Notify>,
 }
 
-/// Calls of tools on people's devices, each until it is answered.
+/// Sends tool calls to people's devices and waits for the answers.
 pub struct DeviceToolCaller {
     pub(super) context: Arc<PeerContext>,
     pub(super) outbox: Arc<Outbox>,
@@ -66,7 +66,7 @@ impl DeviceToolCaller {
         self.call_tool_with(conversation, name, arguments, CallOptions::default()).await
     }
 
-    /// [`Self::call_tool`] with options.
+    /// Like [`Self::call_tool`], with options.
     pub async fn call_tool_with(
         &self,
         conversation: &ConversationId,
@@ -83,7 +83,7 @@ impl DeviceToolCaller {
         let again = Arc::new(Notify::new());
         let waiting = WaitingCall { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
         lock(&self.waiting).insert(id.clone(), waiting);
-        // Removes the waiting entry if the caller is dropped.
+        // Removes the entry in `waiting` also if this future is dropped.
         let _left = RemoveWaiting { calls: self, id: &id };
         self.send_call(conversation, payload.clone(), until, &sent).await?;
         let outcome = tokio::select! {
@@ -98,7 +98,7 @@ impl DeviceToolCaller {
         }
     }
 
-    /// Sends the call again whenever the device could not open it.
+    /// Sends a call again whenever `again` reports that the device could not open it.
     async fn send_again(
         &self,
         conversation: &ConversationId,
@@ -115,7 +115,7 @@ impl DeviceToolCaller {
         }
     }
 
-    /// Sends a call as soon as the relay's rate limit permits.
+    /// Sends a tool call as soon as the relay's rate limit permits, at the latest at `until`.
     async fn send_call(
         &self,
         conversation: &ConversationId,
@@ -137,7 +137,7 @@ impl DeviceToolCaller {
         }
     }
 
-    /// Answers a call, as a person's device. Returns the message's number in the conversation.
+    /// Sends a device's answer to a tool call. Returns the number of the message in the conversation.
     pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
         let payload = json!(ArtifactPayload::Artifact { artifact: Artifact::ToolResponse(response) });
         let send_slot = self.outbox.send_slot(conversation).await?;
@@ -162,7 +162,7 @@ impl DeviceToolCaller {
         Ok(ToolCall { call_id, tool_name, arguments, permission_scope: scope, timeout_ms })
     }
 
-    /// Scope and timeout of a tool in the agent's manifest.
+    /// Scope and timeout that the agent's manifest declares for a tool.
     async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
         let RelayParty::Agent(me) = self.context.me() else { return Err(ToolError::Undeclared(name.clone())) };
         let manifest = self.context.relay.manifest(me).await.map_err(SendError::from)?;
@@ -174,14 +174,14 @@ impl DeviceToolCaller {
         Ok((scope.ok_or_else(|| ToolError::Undeclared(name.clone()))?, timeout))
     }
 
-    /// Sends open calls again after a device lost its session; it runs each only once.
+    /// Sends the open calls of a conversation again after a device lost its session; the device runs each only once.
     pub(super) fn call_again(&self, conversation: &ConversationId) {
         let waiting = lock(&self.waiting);
         let there = waiting.values().filter(|waiting| waiting.conversation == *conversation);
         there.for_each(|waiting| waiting.again.notify_one());
     }
 
-    /// Delivers an answer to the call that waits for it in the same conversation; other answers are dropped.
+    /// Passes an answer to the call that waits for it in the same conversation; other answers are dropped.
     pub(super) fn answered(&self, conversation: &ConversationId, response: ToolResponse) {
         let ToolResponse { call_id, outcome } = response;
         let mut waiting = lock(&self.waiting);

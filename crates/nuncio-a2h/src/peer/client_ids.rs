@@ -1,5 +1,4 @@
-//! Messages with a client message id chosen by the caller, and their confirmation: a device must know which of its
-//! person's messages were sent.
+//! Messages with a client message id chosen by the caller, and the confirmation that the relay has such a message.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{ContentType, ConversationMessage};
@@ -22,8 +21,8 @@ pub struct SentConfirmation {
 }
 
 impl Outbox {
-    /// Sends a message under a client message id. However often this is done, by this process or a later one, one
-    /// message is sent. Returns the message's number; `None` if an earlier attempt was accepted, which
+    /// Sends a message under a client message id; repetitions, also by a later process, send only one message. Returns
+    /// the number of the message, or `None` if an earlier attempt was accepted, which
     /// [`PeerHandler::on_sent`](super::PeerHandler::on_sent) reports.
     pub async fn send_as(
         &self,
@@ -35,7 +34,7 @@ impl Outbox {
         let send_slot = self.send_slot(conversation).await?;
         let sealed = self.context.key_store.load(&format!("{OUTBOX}{client_id}"))?;
         let outgoing = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
-            // Already sealed: the same bytes get the same number.
+            // An earlier attempt sealed the message; the relay gives the same bytes the same number.
             Some(outgoing) => outgoing,
             None => {
                 let ids = MessageIds { client_id, in_reply_to: None };
@@ -50,7 +49,7 @@ impl Outbox {
 }
 
 impl Peer {
-    /// Handles a message by the person: a confirmation if this device sent it, otherwise a message to open.
+    /// Handles a message sent by this peer's person or agent: a confirmation if this device sent it, else to be opened.
     pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
         let device = |keys: &mut SealIdentity| keys.owner_device().map(|(_, device)| device.clone());
         let this = self.state.keys.with_seal_identity(device).await?;

@@ -19,11 +19,11 @@ pub enum SendError {
     Meet(#[from] TrustError),
     #[error("{0} has no device with keys at the relay yet")]
     NoDevice(RelayParty),
-    /// The recipient's keys changed, without an endorsement by a trusted key.
+    /// The recipient's keys changed and no trusted key endorses the new ones.
     #[error("the keys of {owner} changed ({}): compare safety numbers, then accept them", .devices.iter().map(|(device, why)| format!("{device}: {why}")).collect::<Vec<_>>().join("; "))]
     KeysChanged {
         owner: RelayParty,
-        /// Devices, and why each is distrusted.
+        /// Distrusted devices, each with the reason.
         devices: Vec<(DeviceId, DistrustReason)>,
     },
     #[error("{0}")]
@@ -35,7 +35,7 @@ impl SendError {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Relay(error) => error.is_retryable() || matches!(error, RelayError::TooMany { .. }),
-            // Storage may work again later.
+            // Faults are mostly storage errors, which may pass.
             Self::Fault(_) => true,
             Self::Seal(_) | Self::Meet(_) | Self::NoDevice(_) | Self::KeysChanged { .. } => false,
         }
@@ -67,7 +67,7 @@ impl ToolError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            // Without a relation the relay refuses the call before it is sealed.
+            // If the person has no relation with the agent, the relay refuses before the call is sealed.
             Self::Denied(DenialReason::ScopeNotGranted)
             | Self::Unsent(SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. })) => {
                 Code::ScopeNotGranted

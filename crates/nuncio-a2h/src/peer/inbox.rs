@@ -1,4 +1,4 @@
-//! Incoming messages: opened once, stored until handled, in the order of their conversation.
+//! Incoming messages: each is opened once, stored until it is handled, and handled in the order of its conversation.
 
 use nuncio_core::conversation::{ContentType, ConversationMessage, ConversationType, NewMessage};
 use nuncio_core::digest::Digest;
@@ -10,11 +10,11 @@ use super::{InboundMessage, Peer, UnopenedMessage, lock};
 use crate::client::{RelayEvent, RelayEventKind};
 use crate::wire::artifact::{Artifact, ArtifactPayload};
 
-/// Name prefix of opened messages that are not handled yet.
+/// Prefix of the record names of opened messages that are not handled yet.
 const INBOX: &str = "peer/in/";
 
 impl Peer {
-    /// Handles an event. An error asks the relay to deliver it again.
+    /// Handles a relay event. After an error the event is not acknowledged, so the relay delivers it again.
     pub(super) async fn receive(&self, delivered: RelayEvent) -> Result<(), SendError> {
         match delivered.what {
             RelayEventKind::Message(posted) if posted.post.sender != *self.me() => {
@@ -35,7 +35,7 @@ impl Peer {
     pub(super) async fn receive_message(&self, posted: ConversationMessage) -> Result<(), SendError> {
         let conversation = match self.conversation(&posted.conversation).await {
             Ok(conversation) => conversation,
-            // This peer is no member, or not any more.
+            // This peer is not, or no longer, a member of the conversation.
             Err(SendError::Relay(crate::client::RelayError::Refused { .. })) => return Ok(()),
             Err(other) => return Err(other),
         };
@@ -50,7 +50,7 @@ impl Peer {
             Ok(None) | Err(OpenError::Replayed) => {}
             Err(OpenError::SessionLost { device }) => {
                 self.rekey(&posted, conversation.kind, device.clone()).await?;
-                // Calls are sent again; other lost messages are reported.
+                // The agent sends tool calls again; other lost messages are reported.
                 if posted.post.content_type != ContentType::Artifact {
                     self.refuse(posted, OpenError::SessionLost { device }).await;
                 }
@@ -64,7 +64,7 @@ impl Peer {
     async fn refuse(&self, posted: ConversationMessage, why: OpenError) {
         let ConversationMessage { conversation, seq, post: NewMessage { sender, content_type, .. }, .. } = posted;
         match why {
-            // Messages from before the enrolment of this device, for example.
+            // For example, a message from before the enrolment of this device.
             OpenError::NotForUs => {
                 tracing::debug!(%conversation, seq, "skipped a message that is not sealed to this device");
             }
@@ -72,7 +72,7 @@ impl Peer {
         }
         let to_read = match content_type {
             ContentType::System => false,
-            // Answers of the person's other devices to calls are not shown.
+            // Answers to calls by the person's other devices are not reported.
             ContentType::Artifact => sender != *self.me(),
             _ => true,
         };
@@ -82,8 +82,8 @@ impl Peer {
         }
     }
 
-    /// Opens a message and stores it in the same write as the new key state. Answers to calls go to the waiting call
-    /// and are not stored.
+    /// Opens a message and stores it in the same write as the new key state. An answer to a tool call is not stored but
+    /// passed to the waiting call.
     async fn open(
         &self,
         kind: ConversationType,
@@ -140,7 +140,7 @@ impl Peer {
             if let Some(response) = answer {
                 self.state.calls.answered(conversation, response);
             }
-            // The sender had lost the session, so that later messages must be sent again.
+            // The other side had lost the session and could not open earlier calls, so these are sent again.
             if rekeyed {
                 self.state.calls.call_again(conversation);
             }
@@ -148,8 +148,8 @@ impl Peer {
         }))
     }
 
-    /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
-    /// that it sent before it could know.
+    /// Sends a device a notice that the session is lost, so that the next message starts a new session. Sent once, even
+    /// if several messages of the lost session arrive.
     async fn rekey(
         &self,
         posted: &ConversationMessage,
@@ -179,7 +179,7 @@ impl Peer {
         ignore_permanent(sent.map(drop))
     }
 
-    /// Hands a message to the handler, after the earlier ones of its conversation.
+    /// Passes a message to the handler after the earlier messages of its conversation.
     fn handle(&self, inbound: InboundMessage) {
         let (peer, conversation) = (self.clone(), inbound.conversation.clone());
         let mut handling = lock(&self.state.handling);
@@ -203,7 +203,7 @@ impl Peer {
         handling.insert(conversation, task);
     }
 
-    /// Handles the messages that the previous process stored but did not finish.
+    /// Passes the messages that the previous process stored, but did not finish handling, to the handler.
     pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
         for name in self.state.context.key_store.names(INBOX)? {
             let record = self.state.context.key_store.load(&name)?;
@@ -216,7 +216,7 @@ impl Peer {
     }
 }
 
-/// Keeps only errors that a retry may fix, so that one message that always fails does not block all others.
+/// Drops errors that no retry can fix, so that one message that always fails does not block all others.
 fn ignore_permanent(done: Result<(), SendError>) -> Result<(), SendError> {
     match done {
         Err(error) if !error.is_retryable() => {
@@ -227,7 +227,7 @@ fn ignore_permanent(done: Result<(), SendError>) -> Result<(), SendError> {
     }
 }
 
-/// Record name of a message; names sort in order of arrival.
+/// Record name of an opened message; the names of a conversation's messages sort in their order.
 fn name(conversation: &ConversationId, seq: u64) -> String {
     format!("{INBOX}{conversation}/{seq:020}")
 }

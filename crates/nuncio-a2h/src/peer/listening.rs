@@ -10,7 +10,7 @@ use crate::wire::stream::StreamNotice;
 
 const MAX_INCOMING_STREAMS: usize = 64;
 
-/// Event of an incoming stream: a message that is read while it is written.
+/// Event of an incoming stream, by which a message can be read while it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
     pub conversation: ConversationId,
@@ -23,11 +23,11 @@ pub struct StreamEvent {
 pub enum StreamEventKind {
     Begun,
     Delta(String),
-    /// Complete. The message itself arrives separately and is authoritative.
+    /// The stream is complete. The message with the whole text arrives separately and is authoritative.
     Done {
         client_message_id: ClientMessageId,
     },
-    /// The stream was cancelled or tampered with; the text so far is void.
+    /// The stream was cancelled or tampered with; its text so far must be discarded.
     Aborted,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct IncomingTextStream {
 type StreamKey = (ConversationId, StreamId);
 
 impl Peer {
-    /// Handles an event of an incoming stream, which is never repeated.
+    /// Handles an event of an incoming stream. The relay does not repeat stream events.
     pub(super) async fn receive_stream(&self, news: StreamNotice) {
         match news {
             StreamNotice::Start {
@@ -54,7 +54,7 @@ impl Peer {
                 let Ok(sender) = AgentId::parse(&sender_id).map(RelayParty::Agent) else { return };
                 self.receive_stream_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
             }
-            // Only agents stream.
+            // Streams of persons are ignored, because only agents may send streams.
             StreamNotice::Start { .. } => {}
             StreamNotice::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
                 self.receive_stream_frame((conversation_id, stream_id), |opener| {
@@ -104,7 +104,7 @@ impl Peer {
                 }
                 opener
             }
-            // Problems are handled with the message that follows.
+            // The message with the whole text follows and reports the same problem.
             Ok(Err(why)) => {
                 tracing::debug!(conversation = %id, %stream, %why, "ignored a stream that cannot be opened");
                 None
@@ -135,7 +135,7 @@ impl Peer {
         self.report_stream((name, sender), what).await;
     }
 
-    /// Aborts all incoming streams after the connection closed.
+    /// Reports all incoming streams as aborted after the connection closed.
     pub(super) async fn abort_incoming_streams(&self) {
         let all: Vec<_> = lock(&self.state.incoming).drain().collect();
         for (name, incoming) in all {

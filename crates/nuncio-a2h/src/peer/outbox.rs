@@ -1,4 +1,4 @@
-//! Outgoing messages: sealed and stored before they are sent. Messages of a previous process are sent by the next.
+//! Outgoing messages: sealed and stored before they are sent. Unsent messages of one process are sent by the next.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use super::send_slots::SendSlot;
 use crate::client::RelayError;
 use crate::wire::message::SealedBytes;
 
-/// Name prefix of messages that wait to be sent.
+/// Prefix of the record names of messages that wait to be sent.
 pub(super) const OUTBOX: &str = "peer/out/";
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(400), Duration::from_secs(30));
@@ -41,7 +41,7 @@ pub(super) struct OutgoingMessage {
     until: Timestamp,
 }
 
-/// Client message id, and the message that is answered.
+/// Client message id of an outgoing message, and id of the message that it answers.
 #[derive(Debug)]
 pub(super) struct MessageIds {
     pub(super) client_id: ClientMessageId,
@@ -49,7 +49,7 @@ pub(super) struct MessageIds {
 }
 
 impl MessageIds {
-    /// Client message id of the only reply to a message, derived from that message.
+    /// Ids of the reply to a message. The client message id is derived from the message, so only one reply is accepted.
     pub(super) fn to(message: &InboundMessage) -> Result<Self, SendError> {
         let message_ref = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
         let digest =
@@ -80,14 +80,14 @@ pub struct Outbox {
     pub(super) keys: Arc<SealKeyService>,
     /// Locks that order sending: see [`super::send_slots`].
     pub(super) send_locks: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
-    /// Set once the messages of the previous process are sent.
+    /// Set once the unsent messages of the previous process are sent.
     pub(super) leftovers: OnceCell<()>,
     /// Notified when the relay is reachable again.
     pub(super) back: Notify,
 }
 
 impl Outbox {
-    /// Sends a message: an object whose `type` is the content type. Returns its number in the conversation.
+    /// Sends a message; `payload` is an object whose `type` is the content type. Returns the number of the message.
     pub async fn send(
         &self,
         conversation: &ConversationId,
@@ -98,17 +98,17 @@ impl Outbox {
         self.deliver(send_slot, content_type, None, payload).await
     }
 
-    /// Replies to a message. However often that is done, one reply is sent.
+    /// Replies to a message; repetitions send only one reply.
     pub async fn reply(&self, to: &InboundMessage, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let send_slot = self.send_slot(&to.conversation).await?;
         let outgoing = self.prepare(&send_slot, MessageIds::to(to)?, content_type, None, payload).await?;
         self.send_answer(&send_slot, &outgoing).await
     }
 
-    /// Sends a reply that may have been sent before.
+    /// Sends a reply; a reply that was sent before counts as success.
     pub(super) async fn send_answer(&self, send_slot: &SendSlot, outgoing: &OutgoingMessage) -> Result<(), SendError> {
         match self.send_sealed(send_slot, outgoing).await {
-            // The previous process sent the reply.
+            // The previous process has already sent the reply.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
         }
@@ -127,7 +127,7 @@ impl Outbox {
         self.send_sealed(&send_slot, &outgoing).await
     }
 
-    /// Seals and sends a tool call. Returns no reference if the relay's ids are too long for a message id.
+    /// Seals and sends a tool call. Returns the message's reference; `None` if the relay's ids are too long for one.
     pub(super) async fn deliver_call(
         &self,
         send_slot: SendSlot,
@@ -165,7 +165,7 @@ impl Outbox {
         let until = send_slot.until;
         let sealed = self.keys.seal_for(&conversation, move |seal_identity, to| {
             let mut outgoing = None;
-            // Stored in the same write as the new key state.
+            // The message is stored in the same write as the new key state.
             seal_identity.seal_and_save(&plaintext, to, |envelope| {
                 let stored = outgoing.insert(OutgoingMessage {
                     conversation: plaintext.conversation.clone(),
@@ -183,8 +183,8 @@ impl Outbox {
         sealed.await?.ok_or_else(|| SendError::Fault("nothing was sealed".to_owned()))
     }
 
-    /// Sends a sealed message with retries until its deadline. A rate-limited call is not retried here: it is sealed
-    /// again later, and other messages may go first.
+    /// Sends a sealed message with retries until its deadline. A rate-limited tool call is not retried here: the caller
+    /// seals it again later, so that other messages can go first.
     pub(super) async fn send_sealed(&self, _: &SendSlot, outgoing: &OutgoingMessage) -> Result<u64, SendError> {
         self.post(outgoing).await
     }
@@ -210,7 +210,7 @@ impl Outbox {
         Ok(sent?)
     }
 
-    /// Deletes the stored message, because it was sent or never will be.
+    /// Deletes a stored message that was sent or has finally failed.
     async fn delete_stored(&self, client_id: &ClientMessageId) -> Result<(), SendError> {
         let name = format!("{OUTBOX}{client_id}");
         let key_store = Arc::clone(&self.context.key_store);
@@ -218,7 +218,7 @@ impl Outbox {
         Ok(saved.map_err(|_| SendError::Fault("the storage task was aborted".to_owned()))??)
     }
 
-    /// Sends the messages of the previous process, except calls: nobody waits for their answers any more.
+    /// Sends the messages that the previous process left, except tool calls, whose callers no longer exist.
     pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
         for name in self.context.key_store.names(OUTBOX)? {
             let record = self.context.key_store.load(&name)?;

@@ -20,21 +20,21 @@ enum EventSource {
     Webhook,
 }
 
-/// State across reconnections.
+/// State of the main loop that is kept across reconnections.
 struct RunState {
     source: EventSource,
     failures: FailureCount,
-    /// Whether the messages of the previous process are being handled.
+    /// Whether the messages that the previous process left were passed to the handler.
     resumed: bool,
 }
 
 impl Peer {
-    /// Runs until `stop`. Failures are retried after 1, 2, 4, 8, 16 and then every 30 seconds.
+    /// Runs the peer until `stop`. Failures are retried after 1, 2, 4, 8, 16 and then every 30 seconds.
     pub async fn run(self, stop: CancellationToken) {
         self.serve(EventSource::Relay, stop).await;
     }
 
-    /// Runs without polling for events, for an agent with a webhook: its events come through
+    /// Runs the peer of an agent with a webhook, without reading events from the relay: they come through
     /// [`WebhookReceiver::take`](super::WebhookReceiver::take).
     pub async fn run_with_webhook(self, stop: CancellationToken) {
         self.serve(EventSource::Webhook, stop).await;
@@ -63,7 +63,7 @@ impl Peer {
     async fn run_until_error(&self, state: &mut RunState) -> Result<(), SendError> {
         self.state.keys.publish_keys().await?;
         self.state.outbox.back.notify_waiters();
-        // Once per process: messages that this process received are already being handled when a connection breaks.
+        // Done once per process: after a reconnection the stored messages are those that this process already handles.
         if !state.resumed {
             self.handle_leftovers()?;
             state.resumed = true;
@@ -73,7 +73,7 @@ impl Peer {
         let mut after = None;
         let mut next = Box::pin(self.next_events(state.source, after));
         loop {
-            // The same future is awaited across other work, because streams use the same connection.
+            // The future is kept while keys are published, because dropping it would close the connection.
             let events = tokio::select! {
                 events = &mut next => events?,
                 () = self.state.context.clock.sleep_until(keys_due) => {
@@ -87,7 +87,7 @@ impl Peer {
             for event in events {
                 let seq = event.seq;
                 self.receive(event).await?;
-                // Transient events have no number.
+                // Events that are not stored have no number to acknowledge.
                 last = if seq == 0 { last } else { Some(seq) };
             }
             if let Some(last) = last {

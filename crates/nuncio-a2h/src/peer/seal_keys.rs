@@ -16,14 +16,14 @@ use super::error::SendError;
 use super::lock;
 use crate::client::RelayError;
 
-/// How often a message is sealed again because a session must start or ended meanwhile.
+/// How often a message is sealed again because a session with a device must be started.
 const SEAL_AGAIN: usize = 3;
 
-/// Keys of this peer, the pinned keys of others, and a person's decisions about them.
+/// Keys of this peer, and the pinned keys of others with the person's decisions about them.
 pub struct SealKeyService {
     pub(super) context: Arc<PeerContext>,
     pub(super) seal_identity: Arc<Mutex<SealIdentity>>,
-    /// Cache of trusted keys, until they change.
+    /// Cache of the trusted keys of others; an entry is removed when the keys change.
     pub(super) trusted_keys: Mutex<HashMap<RelayParty, Vec<KeyBundle>>>,
 }
 
@@ -33,21 +33,21 @@ impl SealKeyService {
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.pinned(&owner)).await??)
     }
 
-    /// Number that both sides compare to detect a man in the middle; `None` before first contact.
+    /// Number that the people on both sides compare to detect a man in the middle; `None` before first contact.
     pub async fn safety_number(&self, owner: &RelayParty) -> Result<Option<String>, SendError> {
         self.fetch_and_review_keys(owner).await?;
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.safety_number(&owner)).await??)
     }
 
-    /// Published keys that wait for acceptance.
+    /// Published keys of `owner` that the person has not accepted yet.
     pub async fn waiting(&self, owner: &RelayParty) -> Result<Vec<PendingKeys>, SendError> {
         self.fetch_and_review_keys(owner).await?;
         let owner = owner.clone();
         Ok(self.with_seal_identity(move |seal_identity| seal_identity.decisions().waiting(&owner)).await??)
     }
 
-    /// Accepts a device whose keys wait for a decision, by the key fingerprint that the person saw.
+    /// Accepts the new keys of a device of `owner`, if they have the fingerprint `seen` that the person saw.
     pub async fn accept_key(&self, owner: &RelayParty, device: &DeviceId, seen: &Digest) -> Result<(), SendError> {
         let (key_owner, accepted, seen) = (owner.clone(), device.clone(), *seen);
         self.with_seal_identity(move |seal_identity| {
@@ -58,7 +58,7 @@ impl SealKeyService {
         Ok(())
     }
 
-    /// Stops trusting a device, even if other devices endorse it.
+    /// Stops trusting a device of `owner`, even if other devices endorse it.
     pub async fn remove_keys(&self, owner: &RelayParty, device: &DeviceId) -> Result<(), SendError> {
         let (key_owner, removed) = (owner.clone(), device.clone());
         self.with_seal_identity(move |seal_identity| seal_identity.decisions().remove(&key_owner, &removed)).await??;
@@ -74,7 +74,7 @@ impl SealKeyService {
         self.publish_keys().await
     }
 
-    /// Publishes the keys, and one-time keys for new sessions.
+    /// Publishes this peer's key bundle, and one-time keys with which others start sessions.
     pub async fn publish_keys(&self) -> Result<(), SendError> {
         let bundle = self.with_seal_identity(|seal_identity| seal_identity.bundle().cloned()).await?;
         let bundle = bundle.ok_or_else(|| SendError::Fault("these keys have no name yet".to_owned()))?;
@@ -93,7 +93,7 @@ impl SealKeyService {
         Ok(())
     }
 
-    /// Seals something for all members' trusted devices: again with one-time keys if a session must start.
+    /// Seals data for the trusted devices of all members; if a session must start, fetches one-time keys and retries.
     pub(super) async fn seal_for<T: Send + 'static>(
         &self,
         conversation: &Conversation,
@@ -126,7 +126,7 @@ impl SealKeyService {
         }
     }
 
-    /// Trusted devices of all members of a conversation, without one-time keys.
+    /// Key bundles of the trusted devices of all members, each without a one-time key.
     async fn trusted_devices(
         &self,
         conversation: &Conversation,
@@ -135,7 +135,7 @@ impl SealKeyService {
         for member in &conversation.members {
             let bundles = match member == self.context.me() {
                 false => self.trusted(member).await?,
-                // The person's other devices get a copy; an agent has one device.
+                // The person's other devices get a copy of the message; an agent has only one device.
                 true if matches!(member, RelayParty::Agent(_)) => continue,
                 true => self.trusted(member).await.unwrap_or_default(),
             };
@@ -144,7 +144,7 @@ impl SealKeyService {
         Ok(all)
     }
 
-    /// Trusted devices of a recipient.
+    /// Key bundles of a recipient's trusted devices; an error if there are none.
     async fn trusted(&self, owner: &RelayParty) -> Result<Vec<KeyBundle>, SendError> {
         if let Some(known) = lock(&self.trusted_keys).get(owner) {
             return Ok(known.clone());
@@ -184,7 +184,7 @@ impl SealKeyService {
         lock(&self.trusted_keys).remove(owner);
     }
 
-    /// Works with the keys on a blocking thread, because every step writes to disk.
+    /// Runs `work` with the keys on a blocking thread, because every step writes to disk.
     pub(super) async fn with_seal_identity<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SealIdentity) -> T + Send + 'static,

@@ -1,5 +1,5 @@
-//! Orders sending. Receivers keep the session keys of only a few steps, so sealed messages must arrive about in the
-//! order they were sealed: one message is sealed and in transit at a time, and those of the previous process go first.
+//! Orders the sending of messages. Receivers keep only a few old session keys, so messages must arrive about in the
+//! order of sealing: one message is sealed and in transit at a time, and those of the previous process go first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::lock;
 use super::outbox::Outbox;
 use crate::client::RelayError;
 
-/// Number of locks after which unused ones are removed.
+/// Number of send locks above which unused ones are removed.
 const SLOTS_BEFORE_CLEANUP: usize = 256;
 
-/// How long a message that is no call is retried.
+/// How long sending is retried for a message that is not a tool call.
 const MAX_SLOT_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Permission to seal and send one message; released on drop.
@@ -34,13 +34,13 @@ impl Outbox {
         self.send_slot_until(conversation, self.context.now().after(MAX_SLOT_WAIT)).await
     }
 
-    /// [`Self::send_slot`] with a deadline.
+    /// Like [`Self::send_slot`], but fails after `until`.
     pub(super) async fn send_slot_until(
         &self,
         conversation: &ConversationId,
         until: Timestamp,
     ) -> Result<SendSlot, SendError> {
-        // A person's devices share sessions across conversations; an agent has one session per person.
+        // A device uses a session in several conversations, so it has one lock; an agent has one per conversation.
         let send_lock = match self.context.me() {
             RelayParty::Person(_) => None,
             RelayParty::Agent(_) => Some(conversation.clone()),

@@ -1,4 +1,4 @@
-//! Webhook receiver of an agent: verifies the signature of a call and hands its content to the peer.
+//! Webhook receiver of an agent: verifies the signature of a webhook call and passes its event to the peer.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use serde_json::Value;
 use super::{Peer, SendError};
 use crate::client::{RelayEvent, RelayEventKind, hooked_event, hooked_message};
 
-/// Tolerated difference between both clocks.
+/// Tolerated difference between the relay's clock and this clock; older webhook calls are refused as replays.
 const REPLAY_WINDOW: Duration = Duration::from_secs(5 * 60);
 
-/// Number of remembered webhook ids, against replay.
+/// Number of remembered `webhook-id` values, to refuse repeated calls.
 const MAX_REMEMBERED_DELIVERIES: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookError {
-    /// A header is missing or malformed.
+    /// A header, the secret or the `type` is missing or malformed.
     #[error("the call lacks {0}")]
     Missing(&'static str),
     /// The timestamp of the webhook call is too old, or in the future.
@@ -38,7 +38,7 @@ pub enum WebhookError {
     Failed(#[from] SendError),
 }
 
-/// Verifies webhook calls with the secret that was shown when the agent was created.
+/// Verifies webhook calls with the agent's webhook secret.
 pub struct WebhookReceiver {
     key: hmac::Key,
     seen: BoundedCache<String, ()>,
@@ -47,15 +47,15 @@ pub struct WebhookReceiver {
 opaque_debug!(WebhookReceiver);
 
 impl WebhookReceiver {
-    /// Takes the secret: `whsec_` followed by base64.
+    /// Creates a receiver for a webhook secret: `whsec_` followed by base64.
     pub fn new(secret: &str) -> Result<Self, WebhookError> {
         let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(WebhookError::Missing("a secret of 32 bytes"))?;
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: BoundedCache::new(MAX_REMEMBERED_DELIVERIES) })
     }
 
-    /// Verifies a call and hands it to the peer. Respond with 204 if it was handled or repeated, 401 if it is forged or
-    /// late, 503 if handling failed.
+    /// Verifies a webhook call and passes its event to the peer. The HTTP response should be 204 if the call was
+    /// handled or repeated, 401 if it is forged or late, 503 if handling failed.
     pub async fn take(
         &self,
         peer: &Peer,

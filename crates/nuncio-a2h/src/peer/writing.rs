@@ -1,4 +1,4 @@
-//! Outgoing streams: a reply is readable while it is written, and the final message is sent like any other.
+//! Outgoing streams: recipients read a reply while it is written, and the final message is sent like any other.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,16 +26,16 @@ use crate::client::Relay;
 use crate::wire::message::SealedBytes;
 use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
-/// Delay after a piece; text that arrives meanwhile goes into the next piece.
+/// Delay after a stream piece was sent; text that arrives meanwhile goes into the next piece.
 const PIECE_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the final message waits for the last piece.
+/// How long the final message waits until the last stream piece is sent.
 const LAST_PIECE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Limit of the text of a piece, in bytes, so that length and tag also fit.
+/// Limit of the text in one stream piece, in bytes; leaves room for a length field and the authentication tag.
 const MAX_PIECE_BYTES: usize = MAX_STREAM_PIECE - 20;
-/// Limit of unsent text, in bytes; beyond it the stream is cancelled.
+/// Limit of the unsent text of a stream, in bytes; beyond it the stream is cancelled.
 const MAX_WAITING_BYTES: usize = 128 * 1024;
 
-/// A message that is read while it is written. Dropping it cancels the stream.
+/// Writer of a message that recipients read while it is written. Dropping the writer cancels the stream.
 #[derive(Debug)]
 pub struct StreamWriter {
     streams: Arc<OutgoingStreams>,
@@ -49,32 +49,32 @@ pub struct StreamWriter {
 #[derive(Debug)]
 enum WriterCommand {
     Append(String),
-    /// The whole text is stored as that message.
+    /// Ends the stream and names the message that has the whole text.
     Finish(ClientMessageId, oneshot::Sender<()>),
 }
 
-/// Messages of this peer that are read while they are written.
+/// Streams of this peer: messages that recipients read while they are written.
 pub struct OutgoingStreams {
     pub(super) context: Arc<PeerContext>,
     pub(super) keys: Arc<SealKeyService>,
     pub(super) outbox: Arc<Outbox>,
-    /// Own streams, each until it ends.
+    /// Open streams of this peer.
     pub(super) writing: Mutex<HashMap<StreamId, CancellationToken>>,
 }
 
 opaque_debug!(OutgoingStreams);
 
 impl OutgoingStreams {
-    /// Starts a streamed message. `None` if the connection carries no streams; the message is then sent when complete.
+    /// Starts a streamed message; `None` if streams are not possible, and the message must be sent when complete.
     ///
     /// # Errors
-    /// It cannot be sealed, or the relay refuses streams in that conversation.
+    /// The stream cannot be sealed, or the relay refuses streams in that conversation.
     pub async fn begin(self: &Arc<Self>, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
         let answers = MessageIds { client_id: self.context.new_client_id()?, in_reply_to: None };
         self.begin_as(answers, conversation).await
     }
 
-    /// Starts a streamed reply: however often the message is handled, one reply is sent.
+    /// Starts a streamed reply; if a message is handled again, still only one reply is sent.
     pub async fn begin_reply(self: &Arc<Self>, to: &InboundMessage) -> Result<Option<StreamWriter>, SendError> {
         self.begin_as(MessageIds::to(to)?, &to.conversation).await
     }
@@ -139,20 +139,20 @@ impl OutgoingStreams {
 }
 
 impl StreamWriter {
-    /// Appends text, which is sent within 50 milliseconds; delivery is not confirmed.
+    /// Appends text to the stream, which is sent within 50 milliseconds; delivery is not confirmed.
     pub fn push(&self, text: &str) {
         if text.is_empty() || self.is_over() {
             return;
         }
         if self.waiting.fetch_add(text.len(), Ordering::Relaxed) > MAX_WAITING_BYTES {
-            // The relay is too slow; the final message is still sent.
+            // The relay is too slow, so the stream is cancelled; the final message is still sent.
             self.over.cancel();
             return;
         }
         let _ = self.orders.send(WriterCommand::Append(text.to_owned()));
     }
 
-    /// Whether the stream was cancelled. The final message is sent anyway.
+    /// Whether the stream ended or was cancelled; [`Self::finish`] sends the final message anyway.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled()
@@ -162,7 +162,7 @@ impl StreamWriter {
     /// accepts it, also by the next process.
     ///
     /// # Errors
-    /// The relay refused it. The stream is then cancelled, unless its end was sent already.
+    /// The relay refused the message. The stream is then cancelled, unless its end was sent already.
     pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let Self { streams, conversation, answers, orders, .. } = self;
         let message = answers.client_id.clone();
@@ -170,7 +170,7 @@ impl StreamWriter {
         let outgoing = streams.outbox.prepare(&send_slot, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
         let _ = orders.send(WriterCommand::Finish(message, said));
-        // The final message has priority, and later messages wait for it.
+        // The final message must not wait long for the end of the stream, because later messages wait for it.
         tokio::select! {
             _ = ended => {}
             () = streams.context.clock.sleep_until(streams.context.now().after(LAST_PIECE_TIMEOUT)) => {}
@@ -188,7 +188,7 @@ struct StreamTask {
     over: CancellationToken,
 }
 
-/// The writer was dropped, or the relay accepts no more frames.
+/// Error: the writer was dropped, or the relay accepts no more frames of the stream.
 struct StreamStopped;
 
 impl StreamTask {

@@ -1,4 +1,4 @@
-//! `/a2h/agents`: accounts of agents (§2.1).
+//! `/a2h/agents`: accounts of agents (A2H §2.1).
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -17,7 +17,7 @@ use crate::lift::{self, IfMatchHeader};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
 use crate::wire::webhook::SecretText;
 
-/// `POST /a2h/agents`
+/// `POST /a2h/agents`: creates an agent account.
 pub(super) async fn create(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
@@ -29,7 +29,7 @@ pub(super) async fn create(State(a2h): State<A2hServerState>, request: Request) 
     Ok(tagged(created(&format!("/a2h/agents/{}", view.id), &view), &view))
 }
 
-/// `GET /a2h/agents/{id}`
+/// `GET /a2h/agents/{id}`: an agent account with its manifest.
 pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let caller_if_known = visitor(&request)?;
     let account = a2h.visible(caller_if_known.as_ref(), &id).await?;
@@ -37,7 +37,7 @@ pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathP
     Ok(tagged(data(StatusCode::OK, &view), &view))
 }
 
-/// `PATCH /a2h/agents/{id}`
+/// `PATCH /a2h/agents/{id}`: changes an agent account, publishes a manifest, or both.
 pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
@@ -63,8 +63,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     let manifest = lift::manifest(raw);
     let mut webhook_secret = None;
     if let Some(patch) = patch {
-        // Everything that may be refused is checked before the first change; only a concurrent change can leave one of
-        // the two undone.
+        // The manifest is checked before the account is changed, so that normally both changes are made or neither.
         a2h.engine.manifests().judge_manifest(&by, &id, manifest).await?;
         if is_stale {
             return Err(lost(&account));
@@ -80,7 +79,7 @@ pub(super) async fn update(State(a2h): State<A2hServerState>, PathParam(id): Pat
     Ok(tagged(data(StatusCode::OK, &view), &view))
 }
 
-/// `GET /a2h/agents?q=&owner=me&cursor=&limit=`
+/// `GET /a2h/agents?q=&owner=me&cursor=&limit=`: searches public agents, or lists the caller's own.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
@@ -99,7 +98,7 @@ pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) ->
     Ok(page(found, wanted.limit, |account| view(account, caller_if_known.as_ref()), |account| account.id.to_string()))
 }
 
-/// `POST /a2h/agents/{id}/token:rotate`
+/// `POST /a2h/agents/{id}/token:rotate`: replaces the agent's token.
 pub(super) async fn rotate_token(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -111,7 +110,7 @@ pub(super) async fn rotate_token(
     Ok(data(StatusCode::OK, view))
 }
 
-/// `DELETE /a2h/agents/{id}/token`
+/// `DELETE /a2h/agents/{id}/token`: revokes the agent's token.
 pub(super) async fn revoke_token(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -122,7 +121,7 @@ pub(super) async fn revoke_token(
     Ok(data(StatusCode::OK, view(&account, Some(&by))))
 }
 
-/// Parses the agent id of a path; an invalid id is an unknown agent.
+/// Parses the agent id of a path; an invalid id gives the same error as an unknown agent.
 pub(super) fn agent_id(text: &str) -> Result<AgentId, EngineError> {
     AgentId::parse(text).map_err(|_| EngineError::new(Code::UnknownAgent, "no agent of that id has an account here"))
 }
@@ -152,7 +151,7 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
 }
 
 impl A2hServerState {
-    /// Account that the caller may read: a public one for anyone, others for authenticated callers.
+    /// Account of an agent, if the caller may see it: everyone sees public ones, authenticated callers all.
     pub(super) async fn visible(&self, caller_if_known: Option<&Caller>, id: &str) -> Result<Account, A2hError> {
         let found: Result<_, A2hError> = async { Ok(self.engine.accounts().account(&agent_id(id)?).await?) }.await;
         let is_visible = |account: &Account| account.public || caller_if_known.is_some();
@@ -167,7 +166,7 @@ impl A2hServerState {
         }
     }
 
-    /// Changes an account. Closes the WebSocket of an agent that switched to webhook delivery.
+    /// Changes an agent account. Closes the WebSocket of an agent that switched to webhook delivery.
     async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, A2hError> {
         let changed = self.engine.accounts().update_agent(by, id, patch).await?;
         if changed.account.connection != AgentConnection::Websocket {
@@ -183,7 +182,7 @@ impl A2hServerState {
     }
 }
 
-/// Manifest of a version as JSON.
+/// Manifest of a stored version as JSON.
 pub(super) fn written(version: &ManifestVersion) -> Value {
     let text = version.manifest.as_deref().unwrap_or("null");
     serde_json::from_str(text).unwrap_or_default()

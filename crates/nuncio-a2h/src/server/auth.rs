@@ -14,7 +14,7 @@ use super::{A2hResult, A2hServerState, MAX_BODY, data};
 use crate::lift;
 use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
 
-/// `POST /a2h/auth/enroll`
+/// `POST /a2h/auth/enroll`: enrols a device with an invite code.
 pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let report = request.extensions().get::<CallerReporter>().cloned();
     let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
@@ -26,7 +26,7 @@ pub(super) async fn enroll(State(a2h): State<A2hServerState>, request: Request) 
     Ok(data(StatusCode::CREATED, view))
 }
 
-/// `POST /a2h/auth/token`
+/// `POST /a2h/auth/token`: issues an access token to a device that signed the request.
 pub(super) async fn token(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let report = request.extensions().get::<CallerReporter>().cloned();
     let body: TokenRequest = lift::strict(&a2h.signed_body(request).await?)?;
@@ -40,13 +40,13 @@ pub(super) async fn keys(State(a2h): State<A2hServerState>) -> Response {
     data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
 }
 
-/// Attributes the request to the person of the device in rate limits and metrics.
+/// Counts the request for the device's person in rate limits and metrics.
 fn identified(report: Option<CallerReporter>, device: &Device) -> Result<(), EngineError> {
     report.map_or(Ok(()), |CallerReporter(observer)| observer.identified(&Principal::Person(device.person.clone())))
 }
 
 impl A2hServerState {
-    /// Reads a body that contains its own credential.
+    /// Reads a request body that contains the credential, such as a signature.
     async fn signed_body(&self, request: Request) -> Result<Bytes, EngineError> {
         self.read(request, MAX_BODY, CredentialLocation::Body).await
     }

@@ -15,7 +15,7 @@ use crate::wire::conversation::{
     ConversationMember, ConversationPatch, ConversationView, LeftConversationView, OpenConversationRequest,
 };
 
-/// `GET /a2h/conversations?cursor=&limit=`
+/// `GET /a2h/conversations?cursor=&limit=`: conversations of the caller.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| ConversationId::parse(text).ok())?;
@@ -25,7 +25,7 @@ pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) ->
     Ok(page(found, wanted.limit, |membership| view(membership.clone()), cursor))
 }
 
-/// `POST /a2h/conversations`: creates one, or returns the existing one of two members.
+/// `POST /a2h/conversations`: creates a conversation, or returns the existing one between the same two members.
 pub(super) async fn open(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let body: OpenConversationRequest = lift::strict(&a2h.body(request).await?)?;
@@ -36,7 +36,7 @@ pub(super) async fn open(State(a2h): State<A2hServerState>, request: Request) ->
     Ok(if new { created(&path, view(membership)) } else { data(StatusCode::OK, view(membership)) })
 }
 
-/// `GET /a2h/conversations/{id}`
+/// `GET /a2h/conversations/{id}`: a conversation of the caller.
 pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let membership = a2h.engine.relay().conversation_for(&by, &conversation_id(&id)?).await?;
@@ -76,7 +76,7 @@ pub(super) async fn leave(State(a2h): State<A2hServerState>, PathParam(id): Path
     Ok(data(StatusCode::OK, LeftConversationView { id }))
 }
 
-/// Parses the conversation id of a path; an invalid id is an unknown conversation.
+/// Parses the conversation id of a path; an invalid id gives the same error as an unknown conversation.
 pub(super) fn conversation_id(text: &str) -> Result<ConversationId, EngineError> {
     let missing = |_| EngineError::new(Code::ConversationNotFound, "you take part in no such conversation");
     ConversationId::parse(text).map_err(missing)

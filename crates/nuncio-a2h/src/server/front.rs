@@ -7,7 +7,7 @@ use nuncio_http::front::{DocumentLink, OpenApiPart, PathRules, ProtocolEntryPoin
 use crate::error::A2hError;
 use crate::project;
 
-/// No route serves `local`. Signatures are in bodies, so none in a header counts.
+/// Authentication rules of the A2H paths. Requests without credentials are not served as the caller `local`.
 const PATHS: &[PathRules] = &[PathRules {
     is_public,
     public_varies: true,
@@ -25,7 +25,7 @@ fn is_public(path: &str) -> bool {
     is_of_agents || matches!(path, "/a2h/scopes" | "/a2h/auth/keys")
 }
 
-/// A2H, as servers mount it.
+/// Description of A2H for the server that mounts it: paths, documents and error format.
 #[derive(Debug)]
 pub struct A2hFront;
 

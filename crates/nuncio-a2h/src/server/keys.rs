@@ -1,4 +1,4 @@
-//! `/a2h/keys`, and the upload of keys by devices and agents: public keys for those who seal to them.
+//! `/a2h/keys` and key uploads: public keys of devices and agents, which senders use to seal messages.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -19,7 +19,7 @@ use crate::lift;
 use crate::wire::Page;
 use crate::wire::keys::{BackupView, EndorsementRequest, KeysRequest, PublishedKeysStatus};
 
-/// `POST /a2h/agents/{id}/keys/register`
+/// `POST /a2h/agents/{id}/keys/register`: stores keys of the calling agent.
 pub(super) async fn register_agent(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -29,7 +29,7 @@ pub(super) async fn register_agent(
     a2h.register(&by, request).await
 }
 
-/// `POST /a2h/users/me/devices/{id}/keys`
+/// `POST /a2h/users/me/devices/{id}/keys`: stores keys of the calling device.
 pub(super) async fn register_device(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -42,7 +42,7 @@ pub(super) async fn register_device(
     }
 }
 
-/// `POST /a2h/users/me/devices/{id}/endorsement`: another device of the same person vouches for it.
+/// `POST /a2h/users/me/devices/{id}/endorsement`: the calling device vouches for another device of the same person.
 pub(super) async fn endorse(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -54,7 +54,7 @@ pub(super) async fn endorse(
     Ok(data(StatusCode::OK, a2h.engine.device_keys().endorse_device(&by, &id, body.signature).await?))
 }
 
-/// `GET /a2h/keys/agents/{id}`
+/// `GET /a2h/keys/agents/{id}`: public keys of an agent.
 pub(super) async fn of_agent(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -64,7 +64,7 @@ pub(super) async fn of_agent(
     Ok(all(a2h.engine.device_keys().keys_of(&by, &RelayParty::Agent(agent_id(&id)?)).await?))
 }
 
-/// `GET /a2h/keys/users/{name}/devices`
+/// `GET /a2h/keys/users/{name}/devices`: public keys of a person's devices.
 pub(super) async fn of_person(
     State(a2h): State<A2hServerState>,
     PathParam(name): PathParam,
@@ -86,8 +86,8 @@ pub(super) async fn of_conversation(
     Ok(all(a2h.engine.device_keys().keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
-/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
-/// `agent:ID`.
+/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: returns a key that no one else gets. `owner` is
+/// `person:NAME` or `agent:ID`.
 pub(super) async fn take_one(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -98,7 +98,7 @@ pub(super) async fn take_one(
     Ok(data(StatusCode::OK, a2h.engine.device_keys().take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
-/// `POST` and `PUT /a2h/keys/backup`: replaces the previous backup.
+/// `POST` and `PUT /a2h/keys/backup`: stores the person's key backup in place of the previous one.
 pub(super) async fn back_up(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
@@ -107,7 +107,7 @@ pub(super) async fn back_up(State(a2h): State<A2hServerState>, request: Request)
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
 }
 
-/// `GET /a2h/keys/backup`
+/// `GET /a2h/keys/backup`: the person's key backup.
 pub(super) async fn backup(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let (content, updated_at) = a2h.engine.device_keys().backup(&name).await?;
@@ -116,7 +116,7 @@ pub(super) async fn backup(State(a2h): State<A2hServerState>, request: Request) 
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
 }
 
-/// `DELETE /a2h/keys/backup`
+/// `DELETE /a2h/keys/backup`: deletes the person's key backup.
 pub(super) async fn forget_backup(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     a2h.engine.device_keys().remove_backup(&name).await?;

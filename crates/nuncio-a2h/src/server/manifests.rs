@@ -1,4 +1,4 @@
-//! History of an agent's manifest, and the verdict on a change (§2.5).
+//! Versions of an agent's manifest, and the verdict on a manifest change (A2H §2.5).
 
 use axum::extract::{Request, State};
 use http::StatusCode;
@@ -11,7 +11,7 @@ use crate::error::A2hError;
 use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
 
-/// `POST /a2h/agents/{id}/manifest:diff`: the verdict; nothing is written.
+/// `POST /a2h/agents/{id}/manifest:diff`: the verdict on a manifest, which is not published.
 pub(super) async fn diff(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
@@ -20,7 +20,7 @@ pub(super) async fn diff(State(a2h): State<A2hServerState>, PathParam(id): PathP
     Ok(data(StatusCode::OK, &judged.verdict))
 }
 
-/// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: newest first.
+/// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: manifest versions, newest first.
 pub(super) async fn history(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -33,7 +33,7 @@ pub(super) async fn history(
     Ok(page(found, wanted.limit, view, |version| version.version.to_string()))
 }
 
-/// `GET /a2h/agents/{id}/manifests/{version}`
+/// `GET /a2h/agents/{id}/manifests/{version}`: one manifest version.
 pub(super) async fn version(
     State(a2h): State<A2hServerState>,
     PathParam((id, version)): PathParam<(String, String)>,

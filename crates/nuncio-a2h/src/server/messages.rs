@@ -18,18 +18,18 @@ use crate::wire::Page;
 use crate::wire::event::Event;
 use crate::wire::message::{ClaimRequest, ClaimView, MessageView, ReceiptView};
 
-/// Messages per read from the store, because some are large.
+/// Messages per read from the store; few, because messages may be large.
 const MESSAGES_PER_READ: usize = 16;
-/// Limit of sealed bytes per response; one larger message is still returned alone.
+/// Limit of sealed bytes per response; a larger message is returned alone.
 pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 
-/// `POST /a2h/conversations/{id}/messages`
+/// `POST /a2h/conversations/{id}/messages`: stores and relays a sealed message.
 pub(super) async fn send(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
     let new = lift::post(&body)?;
-    // The body is copied, so its memory is released before the write.
+    // The message is a copy, so the memory of the body is released before the write.
     drop(body);
     let PostReceipt { posted, again } = a2h.engine.relay().post_message(&by, &id, new).await?;
     let view = ReceiptView {
@@ -42,7 +42,7 @@ pub(super) async fn send(State(a2h): State<A2hServerState>, PathParam(id): PathP
     Ok(data(if again { StatusCode::OK } else { StatusCode::CREATED }, view))
 }
 
-/// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
+/// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`: messages of a conversation, oldest first.
 pub(super) async fn list(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     let id = conversation_id(&id)?;
@@ -54,7 +54,7 @@ pub(super) async fn list(State(a2h): State<A2hServerState>, PathParam(id): PathP
     Ok(answer(StatusCode::OK, &Page { data: views.map_err(EngineError::from)?, next_cursor }))
 }
 
-/// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
+/// `POST /a2h/messages/{id}/claim`: reserves a tool call for the calling device.
 pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (_, by) = participant(&request)?;
     // The body is optional.
@@ -75,7 +75,7 @@ pub(super) async fn claim(State(a2h): State<A2hServerState>, PathParam(id): Path
 }
 
 impl A2hServerState {
-    /// Messages of a conversation after a number, limited in count and size, and whether there are more.
+    /// Messages numbered above `after`, limited in count and size, and whether there are more.
     pub(super) async fn messages_within(
         &self,
         by: &Caller,
@@ -102,7 +102,7 @@ impl A2hServerState {
         }
     }
 
-    /// Event in wire form; `None` if its message was deleted.
+    /// Wire form of a queued notification; `None` if its message was deleted.
     pub(super) async fn event(
         &self,
         to: &RelayParty,

@@ -1,4 +1,4 @@
-//! `GET /a2h/agents/{id}/messages/poll`: events for agents without an open connection.
+//! `GET /a2h/agents/{id}/messages/poll`: events for agents that hold no WebSocket open.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::wire::event::{Event, EventKind};
 const DEFAULT_WAIT_SECONDS: u64 = 25;
 const MAX_WAIT_SECONDS: u64 = 60;
 
-/// Returns events after `after`, which counts as acknowledged; waits until there is one.
+/// Returns events numbered above `after` and acknowledges those up to it. Waits at most `wait` seconds for an event.
 pub(super) async fn poll(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let (to, _) = itself(&request, &id)?;
     let wanted = ListQuery::of(&request)?;
@@ -27,7 +27,7 @@ pub(super) async fn poll(State(a2h): State<A2hServerState>, PathParam(id): PathP
         return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT_SECONDS}")).into());
     }
     let after = wanted.number("after")?;
-    // A waiting poll counts as a connection.
+    // A waiting poll counts towards the limit of open connections.
     let Some(_permit) = a2h.sockets.open() else { return Ok(socket::full()) };
     let engine = &a2h.engine;
     let known = engine.mailbox().mail_read(&to, AGENT).await?;
@@ -52,7 +52,7 @@ pub(super) async fn poll(State(a2h): State<A2hServerState>, PathParam(id): PathP
         }
         let is_over = found.is_empty();
         let events = a2h.wire_events(&to, found, &mut cursor).await?;
-        // The batch had only deleted messages; later events may follow.
+        // A batch of only deleted messages is skipped, because later events may follow.
         if is_over || !events.is_empty() {
             return Ok(answer(StatusCode::OK, &Page { data: events, next_cursor: Some(cursor.to_string()) }));
         }
@@ -60,7 +60,7 @@ pub(super) async fn poll(State(a2h): State<A2hServerState>, PathParam(id): PathP
 }
 
 impl A2hServerState {
-    /// Wire form of as many events as one response holds; `cursor` is set to the last.
+    /// Wire form of as many events as one response may hold; sets `cursor` to the number of the last.
     async fn wire_events(
         &self,
         to: &RelayParty,

@@ -1,4 +1,4 @@
-//! `/a2h/h2a/relations`: grants of a person to an agent (§2.4).
+//! `/a2h/h2a/relations`: a person's grants to an agent (A2H §2.4).
 
 use axum::extract::{Request, State};
 use http::{StatusCode, header};
@@ -13,7 +13,7 @@ use super::{A2hResult, A2hServerState, ListQuery, PathParam, answer, caller, cre
 use crate::lift;
 use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
 
-/// `POST /a2h/h2a/relations`
+/// `POST /a2h/h2a/relations`: grants scopes to an agent for the first time.
 pub(super) async fn establish(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
@@ -23,7 +23,7 @@ pub(super) async fn establish(State(a2h): State<A2hServerState>, request: Reques
     Ok(created(&format!("/a2h/h2a/relations/{}", relation.id), a2h.relation_view(&relation)))
 }
 
-/// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.
+/// `PATCH /a2h/h2a/relations/{id}`: replaces the grants of a relation.
 pub(super) async fn change(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
@@ -37,11 +37,11 @@ pub(super) async fn change(State(a2h): State<A2hServerState>, PathParam(id): Pat
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
-/// `DELETE /a2h/h2a/relations/{id}`, with the signed ledger entry.
+/// `DELETE /a2h/h2a/relations/{id}`: revokes a relation with a signed ledger entry.
 pub(super) async fn revoke(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
-    // Without a body the response contains the entry to sign.
+    // Without a body the response contains the ledger entry to sign.
     let body: RevokeRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
         false => RevokeRequest::default(),
@@ -50,7 +50,7 @@ pub(super) async fn revoke(State(a2h): State<A2hServerState>, PathParam(id): Pat
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
-/// `GET /a2h/h2a/relations?cursor=&limit=`
+/// `GET /a2h/h2a/relations?cursor=&limit=`: relations of the calling person.
 pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
@@ -59,13 +59,13 @@ pub(super) async fn list(State(a2h): State<A2hServerState>, request: Request) ->
     Ok(page(found, wanted.limit, |relation| a2h.relation_view(relation), |relation| relation.id.to_string()))
 }
 
-/// `GET /a2h/h2a/relations/{id}`, for its person and its agent.
+/// `GET /a2h/h2a/relations/{id}`, for the person and the agent of the relation.
 pub(super) async fn show(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let relation = a2h.engine.consent().relation(&caller(&request)?, &relation_id(&id)?).await?;
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
-/// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for its person and its agent.
+/// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for the person and the agent of the relation.
 pub(super) async fn ledger(State(a2h): State<A2hServerState>, PathParam(id): PathParam, request: Request) -> A2hResult {
     let wanted = ListQuery::of(&request)?;
     let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `GET /a2h/scopes`: the well-known scopes, for clients without their own copy (§6).
+//! `GET /a2h/scopes`: the well-known scopes, for clients without their own copy (A2H §6).
 
 use axum::extract::State;
 use axum::response::Response;

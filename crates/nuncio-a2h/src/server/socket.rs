@@ -44,7 +44,7 @@ pub(super) struct SocketLimits {
 }
 
 impl SocketLimits {
-    /// Limits the number of open connections; `metrics` counts them.
+    /// Allows at most `most` open connections.
     pub(super) fn new(most: usize, metrics: Arc<dyn SocketMetrics>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))),
@@ -62,7 +62,7 @@ impl SocketLimits {
 
     /// Closes the WebSocket of an agent that switched to webhook delivery.
     pub(super) fn dismiss(&self, agent: &AgentId) {
-        // Taking the slot notifies the connected agent, which then learns the reason.
+        // Taking the slot makes the agent's session check its validity, send the reason and close.
         drop(self.slots.take(SocketOwner::Agent(agent.clone())));
     }
 }
@@ -82,16 +82,16 @@ impl Drop for ConnectionPermit {
 #[derive(Debug, Clone)]
 enum SocketEndpoint {
     Human,
-    /// Socket for agents: any agent, or only the one that the URL names.
+    /// WebSocket for agents; with an id, only the agent that the URL names may connect.
     Agent(Option<AgentId>),
 }
 
-/// `GET /a2h/ws/human`
+/// `GET /a2h/ws/human`: WebSocket for a person's device.
 pub(super) async fn human(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     open(a2h, SocketEndpoint::Human, request)
 }
 
-/// `GET /a2h/ws/agent?agent_id=`
+/// `GET /a2h/ws/agent?agent_id=`: WebSocket for an agent.
 pub(super) async fn agent(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let asked = QueryParameters::of(request.uri());
     let named = asked.pairs().find(|(name, _)| *name == "agent_id").map(|(_, id)| agent_id(id)).transpose()?;
@@ -114,7 +114,7 @@ pub(super) fn full() -> Response {
     A2hError { retry_after: Some(30), ..A2hError::new(Code::QueueFull, message) }.into_response()
 }
 
-/// Serves a connection from the first frame to the last.
+/// Serves one WebSocket connection from authentication to close.
 async fn serve(
     a2h: A2hServerState,
     endpoint: SocketEndpoint,

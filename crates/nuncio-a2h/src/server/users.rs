@@ -14,10 +14,10 @@ use crate::lift;
 use crate::wire::Page;
 use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
 
-/// Validity of an invite by a person's own device; short, because both devices are at hand.
+/// Validity of an invite that a person's own device creates; short, because the person has both devices at hand.
 const INVITE_LASTS: Duration = Duration::from_secs(600);
 
-/// `GET /a2h/users/me`
+/// `GET /a2h/users/me`: name of the calling person, and the calling device.
 pub(super) async fn me(request: Request) -> A2hResult {
     let (user_id, caller) = person(&request)?;
     let device_id = match caller.authentication {
@@ -27,14 +27,14 @@ pub(super) async fn me(request: Request) -> A2hResult {
     Ok(data(StatusCode::OK, MeView { user_id, device_id }))
 }
 
-/// `GET /a2h/users/me/devices`
+/// `GET /a2h/users/me/devices`: devices of the calling person.
 pub(super) async fn devices(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, _) = person(&request)?;
     let devices = a2h.engine.people().devices(&name).await?.into_iter().map(DeviceView::from).collect();
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
 }
 
-/// `POST /a2h/users/me/devices`: a device invites another device of the same person.
+/// `POST /a2h/users/me/devices`: creates an invite for another device of the same person.
 pub(super) async fn invite_device(State(a2h): State<A2hServerState>, request: Request) -> A2hResult {
     let (name, caller) = person(&request)?;
     if !matches!(caller.authentication, AuthenticationMethod::Device(_)) {

@@ -1,4 +1,4 @@
-//! Webhooks of agents: management by their owners, and the bodies of calls.
+//! Webhooks of agents: secret and delivery log for owners, and the bodies of webhook calls.
 
 use axum::extract::{Request, State};
 use http::StatusCode;
@@ -12,7 +12,7 @@ use crate::wire::webhook::{
     DeliveriesView, DeliveryView, SecretText, SecretView, WaitingDeliveryView, WebhookBody, WebhookView,
 };
 
-/// Type and body of a webhook call; `None` if its message was deleted.
+/// Event type and body of a webhook call; `None` if its message was deleted.
 #[must_use]
 pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
     let recipient = RelayParty::Agent(call.delivery.agent.clone());
@@ -21,7 +21,7 @@ pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
     Some((body.kind, bytes))
 }
 
-/// `POST /a2h/agents/{id}/webhook-secret:rotate`
+/// `POST /a2h/agents/{id}/webhook-secret:rotate`: replaces the secret that signs webhook calls.
 pub(super) async fn rotate_secret(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,
@@ -32,7 +32,7 @@ pub(super) async fn rotate_secret(
     Ok(data(StatusCode::OK, SecretView { webhook_secret: SecretText(secret.text()) }))
 }
 
-/// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`
+/// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`: log of webhook deliveries to an agent.
 pub(super) async fn deliveries(
     State(a2h): State<A2hServerState>,
     PathParam(id): PathParam,

@@ -1,4 +1,4 @@
-//! Agents and their manifests: `/a2h/agents` (§2.1, §2.2).
+//! Agents and their manifests: `/a2h/agents` (A2H §2.1, §2.2).
 
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName};
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::given;
 use super::webhook::SecretText;
 
-/// `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. Absent fields stay unchanged.
+/// Body of `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRequest {
@@ -31,31 +31,31 @@ pub struct AgentRequest {
     /// New health-check URL; `null` removes the current one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub health_check_url: Option<Option<String>>,
-    /// Capability manifest, kept byte for byte; `null` clears the current one.
+    /// Capability manifest, kept byte for byte; `null` removes the current one.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Box<RawValue>>,
-    /// Note of the owner to people about the change.
+    /// Note of the agent's owner about the manifest change, shown to people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_note: Option<String>,
 }
 
-/// `POST /a2h/agents/{id}/manifest:diff`.
+/// Body of `POST /a2h/agents/{id}/manifest:diff`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiffRequest {
-    /// Manifest to compare; `null` for none.
+    /// Manifest to compare with the current one; `null` stands for no manifest.
     pub capability_manifest: Box<RawValue>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionMode {
-    /// The agent holds a connection open.
+    /// The agent holds a WebSocket connection open.
     Websocket,
     Webhook,
 }
 
-/// An agent account; some fields are visible to its owner and itself only.
+/// An agent account in responses; only its owner and the agent itself see some fields.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct AgentView {
     pub id: AgentId,
@@ -74,10 +74,10 @@ pub struct AgentView {
     /// First characters of the agent's token; visible to its owner and itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_prefix: Option<String>,
-    /// Shown only once, on creation or rotation.
+    /// Token of the agent, present only in the response that created or rotated it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Signing secret of webhook calls; shown only once.
+    /// Signing secret of webhook calls, present only in the response that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_secret: Option<SecretText>,
     pub created_at: Timestamp,
@@ -89,7 +89,7 @@ pub struct AgentView {
     pub capability_manifest_version: u64,
     /// SHA-256 of the manifest's RFC 8785 form; `null` without a manifest.
     pub capability_manifest_hash: Option<Digest>,
-    /// Verdict on the change, after publishing.
+    /// Verdict on the manifest change; present in the response to publishing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_change: Option<Box<ChangeView>>,
 }
@@ -97,25 +97,22 @@ pub struct AgentView {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OwnerView {
-    /// The operator of this server.
     Operator,
-    User {
-        user_id: PersonName,
-    },
+    User { user_id: PersonName },
 }
 
-/// Verdict on a published manifest.
+/// Verdict on a published manifest compared with the previous one.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ChangeView {
-    /// False if the manifest equals the previous one; then nothing was written.
+    /// Whether the manifest differs from the previous one; if not, no version was stored.
     pub changed: bool,
-    /// Whether people who consented to the previous one must consent again.
+    /// Whether people who consented to the previous manifest must consent again.
     pub breaking: bool,
     /// Scopes that need new consent, sorted.
     pub scopes_requiring_reauth: Vec<String>,
     pub findings: Value,
     pub notices: Value,
-    /// Permitted, but probably not intended.
+    /// Findings that are permitted but probably not intended.
     pub warnings: Vec<WarningView>,
     /// Number of people who must consent again.
     pub affected_users: usize,
@@ -133,13 +130,13 @@ pub struct WarningView {
 pub struct ManifestView {
     /// Number of the manifest version, from 1, without gaps.
     pub version: u64,
-    /// `null` if the manifest was cleared.
+    /// Hash of the manifest; `null` if this version removed it.
     pub hash: Option<Digest>,
     pub published_by: Principal,
     pub published_at: Timestamp,
-    /// Note of the owner about the change.
+    /// Note of the agent's owner about the manifest change.
     pub change_note: Option<String>,
-    /// Verdict compared with the previous version.
+    /// Verdict on the change from the previous manifest version.
     pub change: Value,
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Value>,

@@ -1,4 +1,4 @@
-//! Tool calls and responses, sealed between agent and device (§3). The server never reads them.
+//! Tool calls and responses, sealed between agent and device (A2H §3), so that the server cannot read them.
 
 use nuncio_core::ids::{CallId, ScopeId, ToolName};
 use nuncio_core::string_enum;
@@ -12,13 +12,13 @@ pub enum ArtifactPayload {
     Artifact { artifact: Artifact },
 }
 
-/// Artifacts of this part of the protocol, distinguished by `subtype`.
+/// Artifacts that A2H defines, distinguished by `subtype`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "subtype", rename_all = "snake_case")]
 pub enum Artifact {
-    /// Call of a tool by an agent; `msg_subtype` is `artifact_tool_call`.
+    /// Tool call by an agent; the message's `msg_subtype` is `artifact_tool_call`.
     ToolCall(ToolCall),
-    /// Response of a device; `msg_subtype` is `artifact_response`.
+    /// Response of a device to a tool call; the message's `msg_subtype` is `artifact_response`.
     ToolResponse(ToolResponse),
 }
 
@@ -28,9 +28,9 @@ pub struct ToolCall {
     pub call_id: CallId,
     pub tool_name: ToolName,
     pub arguments: Value,
-    /// Scope claimed by the agent; the manifest decides.
+    /// Scope named by the agent; a device refuses the call unless the manifest gives the tool the same scope.
     pub permission_scope: ScopeId,
-    /// Run time that the tool gets once the call may start, in milliseconds.
+    /// Limit of the tool's run time once the call may start, in milliseconds.
     pub timeout_ms: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct ToolResponse {
     pub outcome: ToolOutcome,
 }
 
-/// Outcome of a call (§3.3).
+/// Outcome of a tool call (A2H §3.3).
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum ToolOutcome {
@@ -61,11 +61,11 @@ pub enum ToolOutcome {
 
 string_enum! {
     pub enum ToolErrorCode {
-        /// Failure at run time or of the platform.
+        /// The tool or the platform failed while the call ran.
         PlatformError = "TOOL_PLATFORM_ERROR",
-        /// The arguments do not match the schema.
+        /// The arguments do not match the tool's schema.
         InvalidArguments = "TOOL_INVALID_ARGUMENTS",
-        /// The device lacks what the tool needs.
+        /// The device cannot run the tool, for example because it has no such tool or the call is too late.
         Unavailable = "TOOL_UNAVAILABLE",
     }
 }
@@ -74,10 +74,10 @@ string_enum! {
     pub enum DenialReason {
         UserRefused = "user_refused",
         ScopeNotGranted = "scope_not_granted",
-        /// The manifest has no such tool.
+        /// The agent's manifest has no such tool.
         ToolNotDeclared = "tool_not_declared",
         UserTimeout = "user_timeout",
-        /// Version 1 has no tool calls in groups.
+        /// Tool calls in group conversations are not part of version 1.
         ToolNotSupportedInGroup = "tool_not_supported_in_group",
     }
 }
@@ -95,9 +95,9 @@ mod tests {
         payload
     }
 
-    /// Examples of specification §3.1 and §3.2.
+    /// The JSON is from the examples in A2H §3.1 and §3.2.
     #[test]
-    fn tool_call_and_response_round_trip_as_in_the_specification() {
+    fn tool_call_and_response_examples_of_the_specification_round_trip() {
         let call = round_trip(&json!({"type": "artifact", "artifact": {
             "subtype": "tool_call", "call_id": "call_abc123", "tool_name": "read_file",
             "arguments": {"path": "/Users/alice/notes.md"}, "permission_scope": "filesystem:read", "timeout_ms": 5000,
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(json!(MsgSubtype::ArtifactResponse), "artifact_response");
     }
 
-    /// Every row of the status table in A2H §3.3.
+    /// Covers every row of the status table in A2H §3.3.
     #[test]
     fn every_tool_status_round_trips_and_unknown_subtypes_are_refused() {
         for code in ["TOOL_PLATFORM_ERROR", "TOOL_INVALID_ARGUMENTS", "TOOL_UNAVAILABLE"] {

@@ -16,7 +16,7 @@ pub struct EnrollRequest {
     pub device_name: String,
     /// Ed25519 public key of the device.
     pub public_key: PublicKey,
-    /// Signature over [`nuncio_core::person::EnrolmentAssertion::message`].
+    /// Signature of the device over [`nuncio_core::person::EnrolmentAssertion::message`].
     pub signature: Signature,
 }
 
@@ -27,9 +27,9 @@ pub struct TokenRequest {
     pub device_id: DeviceId,
     pub audience: String,
     pub at: Timestamp,
-    /// Unique per device; 16 to 128 bytes.
+    /// Text that the device never uses twice; 16 to 128 bytes.
     pub nonce: String,
-    /// Signature over [`DeviceAssertion::message`].
+    /// Signature of the device over [`DeviceAssertion::message`].
     pub signature: Signature,
 }
 
@@ -88,11 +88,11 @@ impl From<Device> for DeviceView {
     }
 }
 
-/// Identity of a server for devices.
+/// Identity of a server, by which devices recognise it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ServerView {
     pub audience: String,
-    /// Key that signs access tokens.
+    /// Public key of the server, which signs access tokens.
     pub public_key: PublicKey,
     /// SHA-256 of the server's public key in hex, as named in invites.
     pub fingerprint: String,
@@ -107,7 +107,7 @@ pub struct KeysView {
     pub keys: Vec<Value>,
 }
 
-/// `POST /a2h/users/me/devices`; has no fields.
+/// Body of `POST /a2h/users/me/devices`; has no fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InviteRequest {}

@@ -39,11 +39,11 @@ impl From<ConversationMember> for RelayParty {
 pub struct OpenConversationRequest {
     #[serde(rename = "type")]
     pub kind: ConversationType,
-    /// Other members; the caller is added.
+    /// Other members of the new conversation; the caller is added.
     pub with: Vec<ConversationMember>,
 }
 
-/// `PATCH /a2h/conversations/{id}`: the read position, or changed members.
+/// Body of `PATCH /a2h/conversations/{id}`: sets the read position, or changes the members.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConversationPatch {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn member_json_has_its_type_and_refuses_unknown_fields() {
+    fn conversation_member_json_has_a_type_and_invalid_members_are_refused() {
         let ada = ConversationMember::Human { id: PersonName::parse("ada").unwrap() };
         assert_eq!(json!(ada), json!({"type": "human", "id": "ada"}));
         assert_eq!(ConversationMember::from(RelayParty::from(ada.clone())), ada);

@@ -1,4 +1,4 @@
-//! `{"error": {code, message, i18n_key, params}}`.
+//! Body of error responses: `{"error": {code, message, i18n_key, params}}`.
 
 use nuncio_core::Code;
 use serde::{Deserialize, Serialize};
@@ -11,17 +11,17 @@ pub struct ErrorBody {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireError {
-    /// For programs: [`Code`] in capitals, such as `MANIFEST_INVALID`.
+    /// Error code for programs: [`Code`] in capitals, such as `MANIFEST_INVALID`.
     pub code: String,
     pub message: String,
-    /// Key of the translated message in a client's bundle.
+    /// Key under which a client looks up a translation of the message.
     pub i18n_key: String,
     /// Error details for programs, as an object.
     pub params: Value,
 }
 
 impl WireError {
-    /// Error without details.
+    /// Error with empty `params`.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Events for people's devices and agents (§2.5): flat JSON with a sequence number.
+//! Events for people's devices and agents (A2H §2.5): flat JSON with a sequence number.
 
 use nuncio_core::conversation::{ConversationMessage, MessageRef, SenderType};
 use nuncio_core::digest::Digest;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{MessageView, WireMessage};
 
-/// Numbered event. It may be delivered more than once, with the same `event_id`.
+/// Numbered event. An event may be delivered more than once, with the same `event_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Event {
     #[serde(flatten)]
     pub what: EventKind,
-    /// Number among the recipient's events, from 1, without gaps; zero for a replayed message.
+    /// Number of the event among the recipient's events, from 1, without gaps; zero for a replayed message.
     pub seq: u64,
-    /// Unique, and equal in every delivery of the event.
+    /// Unique id of the event, equal in every delivery.
     pub event_id: String,
     pub created_at: Timestamp,
 }
@@ -28,11 +28,11 @@ pub enum EventKind {
     #[serde(rename = "h2a.reauth_required")]
     ReauthRequired {
         agent_id: AgentId,
-        /// Manifest version with the change.
+        /// Manifest version that made the change.
         new_manifest_version: u64,
         new_manifest_hash: Digest,
         scopes_requiring_reauth: Vec<ScopeId>,
-        /// The person's relation; absent in the agent's own event.
+        /// The person's relation with the agent; absent in the event that the agent gets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         relation_id: Option<RelationId>,
     },
@@ -54,13 +54,13 @@ pub enum EventKind {
         relation_id: RelationId,
         user_id: PersonName,
         granted_scopes: Vec<ScopeId>,
-        /// Manifest version of the consent.
+        /// Manifest version that the person consented to.
         manifest_version: u64,
     },
-    /// A person revoked everything from an agent.
+    /// A person revoked all grants of an agent.
     #[serde(rename = "relation.revoked")]
     Revoked { agent_id: AgentId, relation_id: RelationId, user_id: PersonName },
-    /// A device of the person was enrolled or revoked.
+    /// A device of a person was enrolled or revoked.
     #[serde(rename = "user.devices_changed")]
     DevicesChanged { user_id: PersonName },
     #[serde(rename = "message.new")]
@@ -68,13 +68,13 @@ pub enum EventKind {
     /// A member has read a conversation up to a message.
     #[serde(rename = "message.read")]
     MessageRead { conversation_id: ConversationId, reader_id: String, reader_type: SenderType, conversation_seq: u64 },
-    /// A device claimed a tool call.
+    /// A device of the person claimed a tool call.
     #[serde(rename = "message.claimed")]
     MessageClaimed { conversation_id: ConversationId, message_id: MessageId, device_id: DeviceId },
     /// A conversation was created, or its members changed.
     #[serde(rename = "conversation.updated")]
     ConversationUpdated { conversation_id: ConversationId },
-    /// An agent or person published other keys.
+    /// An agent or person published new keys.
     #[serde(rename = "keys.changed")]
     KeysChanged { owner_id: String, owner_type: SenderType },
     /// An agent's webhook became unreachable or reachable again.
@@ -89,7 +89,7 @@ pub struct EstablishedPayload {
 }
 
 impl Event {
-    /// A notification in wire form, with its message. `None` if the message was deleted.
+    /// Wire form of a notification; `message` is the message that it reports. `None` if that was deleted.
     #[must_use]
     pub fn of(
         recipient: &RelayParty,
@@ -101,7 +101,7 @@ impl Event {
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
     }
 
-    /// A replayed message as an event without number; `None` if its conversation id was not created here.
+    /// A replayed message as an event without number; `None` if its conversation id gives no valid message id.
     #[must_use]
     pub fn again(recipient: &RelayParty, message: ConversationMessage) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;
@@ -110,7 +110,7 @@ impl Event {
     }
 }
 
-/// Derives the event id from the recipient and a number or message id.
+/// Event id, derived from the recipient and an event number or message id.
 fn event_id(recipient: &RelayParty, which: impl std::fmt::Display) -> String {
     let digest = Digest::of_bytes(format!("{recipient}\n{which}").as_bytes()).to_string();
     format!("evt_{}", &digest[..32])
@@ -179,9 +179,9 @@ mod tests {
 
     use super::*;
 
-    /// Specification §2.5: the event's four fields, flat.
+    /// A2H §2.5 defines four fields of this event.
     #[test]
-    fn reauth_event_has_the_fields_of_the_specification() {
+    fn reauth_event_has_the_fields_of_the_specification_and_round_trips() {
         let recipient = RelayParty::Person(PersonName::parse("ada").unwrap());
         let notification = Notification::ReauthRequired {
             agent: AgentId::parse("agt_1").unwrap(),
@@ -211,9 +211,8 @@ mod tests {
         assert_ne!(event["event_id"], event_id(&recipient, 8));
     }
 
-    /// Protocol §3, with the ids of the message.
     #[test]
-    fn message_event_is_flat_json_and_round_trips() {
+    fn message_event_is_flat_json_round_trips_and_can_be_replayed() {
         let recipient = RelayParty::Person(PersonName::parse("ada").unwrap());
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let posted = ConversationMessage {

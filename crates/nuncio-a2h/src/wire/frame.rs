@@ -12,7 +12,7 @@ use super::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamSta
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 pub enum ClientFrame {
-    /// First frame: authentication.
+    /// First frame of a connection: authenticates the client.
     #[serde(rename = "auth")]
     Auth {
         /// Access token of a device, or token of an agent.
@@ -20,24 +20,24 @@ pub enum ClientFrame {
         /// The connecting agent; required on `/a2h/ws/agent`, unless the URL names the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_id: Option<AgentId>,
-        /// Event after which to start; the acknowledged position by default.
+        /// Number of the event after which delivery starts; the acknowledged position by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
     /// Replaces the connection's token before it expires.
     #[serde(rename = "auth.renew")]
     Renew { access_token: String },
-    /// Restarts after an event, and replays conversations.
+    /// Restarts the delivery of events after a given one, and replays messages of conversations.
     #[serde(rename = "resume")]
     Resume {
-        /// The acknowledged position by default.
+        /// Number of the event after which delivery restarts; the acknowledged position by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
-        /// Message number per conversation, after which its messages are replayed before other events.
+        /// Conversations to replay before other events, each with the message number after which replay starts.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         conversations: BTreeMap<ConversationId, u64>,
     },
-    /// Acknowledges all events up to a number.
+    /// Acknowledges all events up to number `seq`.
     #[serde(rename = "ack")]
     Ack { seq: u64 },
     #[serde(rename = "stream.start")]
@@ -69,28 +69,28 @@ pub enum ServerFrame {
         /// Expiry of the connection's token, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Timestamp>,
-        /// Event after which this connection starts.
+        /// Number of the event after which delivery on this connection starts.
         after: u64,
-        /// Number of the latest event.
+        /// Number of the recipient's latest event.
         last_seq: u64,
         /// Whether the client may send streams on this connection.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         streams: bool,
     },
-    /// Authentication failed or expired; the connection closes.
+    /// Authentication failed or the token expired; the connection closes.
     #[serde(rename = "auth.error")]
     AuthError(AuthRefusal),
     /// The token expires soon and should be renewed.
     #[serde(rename = "auth.expiring")]
     AuthExpiring { expires_at: Timestamp },
-    /// The device or token was revoked; the connection closes.
+    /// The device or token was revoked, or the agent switched to webhooks; the connection closes.
     #[serde(rename = "session.invalidated")]
     Invalidated { reason: String },
-    /// Response to `resume`.
+    /// Answer to a `resume` frame, after the requested replay.
     #[serde(rename = "resume.ok")]
     ResumeOk {
         after: u64,
-        /// Number of the latest event.
+        /// Number of the recipient's latest event.
         last_seq: u64,
     },
     /// A frame was invalid; the connection stays open.
@@ -100,10 +100,10 @@ pub enum ServerFrame {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct AuthRefusal {
-    /// For programs: `invalid_token`, `expired`, `wrong_agent` or `malformed`.
+    /// Reason for programs: `invalid_token`, `expired`, `wrong_agent`, `connection_mode` or `malformed`.
     pub reason: String,
     pub message: String,
-    /// Key of the translated message in a client's bundle.
+    /// Key under which a client looks up a translation of the message.
     pub i18n_key: String,
 }
 
@@ -114,15 +114,15 @@ impl AuthRefusal {
     }
 }
 
-/// Close codes (RFC 6455 §7.4; 4000 and above are our own).
+/// WebSocket close codes (RFC 6455 §7.4); codes from 4000 are defined by this server.
 pub mod close {
     pub const GOING_AWAY: u16 = 1001;
     pub const UNSUPPORTED: u16 = 1003;
     pub const TOO_LARGE: u16 = 1009;
     pub const INTERNAL: u16 = 1011;
-    /// Authentication failed or was revoked.
+    /// Close code: authentication failed, expired or was revoked.
     pub const AUTH: u16 = 4401;
-    /// No authentication in time, or no pong.
+    /// Close code: no authentication in time, or no pong.
     pub const TIMEOUT: u16 = 4408;
     /// Close code: a newer connection of the same device or agent replaced this one.
     pub const REPLACED: u16 = 4409;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_frames_round_trip_and_invalid_frames_are_refused() {
+    fn valid_client_frames_round_trip_and_invalid_ones_are_refused() {
         for text in [
             r#"{"type":"auth","token":"t"}"#,
             r#"{"type":"auth","token":"hsk_t","agent_id":"agt_1"}"#,

@@ -1,11 +1,11 @@
-//! Public keys of devices and agents, and people's backups: `/a2h/keys` and key uploads.
+//! Public keys of devices and agents, and people's key backups: `/a2h/keys` and key uploads.
 
 use nuncio_core::bundle::{KeyBackup, KeyBundle, OneTimeKey};
 use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// `POST /a2h/agents/{id}/keys/register` and `POST /a2h/users/me/devices/{id}/keys`.
+/// Body of `POST /a2h/agents/{id}/keys/register` and `POST /a2h/users/me/devices/{id}/keys`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeysRequest {
@@ -16,7 +16,7 @@ pub struct KeysRequest {
     pub one_time_keys: Vec<OneTimeKey>,
 }
 
-/// State of the published keys of the caller, without the keys.
+/// State of the caller's published keys, without the keys themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PublishedKeysStatus {
     /// Sequence number of the published key bundle.
@@ -24,15 +24,15 @@ pub struct PublishedKeysStatus {
     pub one_time_keys: usize,
 }
 
-/// `POST /a2h/users/me/devices/{id}/endorsement`.
+/// Body of `POST /a2h/users/me/devices/{id}/endorsement`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndorsementRequest {
-    /// Over [`nuncio_core::bundle::BundleKeys::endorsed`], by the calling device.
+    /// Signature of the calling device over [`nuncio_core::bundle::BundleKeys::endorsed`].
     pub signature: Signature,
 }
 
-/// Response of `GET /a2h/keys/backup`.
+/// Response of `GET`, `POST` and `PUT /a2h/keys/backup`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackupView {
     #[serde(flatten)]

@@ -15,28 +15,28 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// `POST /a2h/conversations/{id}/messages`.
+/// Body of `POST /a2h/conversations/{id}/messages`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostMessageRequest<'a> {
-    /// Id chosen by the sender, equal in repetitions.
+    /// Message id chosen by the sender; a repetition of the request has the same id.
     pub client_message_id: ClientMessageId,
     pub content_type: ContentType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
-    /// Sealed message: an object, kept as written, or a text with its bytes in base64.
+    /// Sealed message: a JSON object, kept as written, or a text with the message's bytes in base64.
     #[serde(borrow)]
     pub envelope: &'a RawValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReceiptView {
-    /// Id chosen by the server.
+    /// Message id chosen by the server.
     pub message_id: MessageId,
     pub conversation_id: ConversationId,
-    /// Number in the conversation, from 1, without gaps.
+    /// Number of the message in its conversation, from 1, without gaps.
     pub conversation_seq: u64,
-    /// Id chosen by the sender.
+    /// Message id chosen by the sender.
     pub client_message_id: ClientMessageId,
     pub created_at: Timestamp,
 }
@@ -48,13 +48,13 @@ pub struct MessageView {
     pub created_at: Timestamp,
 }
 
-/// A message without its time of arrival.
+/// A message without its time of arrival at the server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WireMessage {
     pub conversation_id: ConversationId,
-    /// Id chosen by the server.
+    /// Message id chosen by the server.
     pub message_id: MessageId,
-    /// Id chosen by the sender.
+    /// Message id chosen by the sender.
     pub client_message_id: ClientMessageId,
     pub sender_id: String,
     pub sender_type: SenderType,
@@ -65,12 +65,12 @@ pub struct WireMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
     pub encrypted_payload: SealedBytes,
-    /// Number in the conversation, from 1, without gaps.
+    /// Number of the message in its conversation, from 1, without gaps.
     pub conversation_seq: u64,
 }
 
 impl MessageView {
-    /// Wire form of a stored message; fails if its conversation id was not created here.
+    /// Wire form of a stored message; fails if its conversation id gives no valid message id.
     pub fn of(posted: ConversationMessage) -> Result<Self, InvalidName> {
         let message_id = posted.reference().id()?;
         let ConversationMessage { conversation, seq, at, post } = posted;
@@ -90,7 +90,7 @@ impl MessageView {
     }
 }
 
-/// `POST /a2h/messages/{id}/claim`.
+/// Body of `POST /a2h/messages/{id}/claim`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
@@ -98,7 +98,7 @@ pub struct ClaimRequest {
     pub device_id: Option<DeviceId>,
 }
 
-/// Device that claimed a tool call.
+/// Claim of a tool call by a device.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ClaimView {
     pub message_id: MessageId,
@@ -125,7 +125,7 @@ impl fmt::Display for InvalidBase64 {
 }
 
 impl SealedBytes {
-    /// Decodes base64 directly into the shared buffer.
+    /// Decodes base64 without an intermediate copy.
     pub fn parse(text: &str) -> Result<Self, InvalidBase64> {
         let bare = text.trim_end_matches('=').len();
         let length = bare / 4 * 3 + [0, 0, 1, 2][bare % 4];
@@ -139,7 +139,7 @@ impl SealedBytes {
         }
     }
 
-    /// Bytes of an envelope; `None` if it is neither an object nor a base64 text.
+    /// Sealed bytes of an envelope; `None` if it is neither a JSON object nor a base64 text.
     #[must_use]
     pub fn of_envelope(envelope: &RawValue) -> Option<Self> {
         let text = envelope.get();
@@ -148,14 +148,14 @@ impl SealedBytes {
         }
         let inner = text.strip_prefix('"')?.strip_suffix('"')?;
         let plain: Cow<'_, str> = match inner.contains('\\') {
-            // Some writers escape slashes.
+            // Some JSON writers escape slashes.
             true => serde_json::from_str::<String>(text).ok()?.into(),
             false => inner.into(),
         };
         Self::parse(&plain).ok()
     }
 
-    /// An envelope with the bytes as a base64 text.
+    /// The bytes as an envelope in the form of a base64 text.
     ///
     /// # Panics
     /// Never: a base64 text is JSON.
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sealed_bytes_accept_every_base64_form_and_write_padded_standard() {
+    fn every_base64_variant_is_parsed_and_padded_standard_base64_is_written() {
         for length in 0..70_usize {
             let bytes: Vec<u8> =
                 (0..length).map(|at| 0xff_u8.wrapping_sub(u8::try_from(at * 7 % 256).unwrap())).collect();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn envelope_object_is_kept_byte_for_byte() {
+    fn envelope_object_is_kept_byte_for_byte_and_invalid_envelopes_are_refused() {
         for text in [r#"{"a":1}"#, r#"{ "b" : [1.50, "\u0041"],  "a":{}, "a":1 }"#, "{}"] {
             assert_eq!(&*SealedBytes::of_envelope(&raw(text)).unwrap().0, text.as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Grants of a person to an agent: `/a2h/h2a/relations` (§2.4).
+//! A person's grants to an agent: `/a2h/h2a/relations` (A2H §2.4).
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
@@ -10,14 +10,14 @@ use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// `POST /a2h/h2a/relations` with the agent, `PATCH /a2h/h2a/relations/{id}` without.
+/// Body of `POST /a2h/h2a/relations`, with `agent_id`, and of `PATCH /a2h/h2a/relations/{id}`, without.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     pub granted_scopes: Vec<ScopeGrantRequest>,
-    /// Hash of the manifest that the person saw.
+    /// Hash of the manifest that the person saw when consenting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_hash: Option<Digest>,
     /// Ledger entry of the consent, signed by the device.
@@ -34,7 +34,7 @@ pub struct RevokeRequest {
     pub entry: Option<LedgerEntry>,
 }
 
-/// A requested scope: the id alone means until revoked; an object adds a mode.
+/// A scope to grant: a plain scope id is granted until revoked; an object also has a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(
     untagged,
@@ -66,7 +66,7 @@ pub enum GrantMode {
 }
 
 impl GrantMode {
-    /// Mode of a term, with its end.
+    /// Mode of a grant's term, with its end time if it has one.
     #[must_use]
     pub const fn of(term: GrantTerm) -> (Self, Option<Timestamp>) {
         match term {
@@ -78,7 +78,7 @@ impl GrantMode {
 }
 
 impl ScopeGrantRequest {
-    /// The requested grant; fails if `mode` and `until` do not fit together.
+    /// The requested grant; fails if `until` is missing for the mode `until`, or given for another mode.
     pub fn wish(&self) -> Result<ScopeRequest, String> {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
@@ -126,7 +126,7 @@ pub struct RelationView {
 #[serde(rename_all = "snake_case")]
 pub enum RelationStatus {
     Active,
-    /// Active, but some scopes need new consent.
+    /// The relation is active, but some scopes need new consent.
     PendingReauth,
     Revoked,
 }
@@ -138,7 +138,7 @@ pub struct GrantView {
     /// End of the grant; set with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Sensitivity at the time of the grant.
+    /// Sensitivity of the scope at the time of the grant.
     pub sensitivity: Sensitivity,
     pub granted_at: Timestamp,
 }
@@ -151,11 +151,11 @@ pub struct PendingConsentView {
     pub since: Timestamp,
 }
 
-/// `GET /a2h/h2a/relations/{id}/ledger`: entries, and the keys that verify them.
+/// Response of `GET /a2h/h2a/relations/{id}/ledger`: ledger entries, and the device keys that verify them.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct LedgerPage {
     pub data: Vec<LedgerEntry>,
-    /// Entry after which the next page starts; `None` on the last.
+    /// Number of the ledger entry after which the next page starts; `None` on the last page.
     pub next_cursor: Option<String>,
     /// The person's devices, including revoked ones.
     pub devices: Vec<LedgerDevice>,
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requested_scope_defaults_to_until_revoked() {
+    fn scope_without_mode_is_requested_until_revoked_and_invalid_modes_are_refused() {
         let read = |text: &str| serde_json::from_str::<ScopeGrantRequest>(text).map(|wish| wish.wish());
         let term = |text: &str| read(text).unwrap().unwrap().term;
         assert_eq!(term(r#""filesystem:read""#), GrantTerm::UntilRevoked);

@@ -1,4 +1,4 @@
-//! Well-known scopes with their texts: `GET /a2h/scopes` (§6).
+//! Well-known scopes with their texts: `GET /a2h/scopes` (A2H §6).
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
@@ -35,7 +35,7 @@ pub fn bundle(presets: &Presets) -> Vec<ScopeView> {
 mod tests {
     use super::*;
 
-    /// Every row of the scope table in A2H §6.
+    /// Covers every row of the scope table in A2H §6.
     #[test]
     fn scope_list_has_the_four_presets_with_labels_and_sensitivities() {
         let bundle = bundle(&Presets::default());

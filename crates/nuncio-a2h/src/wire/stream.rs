@@ -1,6 +1,6 @@
 //! Stream frames on the sockets: `stream.start`, `stream.delta`, `stream.done`, `stream.abort` and `stream.error`.
 //!
-//! Pieces are numbered by `stream_seq`; `seq` numbers stored events, and stream frames are not stored.
+//! Stream frames are not stored, so they have no event number `seq`; `stream_seq` numbers the pieces of a stream.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{SenderType, StreamId};
@@ -14,7 +14,7 @@ use super::message::SealedBytes;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamStart {
-    /// Two-party conversation of a person and an agent.
+    /// Conversation of the stream, which must be between one person and one agent.
     pub conversation_id: ConversationId,
     pub stream_id: StreamId,
     /// Encryption key of the stream, sealed to the receivers.
@@ -38,7 +38,7 @@ pub struct StreamDone {
     pub stream_seq: u64,
     /// Client message id of the message with the complete text.
     pub client_message_id: ClientMessageId,
-    /// Sealed last piece, which names that message.
+    /// Sealed last piece of the stream, which contains the same client message id.
     pub encrypted_payload: SealedBytes,
 }
 
@@ -69,7 +69,7 @@ impl StreamFrame {
     }
 }
 
-/// Stream frame sent to the receiving side, and errors sent back to the agent.
+/// Stream frame that the relay sends: to a receiver, or as an error to the sending agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
 pub enum StreamNotice {
@@ -85,7 +85,7 @@ pub enum StreamNotice {
     },
     #[serde(rename = "stream.delta")]
     Delta { conversation_id: ConversationId, stream_id: StreamId, stream_seq: u64, encrypted_payload: SealedBytes },
-    /// The stream is complete; the message is delivered separately.
+    /// The stream is complete; the message with the whole text is delivered separately.
     #[serde(rename = "stream.done")]
     Done {
         conversation_id: ConversationId,
@@ -96,15 +96,15 @@ pub enum StreamNotice {
         client_message_id: ClientMessageId,
         encrypted_payload: SealedBytes,
     },
-    /// The stream was cancelled; the text so far is void.
+    /// The stream was cancelled; its text so far must be discarded.
     #[serde(rename = "stream.abort")]
     Abort {
         conversation_id: ConversationId,
         stream_id: StreamId,
-        /// One of `sender`, `gone`, `silent`, `too_long`, `too_fast`, `refused` and `slow`.
+        /// Why the stream ended: `sender`, `gone`, `silent`, `too_long`, `too_fast`, `refused` or `slow`.
         reason: String,
     },
-    /// To the sender: the stream ended, or a frame was refused.
+    /// Notice to the sending agent: the relay ended the stream or refused a frame.
     #[serde(rename = "stream.error")]
     Error {
         stream_id: StreamId,
@@ -114,7 +114,7 @@ pub enum StreamNotice {
 }
 
 impl StreamNotice {
-    /// Frame by which the sender learns that the stream ended.
+    /// Notice to the sending agent that the relay ended the stream.
     #[must_use]
     pub fn ended(stream_id: StreamId, why: &str) -> Self {
         let message = format!("the stream was ended: {why}; the complete message is still delivered");

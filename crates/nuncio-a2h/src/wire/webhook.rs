@@ -1,4 +1,4 @@
-//! Webhooks of agents: bodies of calls, and delivery logs for owners.
+//! Webhooks of agents: bodies of webhook calls, and delivery logs for owners.
 
 use nuncio_core::conversation::{ContentType, ConversationMessage, MsgSubtype, SenderType};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
@@ -20,7 +20,7 @@ pub struct WebhookBody {
     pub kind: String,
     /// Version of the webhook format, always [`VERSION`].
     pub version: String,
-    /// Sealed message, if the event is one.
+    /// Sealed bytes, if the event is a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_envelope: Option<SealedBytes>,
     pub metadata: WebhookMetadata,
@@ -33,16 +33,16 @@ pub enum WebhookMetadata {
     Event(Value),
 }
 
-/// Clear-text fields of a sealed message.
+/// Fields of a message that are not sealed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MessageMetadata {
     pub conversation_id: ConversationId,
     pub sender_id: String,
     pub sender_type: SenderType,
     pub created_at: Timestamp,
-    /// Id chosen by the server.
+    /// Message id chosen by the server.
     pub message_id: MessageId,
-    /// Id chosen by the sender.
+    /// Message id chosen by the sender.
     pub client_message_id: ClientMessageId,
     /// Number of the message in its conversation.
     pub conversation_seq: u64,
@@ -52,7 +52,7 @@ pub struct MessageMetadata {
 }
 
 impl WebhookBody {
-    /// Body for an event. `None` if its message was deleted.
+    /// Body of the webhook call for an event; `None` if its message was deleted.
     #[must_use]
     pub fn of(
         recipient: &RelayParty,
@@ -95,28 +95,28 @@ impl WebhookBody {
     }
 }
 
-/// Secret in a response; hidden in debug output.
+/// Secret in a response body; hidden in debug output.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct SecretText(pub String);
 
 opaque_debug!(SecretText);
 
-/// `POST /a2h/agents/{id}/webhook-secret:rotate`.
+/// Response of `POST /a2h/agents/{id}/webhook-secret:rotate`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SecretView {
-    /// Signing secret of calls from now on; shown only once.
+    /// Secret that signs webhook calls from now on; not shown again later.
     pub webhook_secret: SecretText,
 }
 
-/// `GET /a2h/agents/{id}/deliveries`.
+/// Response of `GET /a2h/agents/{id}/deliveries`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct DeliveriesView {
     /// Finished deliveries, newest event first.
     pub data: Vec<DeliveryView>,
-    /// `None` on the last page.
+    /// Cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
-    /// State of the webhook; `null` without one.
+    /// State of the agent's webhook; `null` if it has none.
     pub webhook: Option<WebhookView>,
 }
 
@@ -124,7 +124,7 @@ pub struct DeliveriesView {
 pub struct DeliveryView {
     /// Number of the event among the agent's events.
     pub seq: u64,
-    /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
+    /// Value of the headers `X-Hashee-Delivery-Id` and `webhook-id` in every attempt.
     pub delivery_id: String,
     /// The `type` of the webhook body.
     #[serde(rename = "type")]
@@ -132,28 +132,28 @@ pub struct DeliveryView {
     pub at: Timestamp,
     pub attempts: u32,
     pub delivered: bool,
-    /// Last response, or why there was none.
+    /// Response to the last attempt, or why there was none.
     pub outcome: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WebhookView {
     pub state: WebhookState,
-    /// Since when every call failed; `null` after a success.
+    /// Time since which every webhook call has failed; `null` after a success.
     pub failing_since: Option<Timestamp>,
     /// Time of the next probe; `null` unless the webhook is unreachable.
     pub probe_at: Option<Timestamp>,
-    /// Oldest waiting delivery; `null` without one.
+    /// Oldest delivery that still waits; `null` if none does.
     pub waiting: Option<WaitingDeliveryView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WaitingDeliveryView {
-    /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
+    /// Value of the headers `X-Hashee-Delivery-Id` and `webhook-id` in every attempt.
     pub delivery_id: String,
     pub created_at: Timestamp,
     pub attempts: u32,
-    /// Time of the next attempt, if the webhook is reachable.
+    /// Time of the next delivery attempt, if the webhook is reachable.
     pub next_attempt_at: Timestamp,
 }
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn webhook_body_of_a_message_has_envelope_and_metadata() {
+    fn webhook_body_of_a_message_has_its_type_sealed_bytes_and_metadata() {
         let body = told(ContentType::Artifact, Some(MsgSubtype::ArtifactResponse)).unwrap();
         let written = json!({
             "type": "artifact_response",
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn webhook_body_of_other_events_has_their_fields() {
+    fn webhook_body_of_other_events_has_their_fields_as_metadata() {
         let notification = Notification::KeysChanged { owner: RelayParty::Person(PersonName::parse("ada").unwrap()) };
         let mailed = QueuedNotification { seq: 4, at: Timestamp::from_millis(0), notification };
         let body = serde_json::to_value(WebhookBody::of(&agent(), mailed, None).unwrap()).unwrap();

@@ -10,7 +10,7 @@ use nuncio_core::time::Timestamp;
 use super::{AuditChainError, AuditEntry, AuditLog, ChainedEntry};
 
 string_enum! {
-    /// A value of `AuditEntry::status`.
+    /// Outcome of a call, as stored in `AuditEntry::status`.
     pub enum AuditStatus {
         Ran = "ok",
         Refused = "denied",
@@ -20,7 +20,7 @@ string_enum! {
     }
 }
 
-/// Conditions that an entry must meet; an empty filter matches all.
+/// Conditions that an audit entry must meet; an empty filter matches all entries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuditFilter {
     pub agent: Option<AgentId>,
@@ -42,7 +42,7 @@ impl AuditFilter {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
-    /// The entries, newest first.
+    /// Matching entries of this page, newest first.
     pub entries: Vec<ChainedEntry>,
     /// Whether older matching entries exist.
     pub more: bool,
@@ -52,12 +52,12 @@ pub struct AuditPage {
     pub agents: BTreeSet<AgentId>,
     /// Every scope in the log, for the filter form.
     pub scopes: BTreeSet<ScopeId>,
-    /// Result of verifying the whole log; the number of entries where it holds.
+    /// Result of verifying the whole log: the number of entries, or the first fault.
     pub proof: Result<u64, AuditChainError>,
 }
 
 impl AuditLog {
-    /// The newest matching entries numbered below `before`. Reads the whole log and verifies it.
+    /// The newest matching audit entries numbered below `before`. Reads and verifies the whole log.
     pub(crate) fn page(&self, filter: &AuditFilter, before: Option<u64>, limit: usize) -> AuditPage {
         let mut newest = VecDeque::with_capacity(limit + 1);
         let (mut agents, mut scopes, mut fitting) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -80,10 +80,10 @@ impl AuditLog {
         AuditPage { entries: newest.into(), more, fitting, agents, scopes, proof }
     }
 
-    /// Every readable entry as one JSON line, oldest first, each with its own hash.
+    /// Every readable audit entry as one JSON line with its hash, oldest first.
     pub(crate) fn lines(&self) -> String {
         let mut lines = String::new();
-        // The reader of the exported lines verifies the chain.
+        // The result is ignored, because the reader of the export verifies the chain.
         let _ = self.walk(|chained| {
             let _ = writeln!(lines, "{}", chained.with_hash());
         });

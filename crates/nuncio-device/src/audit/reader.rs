@@ -14,21 +14,21 @@ pub struct AuditReader {
 }
 
 impl AuditReader {
-    /// All entries, oldest first.
+    /// All stored audit entries, oldest first.
     pub fn entries(&self) -> Result<Vec<ChainedEntry>, DeviceError> {
         Ok(self.context.audit_log().all()?)
     }
 
-    /// Verifies the audit log. Returns the number of entries, or the first thing that does not hold.
+    /// Verifies the audit log. Returns the number of entries, or the first fault.
     pub fn verify(&self) -> Result<u64, AuditChainError> {
-        // An entry may be appended during the read: a failure is checked again under the lock.
+        // An entry may be appended during the read, so a failed verification is repeated under the lock.
         self.context.audit_log().verify().or_else(|_| {
             let _lock = self.context.state_lock();
             self.context.audit_log().verify()
         })
     }
 
-    /// The newest matching entries numbered below `before`, and the verification of the whole log.
+    /// The newest matching audit entries numbered below `before`, and the verification result of the whole log.
     pub async fn page(&self, filter: AuditFilter, before: Option<u64>, limit: usize) -> Result<AuditPage, DeviceError> {
         let context = Arc::clone(&self.context);
         let read = tokio::task::spawn_blocking(move || {

@@ -1,4 +1,4 @@
-//! Decision on a new call: check, prompt, claim and run.
+//! Decides on a new tool call: check, prompt, claim and run.
 
 use nuncio_a2h::peer::InboundMessage;
 use nuncio_a2h::wire::artifact::{DenialReason, ToolCall, ToolErrorCode, ToolOutcome};
@@ -20,19 +20,19 @@ use crate::localized_text::LocalizedText;
 use crate::prompt::{PromptAnswer, PromptQuestion, readable};
 use crate::tools::{ToolCaller, ToolFailure};
 
-/// Limit of a tool result, in bytes of JSON.
+/// Limit of a tool's result, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
 
 enum PromptResult {
     Answered(PromptAnswer),
     TimedOut,
     ClaimedElsewhere,
-    /// The person revoked a needed scope meanwhile; the call ends with this outcome.
+    /// The person revoked a needed scope during the prompt; the call ends with this outcome.
     Revoked(ToolOutcome),
 }
 
 impl CallHandler {
-    /// Decides on a new call, and runs the call if it is allowed.
+    /// Decides on a new tool call and runs it if it is allowed.
     pub(super) async fn decide(&self, incoming: &IncomingCall) -> Result<CallEnd, DeviceError> {
         let (known, permitted) = match self.admit_or_refresh(incoming).await? {
             Ok(permitted) => permitted,
@@ -44,7 +44,7 @@ impl CallHandler {
             }
         };
         if self.context.config.tools.find(&permitted.tool.name, &permitted.tool.scope).is_none() {
-            // Another device of the person may have the tool, so this device answers last.
+            // Another device of the person may have the tool, so this device waits before it answers.
             if known.has_other_devices() {
                 self.wait_for_other_devices().await;
             }
@@ -64,7 +64,7 @@ impl CallHandler {
             let refused = match self.ask(incoming, &permitted, &known).await? {
                 PromptResult::Answered(PromptAnswer::Yes) => None,
                 PromptResult::Answered(PromptAnswer::No) => {
-                    // A device without a user interface denies last, because the person may answer on another device.
+                    // A device without a user waits before it denies, because the person may answer on another device.
                     if !attended && known.has_other_devices() {
                         self.wait_for_other_devices().await;
                     }
@@ -102,7 +102,7 @@ impl CallHandler {
         Ok(CallEnd { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
     }
 
-    /// Whether another device of the person may have newer consent than this one.
+    /// Whether another device of the person may allow a call that this device refuses for lack of consent.
     fn other_devices_may_allow(&self, incoming: &IncomingCall, outcome: &ToolOutcome) -> Result<bool, DeviceError> {
         let known = known_agents::load(&self.context.records, &incoming.agent)?;
         let is_unsure =
@@ -110,13 +110,13 @@ impl CallHandler {
         Ok(*outcome == denied(DenialReason::ScopeNotGranted) && known.is_some_and(is_unsure))
     }
 
-    /// Waits so that the person's other devices can answer first.
+    /// Waits as long as a person may take to answer, so that the person's other devices can answer first.
     async fn wait_for_other_devices(&self) {
         self.context.pause(PERSON_ANSWERS).await;
     }
 
-    /// Repeats the check under the lock and marks the call as running: consent may have been revoked, or a one-time
-    /// grant used, while the person was asked.
+    /// Marks a call as running, after a second check under the lock: during the prompt, consent may have been revoked
+    /// or a one-time grant used.
     fn begin(
         &self,
         incoming: &IncomingCall,
@@ -176,7 +176,7 @@ impl CallHandler {
         guard::admit(self.call_facts(incoming), &about)
     }
 
-    /// Checks a call against the stored consent, which is reloaded once, if possible, before a refusal.
+    /// Checks a call against the stored consent; before a refusal the consent is reloaded from the relay, if possible.
     async fn admit_or_refresh(
         &self,
         incoming: &IncomingCall,
@@ -201,7 +201,7 @@ impl CallHandler {
         }
     }
 
-    /// Prompts the person for at most [`PERSON_ANSWERS`], or until another device claims the call.
+    /// Prompts the person for at most [`PERSON_ANSWERS`]; ends if another device claims the call or consent is revoked.
     async fn ask(
         &self,
         incoming: &IncomingCall,
@@ -233,12 +233,12 @@ impl CallHandler {
             () = self.claimed.wait_for(&id) => PromptResult::ClaimedElsewhere,
             outcome = self.wait_for_revocation(incoming) => PromptResult::Revoked(outcome?),
         };
-        // Timers stop while the machine sleeps, so the wall clock is compared too.
+        // Timers stop while the machine sleeps, so a yes is also compared with the wall clock.
         let late = matches!(result, PromptResult::Answered(PromptAnswer::Yes)) && self.context.now() > until;
         Ok(if late { PromptResult::TimedOut } else { result })
     }
 
-    /// Resolves when the call would now be refused without a prompt, because the person revoked a needed scope.
+    /// Waits until the call would be refused without a prompt, because the person revoked a needed scope.
     async fn wait_for_revocation(&self, incoming: &IncomingCall) -> Result<ToolOutcome, DeviceError> {
         let mut events = self.context.events.subscribe();
         loop {

@@ -58,7 +58,7 @@ fn over() -> CallState {
     CallState::Over { outcome: done(), sent: false }
 }
 
-/// Unanswered calls that were over, or those that were open.
+/// Unanswered calls: those that had ended if `over`, otherwise those that were open.
 fn unanswered_where(scene: &Scene, over: bool) -> Vec<(CallRecord, ToolOutcome)> {
     let mut all = unanswered(&scene.records).unwrap();
     all.retain(|(record, _)| matches!(record.state, CallState::Over { .. }) == over);
@@ -66,7 +66,7 @@ fn unanswered_where(scene: &Scene, over: bool) -> Vec<(CallRecord, ToolOutcome)>
 }
 
 #[test]
-fn finished_call_is_listed_as_unsent_until_marked_sent() {
+fn ended_call_is_listed_as_unanswered_until_marked_as_sent() {
     let scene = Scene::new();
     let call = call("call_1", json!({"path": "a"}));
     scene.moved(&call, CallState::Running);
@@ -80,7 +80,7 @@ fn finished_call_is_listed_as_unsent_until_marked_sent() {
 }
 
 #[test]
-fn repeated_call_is_recognised_by_its_id_and_content() {
+fn repeated_call_is_recognised_by_its_agent_id_and_content() {
     let scene = Scene::new();
     let call = call("call_1", json!({"path": "a", "mode": 1}));
     assert_eq!(scene.take(&call), CallArrival::New);
@@ -89,15 +89,15 @@ fn repeated_call_is_recognised_by_its_id_and_content() {
     assert_eq!(scene.take(&call), CallArrival::Pending, "it runs");
     scene.moved(&call, over());
     assert_eq!(scene.take(&call), CallArrival::Repeated(done()));
-    // Key order does not matter.
+    // The order of the argument names does not matter.
     let rewritten = ToolCall { arguments: serde_json::from_str(r#"{"mode":1,"path":"a"}"#).unwrap(), ..call.clone() };
     assert_eq!(scene.take(&rewritten), CallArrival::Repeated(done()));
-    // The same id from another agent is another call.
+    // The same id from another agent is a different call.
     assert_eq!(take(&scene.records, scene.origin(&scene.other), &call, at(3)), Ok(CallArrival::New));
 }
 
 #[test]
-fn reused_call_id_with_other_content_is_detected() {
+fn call_id_reused_with_other_tool_arguments_or_scope_is_detected() {
     let scene = Scene::new();
     let first = call("call_1", json!({"path": "a"}));
     scene.take(&first);
@@ -135,7 +135,7 @@ fn open_calls_of_previous_process_get_error_answers() {
 }
 
 #[test]
-fn finished_call_drops_arguments_and_expires() {
+fn ended_call_is_stored_without_arguments_and_deleted_when_old() {
     let scene = Scene::new();
     let (ended, open) = (call("call_1", json!({"path": "secret"})), call("call_2", json!({"path": "secret"})));
     scene.moved(&ended, over());

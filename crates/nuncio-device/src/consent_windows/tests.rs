@@ -11,7 +11,7 @@ fn at(hours: i64) -> Timestamp {
 }
 
 #[test]
-fn consent_window_lasts_a_day_from_last_use() {
+fn consent_window_closes_a_day_after_last_use_or_with_a_new_ledger_entry() {
     let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let (agent, scope) = (AgentId::parse("agt_1").unwrap(), ScopeId::parse("filesystem:read").unwrap());
     let conversation = ConversationId::parse("cnv_1").unwrap();
@@ -29,7 +29,7 @@ fn consent_window_lasts_a_day_from_last_use() {
 }
 
 #[test]
-fn consent_window_is_bound_to_agent_device_scope_and_conversation() {
+fn consent_window_is_bound_to_one_agent_agent_device_scope_and_conversation() {
     let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let agents = ["agt_1", "agt_2"].map(|id| AgentId::parse(id).unwrap());
     let scopes = ["filesystem:read", "clipboard:read"].map(|id| ScopeId::parse(id).unwrap());

@@ -1,4 +1,4 @@
-//! Calls and signals of D-Bus services, and the two services that tools use.
+//! D-Bus client, and the two services that tools use: desktop notifications and GeoClue.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::tools::ToolFailure;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BusError {
-    /// The bus cannot be connected to or closed the connection.
+    /// Connecting to the bus failed, or the bus closed the connection.
     #[error("the bus cannot be used: {0}")]
     Closed(String),
-    /// The service does not run and cannot be started.
+    /// The D-Bus service does not run and cannot be started.
     #[error("there is no {0}")]
     Absent(&'static str),
     #[error("{name}: {message}")]
@@ -47,7 +47,7 @@ impl BusError {
     }
 }
 
-/// Target of a call: a service, an object path and an interface.
+/// Target of a D-Bus call: a service, an object path and an interface.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BusObject<'a> {
     pub(super) service: &'static str,
@@ -59,7 +59,7 @@ pub(super) struct BusObject<'a> {
 pub(super) struct Bus(Connection);
 
 impl Bus {
-    /// Connects to the first address of a list that accepts. Only sockets of this machine are tried.
+    /// Connects to the first address in a `;` list that accepts. Only local sockets are tried.
     pub(super) async fn open(addresses: &str) -> Result<Self, BusError> {
         let mut last = BusError::Closed(format!("{addresses:?} has no local socket"));
         for socket in addresses.split(';').filter_map(socket) {
@@ -117,7 +117,7 @@ impl BusSignals {
 
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
-/// Socket of one address: `unix:path=…` or `unix:abstract=…`. zbus would not decode its escapes.
+/// Socket of a D-Bus address `unix:path=…` or `unix:abstract=…`. Parsed here, because zbus does not decode its escapes.
 fn socket(address: &str) -> Option<UnixSocket> {
     let keys = address.strip_prefix("unix:")?;
     keys.split(',').find_map(|pair| match pair.split_once('=')? {
@@ -127,7 +127,7 @@ fn socket(address: &str) -> Option<UnixSocket> {
     })
 }
 
-/// Decodes percent escapes.
+/// Decodes percent escapes; `None` if they are invalid.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -139,7 +139,7 @@ fn unescaped(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Desktop Notifications: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
+/// Desktop notification service: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
 const NOTIFICATIONS: BusObject<'static> = BusObject {
     service: "org.freedesktop.Notifications",
     path: "/org/freedesktop/Notifications",
@@ -158,7 +158,7 @@ pub(crate) async fn notify(bus: &str, title: &str, body: &str, time: Duration) -
 async fn show(bus: &str, title: &str, body: &str) -> Result<u32, BusError> {
     let bus = Bus::open(bus).await?;
     let can: Vec<String> = bus.call(NOTIFICATIONS, "GetCapabilities", &()).await?;
-    // Agents send text, never markup.
+    // Agents may not send markup.
     let body = if can.iter().any(|word| word == "body-markup") { escaped(body) } else { body.to_owned() };
     let (actions, hints) = (Vec::<&str>::new(), HashMap::<&str, Variant<'_>>::new());
     bus.call(NOTIFICATIONS, "Notify", &("Nuncio", 0_u32, "", title, body, actions, hints, -1_i32)).await
@@ -168,18 +168,18 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// GeoClue: <https://www.freedesktop.org/software/geoclue/docs/>
+/// Location service GeoClue: <https://www.freedesktop.org/software/geoclue/docs/>
 const GEOCLUE: &str = "org.freedesktop.GeoClue2";
 const MANAGER: BusObject<'static> = BusObject {
     service: GEOCLUE,
     path: "/org/freedesktop/GeoClue2/Manager",
     interface: "org.freedesktop.GeoClue2.Manager",
 };
-/// Desktop id of Nuncio, which the system's settings may mention.
+/// Desktop id under which the system's location settings list Nuncio.
 const DESKTOP_ID: &str = "nuncio";
 const EXACT_ACCURACY: u32 = 8;
 
-/// Asks the system's location service.
+/// Location of this machine according to the system's location service (GeoClue).
 pub(crate) async fn locate(bus: &str, time: Duration) -> Result<Value, ToolFailure> {
     match tokio::time::timeout(time, find_location(bus)).await {
         Ok(found) => found.map_err(|error| no_location(&error.to_string())),
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bus_address_accepts_unix_sockets_only() {
+    fn only_valid_unix_socket_bus_addresses_are_accepted() {
         assert_eq!(socket("unix:path=/run/user/1/bus,guid=0f"), Some(UnixSocket::File("/run/user/1/bus".into())));
         assert_eq!(socket("unix:guid=0f,abstract=/tmp/a%20b"), Some(UnixSocket::Abstract("/tmp/a b".into())));
         for other in ["tcp:host=example.com,port=1", "unix:path=/a%2", "unix:path=/a%zz", "unix:dir=/tmp", "", "unix:"]

@@ -20,14 +20,14 @@ const ITEM: &str = "org.freedesktop.Secret.Item";
 const SECRETS: BusObject<'static> =
     BusObject { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
 
-/// Path that stands for no object.
+/// Object path by which the Secret Service says that there is no object.
 const NO_OBJECT: &str = "/";
 
-/// Attribute of every item stored by Nuncio.
+/// Attribute of every keyring item stored by Nuncio.
 const APPLICATION: (&str, &str) = ("application", "nuncio-device");
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for the person to unlock the keyring.
+/// Time limit for the person to answer a prompt of the keyring.
 const UNLOCK_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl From<BusError> for KeyringError {
@@ -39,7 +39,7 @@ impl From<BusError> for KeyringError {
     }
 }
 
-/// Secret in a plain session: the session, parameters, the value, and its content type.
+/// D-Bus form of a secret: session, encryption parameters (empty), value and content type.
 type Secret = (OwnedObjectPath, Vec<u8>, Vec<u8>, String);
 
 /// Session with the keyring of the logged-in person.
@@ -55,8 +55,8 @@ impl Keyring {
         let address = desktop.session_bus().ok_or_else(none)?;
         within(CALL_TIMEOUT, async {
             let bus = Bus::open(&address).await?;
-            // The secret crosses the session bus unencrypted: only processes of the same account can listen there, and
-            // those can ask the keyring themselves.
+            // Secrets cross the session bus unencrypted: only processes of the same account can read the bus, and they
+            // could ask the keyring themselves.
             let (_, session): (OwnedVariant, _) =
                 bus.call(SECRETS, "OpenSession", &("plain", Variant::from(""))).await?;
             Ok(Self { bus, session })
@@ -64,7 +64,7 @@ impl Keyring {
         .await
     }
 
-    /// Stores a secret under an id, in the person's default collection.
+    /// Stores a secret under an id in the person's default collection; replaces an earlier one.
     pub async fn store(&mut self, id: &str, label: &str, secret: &[u8]) -> Result<(), KeyringError> {
         let collection: OwnedObjectPath = self.call(SECRETS, "ReadAlias", &"default").await?;
         if collection.as_str() == NO_OBJECT {
@@ -109,7 +109,7 @@ impl Keyring {
         self.confirm(&prompt).await
     }
 
-    /// Shows a prompt of the keyring and waits for the person's answer.
+    /// Lets the keyring show its prompt, if it needs one, and waits for the person's answer.
     async fn confirm(&self, prompt: &ObjectPath<'_>) -> Result<(), KeyringError> {
         if prompt.as_str() == NO_OBJECT {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The desktop services in a build without D-Bus.
+//! Replaces the desktop services in a build without D-Bus: every function returns an error.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) async fn locate(_: &str, _: Duration) -> Result<Value, ToolFailure> {
     Err(no_location(UNAVAILABLE_REASON))
 }
 
-/// Session with a keyring; it cannot be opened in this build.
+/// Session with a keyring; has no values, because none can be opened in this build.
 #[derive(Debug)]
 pub enum Keyring {}
 

@@ -1,5 +1,3 @@
-//! One case for every refusal in the protocol's order, and for bypasses that the guard prevents.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use nuncio_core::audit::ChainHead;
@@ -22,7 +20,7 @@ fn scope(text: &str) -> ScopeId {
     ScopeId::parse(text).unwrap()
 }
 
-/// A call that is admitted; tests change single facts.
+/// Facts of a call that is permitted; each test changes some of them.
 struct Scene {
     kind: ConversationType,
     call: ToolCall,
@@ -96,7 +94,7 @@ impl Scene {
         self.admit().unwrap().stake
     }
 
-    /// Reason or error code of the refusal.
+    /// Denial reason or error code with which the call is refused.
     fn refusal(&self) -> String {
         match self.admit().unwrap_err() {
             ToolOutcome::Denied { reason } => json!(reason),
@@ -131,7 +129,7 @@ fn permitted_call_gets_shorter_of_requested_and_declared_timeout() {
 }
 
 #[test]
-fn each_forbidden_condition_gives_its_denial_reason() {
+fn each_forbidden_condition_is_refused_with_its_reason_or_error_code() {
     type Change = fn(&mut Scene);
     let rows: [(&str, &str, Change); 13] = [
         ("a group", "tool_not_supported_in_group", |scene| scene.kind = ConversationType::Group),
@@ -154,7 +152,7 @@ fn each_forbidden_condition_gives_its_denial_reason() {
             let used = BTreeMap::from([(scope("filesystem:read"), 0)]);
             scene.known.used.insert(RelationId::parse("rel_1").unwrap(), used);
         }),
-        // Bypass: a sensitive tool called under a less sensitive scope.
+        // The call names a granted, less sensitive scope than the tool's own.
         ("another scope than the tool's", "scope_not_granted", |scene| {
             scene.call = call("where", "notification:send", json!({}));
         }),
@@ -174,7 +172,7 @@ fn each_forbidden_condition_gives_its_denial_reason() {
 
 #[test]
 fn call_with_several_faults_is_refused_for_the_first_in_protocol_order() {
-    // Everything is wrong; correcting one fault shows the next.
+    // The call has every fault; correcting one shows the next.
     let mut scene = Scene::with(|scene| {
         scene.kind = ConversationType::Group;
         scene.call = call("write_file", "location:read", json!([]));
@@ -194,7 +192,7 @@ fn call_with_several_faults_is_refused_for_the_first_in_protocol_order() {
 }
 
 #[test]
-fn call_expires_thirty_seconds_after_its_timeout() {
+fn call_is_refused_thirty_seconds_after_its_timeout_or_if_from_the_future() {
     Scene::with(|scene| scene.now = NOW + 35_000).admit().unwrap();
     // A timeout of zero still has the tolerance of thirty seconds.
     Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_000)).admit().unwrap();
@@ -210,7 +208,7 @@ fn call_expires_thirty_seconds_after_its_timeout() {
 }
 
 #[test]
-fn sensitivity_is_the_maximum_of_all_five_sources() {
+fn sensitivity_is_the_highest_of_manifest_consent_setting_floor_and_preset() {
     use Sensitivity::{High, Low, Medium};
     let files = || scope("filesystem:read");
     assert_eq!(Scene::new().stake(), Medium, "as it is declared");
@@ -241,7 +239,7 @@ fn sensitivity_is_the_maximum_of_all_five_sources() {
 }
 
 #[test]
-fn low_sensitivity_runs_unasked_medium_asks_once_high_asks_each_time() {
+fn low_sensitivity_never_asks_medium_asks_unless_recent_yes_high_always_asks() {
     let scene = |tool: &str, permission: &str| Scene::with(|scene| scene.call = call(tool, permission, json!({})));
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
@@ -256,7 +254,7 @@ fn low_sensitivity_runs_unasked_medium_asks_once_high_asks_each_time() {
 }
 
 #[test]
-fn unknown_agent_has_no_manifest_and_no_grants() {
+fn new_agent_record_has_no_manifest_and_no_grants() {
     let nobody = KnownAgent::new(AgentId::parse("agt_1").unwrap(), at(0));
     assert!(nobody.standing(&PersonName::parse("ada").unwrap()).is_none());
     assert!(nobody.manifest(&Presets::default()).is_none());
@@ -264,7 +262,7 @@ fn unknown_agent_has_no_manifest_and_no_grants() {
 }
 
 #[test]
-fn writing_scope_declared_low_counts_as_medium_and_prompts() {
+fn write_scope_declared_as_low_sensitivity_counts_as_medium_and_prompts() {
     let mut declared = manifest();
     declared["permission_scopes"][1] = json!({
         "id": "notes:write", "sensitivity": "low",

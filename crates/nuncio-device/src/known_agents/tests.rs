@@ -18,7 +18,7 @@ fn ada() -> PersonName {
     PersonName::parse("ada").unwrap()
 }
 
-/// An agent, and the key of the only device that signs.
+/// An agent's record, and the key of the only device that signs ledger entries.
 struct Scene {
     key: DeviceKey,
     known: KnownAgent,
@@ -68,7 +68,7 @@ impl Scene {
 }
 
 #[test]
-fn grant_is_valid_only_for_its_agent_person_and_trusted_device() {
+fn grant_is_valid_only_unchanged_for_its_agent_and_person_by_a_trusted_device() {
     let mut scene = Scene::new();
     assert!(!scene.allows(10));
     scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
@@ -86,7 +86,7 @@ fn grant_is_valid_only_for_its_agent_person_and_trusted_device() {
 }
 
 #[test]
-fn one_time_grant_is_used_up_until_granted_again() {
+fn one_time_grant_allows_no_second_use_until_granted_again() {
     let mut scene = Scene::new();
     scene.says(LedgerAction::Grant, GrantTerm::Once);
     assert!(scene.allows(10));
@@ -101,7 +101,7 @@ fn one_time_grant_is_used_up_until_granted_again() {
 }
 
 #[test]
-fn ledger_rollback_is_rejected() {
+fn older_ledger_that_hides_a_revocation_is_rejected() {
     let mut scene = Scene::new();
     scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
     let old = scene.known.entries.clone();

@@ -1,4 +1,4 @@
-//! Pages of the person's agents: requests, grants, verification and revocation.
+//! Pages of agents: access requests, grants, verification and revocation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,9 +44,9 @@ struct AgentRow {
     id: String,
     /// Labels of the scopes that are granted now.
     allowed: Vec<String>,
-    /// Whether a scope is suspended until new consent.
+    /// Whether any granted scope is suspended until new consent.
     suspended: bool,
-    /// Whether a relation exists that can be revoked.
+    /// Whether the person has a relation with the agent, which can be revoked.
     has_relation: bool,
     last_used: Option<Timestamp>,
 }
@@ -58,12 +58,12 @@ struct FoundAgentRow {
     description: Option<String>,
 }
 
-/// `GET /agents`
+/// `GET /agents`: page with the agents that this device knows.
 pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     visit.respond(list_page(&pages, &visit, None, Vec::new()))
 }
 
-/// Page with the known agents, and after a search with the found ones.
+/// Renders the page with the known agents, and after a search also the found ones.
 fn list_page(
     pages: &Pages,
     visit: &SignedInRequest,
@@ -105,7 +105,7 @@ pub(super) struct FindQuery {
     agent: String,
 }
 
-/// `GET /agents/find?agent=…`: finds by id or by search terms.
+/// `GET /agents/find?agent=…`: finds agents by id or by search terms.
 pub(super) async fn find(
     State(pages): State<Pages>,
     Query(query): Query<FindQuery>,
@@ -143,7 +143,7 @@ struct AgentPage {
     number: Vec<String>,
     /// New keys of the agent that the person has not accepted yet.
     new_keys: Vec<NewKeys>,
-    /// Whether a relation exists that can be revoked.
+    /// Whether the person has a relation with the agent, which can be revoked.
     has_relation: bool,
     last_used: Option<Timestamp>,
     happened: String,
@@ -153,7 +153,7 @@ struct AgentPage {
     wrong: Option<String>,
 }
 
-/// Published keys that differ from the pinned ones.
+/// Published keys of an agent that differ from the pinned ones.
 struct NewKeys {
     device: String,
     fingerprint: String,
@@ -166,7 +166,7 @@ fn groups(number: &str) -> Vec<String> {
     number.split_whitespace().map(str::to_owned).collect()
 }
 
-/// `GET /agents/:id`
+/// `GET /agents/:id`: page of one agent.
 pub(super) async fn show(
     State(pages): State<Pages>,
     Path(id): Path<String>,
@@ -185,7 +185,7 @@ pub(super) async fn show(
     visit.respond(agent_page(&pages, &visit, &agent, news, None).await)
 }
 
-/// Page of an agent, with a notice or an error message about the previous action.
+/// Renders the page of an agent, with a notice or an error message about the previous action.
 async fn agent_page(
     pages: &Pages,
     visit: &SignedInRequest,
@@ -258,7 +258,7 @@ pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, fo
     finish(&pages, &form.visit, &agent, "allowed", allowed).await
 }
 
-/// Selected scopes, limited to the requested ones.
+/// Scopes that the person selected in the form, with their terms; scopes that were not requested are ignored.
 fn granted_scopes(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> GrantedScopes {
     let is_selected = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
     let selected = ask.scopes.iter().filter(|scope| is_selected(&scope.id));
@@ -278,7 +278,7 @@ fn granted_scopes(ask: &AccessRequest, sent: &Fields, now: Timestamp) -> Granted
         .collect()
 }
 
-/// `POST /agents/:id/revoke`
+/// `POST /agents/:id/revoke`: revokes all grants of the agent.
 pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&form.visit) };
     let revoked = pages.device.consents().revoke(&agent).await;
@@ -305,7 +305,7 @@ pub(super) async fn accept_keys(State(pages): State<Pages>, Path(id): Path<Strin
     let device = field(&form.sent, "device").and_then(|text| DeviceId::parse(text).ok());
     let seen = field(&form.sent, "fingerprint").and_then(Digest::parse);
     let Some((device, seen)) = device.zip(seen) else { return unknown(&form.visit) };
-    // The fingerprint shown on the page is accepted, not one that arrived meanwhile.
+    // Only the fingerprint shown on the page is accepted, not a key that arrived meanwhile.
     let accepted = pages.device.peer().keys().accept_key(&RelayParty::Agent(agent.clone()), &device, &seen).await;
     form.visit.respond(accepted.map(|()| redirect_after(&form.visit, &agent, "keys")).map_err(DeviceError::from))
 }

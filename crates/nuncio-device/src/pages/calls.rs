@@ -1,4 +1,4 @@
-//! Pending tool calls that need the person's decision.
+//! Home page, and the pending tool calls that need the person's decision.
 
 use askama::Template;
 use axum::Json;
@@ -18,7 +18,7 @@ use super::wording;
 use crate::error::DeviceError;
 use crate::prompt::{PromptAnswer, PromptQuestion};
 
-/// A pending call for display. All texts from the agent are plain text.
+/// A pending tool call in display form. All texts from the agent are plain text.
 #[derive(Serialize)]
 pub(super) struct PendingCallView {
     id: String,
@@ -31,16 +31,16 @@ pub(super) struct PendingCallView {
     scope: String,
     label: String,
     means: Option<String>,
-    /// Whether the label was written by the agent.
+    /// Whether the agent wrote the label and meaning of the scope.
     agents_words: bool,
     icon: &'static str,
     level: &'static str,
     stake: String,
-    /// Remaining time, in milliseconds.
+    /// Remaining time for the person's answer, in milliseconds.
     left: i64,
 }
 
-/// Pending calls, in display form.
+/// Pending tool calls in display form; marks them as shown.
 pub(super) fn waiting(pages: &Pages, visit: &SignedInRequest) -> Vec<PendingCallView> {
     pages.shared.prompts.show().into_iter().map(|question| shown(pages, visit, question)).collect()
 }
@@ -70,13 +70,13 @@ fn shown(pages: &Pages, visit: &SignedInRequest, question: PromptQuestion) -> Pe
 #[template(path = "home.html")]
 struct HomePage {
     frame: PageFrame,
-    /// Agents with suspended scopes.
+    /// Link and name of each agent with suspended scopes.
     changed: Vec<(String, String)>,
-    /// Whether no agent is known yet.
+    /// Whether the device has no record of any agent yet.
     alone: bool,
 }
 
-/// `GET /`
+/// `GET /`: home page.
 pub(super) async fn home(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     visit.respond(home_page(&pages, &visit))
 }
@@ -91,12 +91,12 @@ fn home_page(pages: &Pages, visit: &SignedInRequest) -> Result<Response, DeviceE
     Ok(written(StatusCode::OK, &HomePage { frame, changed, alone: known.is_empty() }))
 }
 
-/// `GET /calls`: pending calls as JSON, for the scripts.
+/// `GET /calls`: pending tool calls as JSON, for the page's scripts.
 pub(super) async fn list(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     Json(waiting(&pages, &visit)).into_response()
 }
 
-/// `POST /calls/:id`: the person's decision. The response says why if it was not accepted.
+/// `POST /calls/:id`: takes the person's decision on a call. The response gives the reason if it is rejected.
 pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
     let answer = match field(&form.sent, "answer") {
         Some("allow") => PromptAnswer::Yes,

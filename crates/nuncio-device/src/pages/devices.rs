@@ -23,9 +23,9 @@ use crate::error::DeviceError;
 struct DevicesPage {
     frame: PageFrame,
     devices: Vec<DeviceView>,
-    /// User name of the passphrase, for password managers.
+    /// User name under which password managers store the passphrase.
     owner: String,
-    /// Minimum passphrase length, in characters.
+    /// Minimum length of a backup passphrase, in characters.
     shortest: usize,
     /// Notice about the result of the previous action.
     news: Option<&'static str>,
@@ -41,12 +41,12 @@ struct DeviceView {
     standing: &'static str,
     hint: &'static str,
     compare: Option<ComparedCode>,
-    /// Fingerprint sent by the confirmation form; set only for devices that wait for confirmation.
+    /// Key fingerprint that the confirmation form sends; set only for devices that wait for confirmation.
     trust: Option<String>,
     remove: Option<String>,
 }
 
-/// Number or key fingerprint that the person compares on both screens.
+/// Six digits or a key fingerprint that the person compares on both screens.
 struct ComparedCode {
     words: &'static str,
     groups: Vec<String>,
@@ -89,7 +89,7 @@ impl DeviceView {
     }
 }
 
-/// `GET /devices`
+/// `GET /devices`: page with the person's devices.
 pub(super) async fn list(
     State(pages): State<Pages>,
     Query(shown): Query<ActionQuery>,
@@ -105,12 +105,12 @@ pub(super) async fn list(
     page(&pages, &visit, StatusCode::OK, news, None).await
 }
 
-/// `GET` of a form's target, as when the language is switched on the result page: redirects to the list of devices.
+/// `GET` of a path that expects a form, as after a language switch: redirects to the list of devices.
 pub(super) async fn again(visit: SignedInRequest) -> Response {
     see(&visit.to("/devices"))
 }
 
-/// Renders the list, with an error message where there is one.
+/// Renders the list of devices, with a notice or an error message about the previous action.
 async fn page(
     pages: &Pages,
     visit: &SignedInRequest,
@@ -136,7 +136,7 @@ async fn wrong(pages: &Pages, visit: &SignedInRequest, error: &DeviceError) -> R
     page(pages, visit, StatusCode::CONFLICT, None, Some(visit.text.trouble(error))).await
 }
 
-/// Redirects to the list after an action, or renders the list with the error message of the action.
+/// Redirects to the list of devices after an action, or renders the list with the error message of the action.
 async fn finish(pages: &Pages, visit: &SignedInRequest, action: &str, result: Result<(), DeviceError>) -> Response {
     match result {
         Ok(()) => see(&visit.to(&format!("/devices?after={action}"))),
@@ -154,7 +154,7 @@ struct InvitePage {
     expires_at: Timestamp,
 }
 
-/// `POST /devices/invite`: shows the invite once, without storing it.
+/// `POST /devices/invite`: creates an invite and shows it once.
 pub(super) async fn invite(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
     let Invite { url, code, fingerprint, expires_at } = match pages.device.own_devices().invite().await {
         Ok(invite) => invite,
@@ -168,7 +168,7 @@ fn unknown(visit: &SignedInRequest) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.devices.unknown)
 }
 
-/// `POST /devices/:id/trust`: only for the key that was shown on the page.
+/// `POST /devices/:id/trust`: confirms a device if it still has the key that the page showed.
 pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
     let key = field(&form.sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&form.visit) };
@@ -185,7 +185,7 @@ struct RemovePage {
     since: Timestamp,
 }
 
-/// `GET /devices/:id/remove`: asks for confirmation.
+/// `GET /devices/:id/remove`: asks the person to confirm the removal.
 pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: SignedInRequest) -> Response {
     let devices = match pages.device.own_devices().list().await {
         Ok(devices) => devices,
@@ -200,14 +200,14 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
     written(StatusCode::OK, &RemovePage { frame, id: view.id, name: view.name, since: view.since })
 }
 
-/// `POST /devices/:id/remove`
+/// `POST /devices/:id/remove`: removes a device.
 pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
     let Ok(device) = DeviceId::parse(&id) else { return unknown(&form.visit) };
     let removed = pages.device.own_devices().remove(&device).await;
     finish(&pages, &form.visit, "removed", removed).await
 }
 
-/// `POST /devices/backup`: answers with the backup file.
+/// `POST /devices/backup`: creates a backup and returns the backup file.
 pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
     let text = &visit.text.devices;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
@@ -231,7 +231,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, PageForm { visit, sent }
     download(file, "application/json", &name)
 }
 
-/// `POST /devices/recover`: the backed-up device vouches for this one.
+/// `POST /devices/recover`: endorses this device with the keys of a lost one from the backup at the relay.
 pub(super) async fn recover(State(pages): State<Pages>, PageForm { visit, sent }: PageForm) -> Response {
     let recovered = pages.device.backups().recover(field(&sent, "passphrase").unwrap_or_default()).await;
     finish(&pages, &visit, "recovered", recovered.map(drop)).await

@@ -1,4 +1,4 @@
-//! Event stream of an open page: the pending prompts, and notifications that something else changed.
+//! Server-sent events for open pages: pending prompts, changes on the device, streamed replies and agents' notices.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{Pages, calls};
 use crate::device_events::DeviceEvent;
 use crate::talk::ReplyEvent;
 
-/// Comment line that keeps the connection alive.
+/// Comment line of the event stream that keeps the connection alive.
 const KEEP_ALIVE: &str = ":\n\n";
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -32,7 +32,7 @@ struct EventFeed {
     notices: broadcast::Receiver<AgentNotice>,
 }
 
-/// `GET /events`
+/// `GET /events`: server-sent events for an open page.
 pub(super) async fn listen(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     if is_from_elsewhere(&visit.headers) {
         return StatusCode::FORBIDDEN.into_response();
@@ -60,7 +60,7 @@ impl EventFeed {
                 changed.ok()?;
                 Some(line("calls", &calls::waiting(&self.pages, &self.visit)))
             }
-            // After missed events the page reloads everything.
+            // If events were missed, the page is made to reload everything.
             event = self.events.recv() => line_of("news", event, || line("news", &DeviceEvent::AuditChanged)),
             reply = self.replies.recv() => line_of("talk", reply, || line("news", &DeviceEvent::AuditChanged)),
             notice = self.notices.recv() => line_of("notice", notice, || KEEP_ALIVE.to_owned()),
@@ -69,7 +69,7 @@ impl EventFeed {
     }
 }
 
-/// Line of a received event; `missed` makes the line to send after some were missed. `None` ends the stream.
+/// Line for a received event; `missed` gives the line to send if events were missed. `None` ends the stream.
 fn line_of<T: Serialize>(name: &str, event: Result<T, RecvError>, missed: impl Fn() -> String) -> Option<String> {
     match event {
         Ok(event) => Some(line(name, &event)),

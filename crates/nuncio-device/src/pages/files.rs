@@ -1,4 +1,4 @@
-//! The static files of these pages, compiled in.
+//! Static files of the device pages, compiled into the program.
 
 use nuncio_http::pages::assets::{Asset, Assets, version};
 
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_asset_is_served_and_scripts_pass_checks() {
+    fn every_asset_file_is_listed_and_passes_the_asset_checks() {
         let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"));
         assert_eq!(FILES.faults(folder), Vec::<String>::new());
     }

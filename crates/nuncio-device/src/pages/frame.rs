@@ -1,4 +1,4 @@
-//! Layout and request context of every page.
+//! Common layout and request context of all device pages.
 
 use std::convert::Infallible;
 use std::ops::Deref;
@@ -19,53 +19,53 @@ use super::texts::Texts;
 use super::{Pages, files};
 use crate::error::DeviceError;
 
-/// Time limit for receiving a form.
+/// Time limit for receiving a submitted form.
 const FORM_TIME: Duration = Duration::from_secs(30);
 
-/// Request without a session: language and requested page.
+/// Language and path of a page request, whether or not it has a session.
 pub(super) struct PageRequest {
     pub(super) language: Language,
-    /// Whether the language was chosen in the URL; links then repeat the language.
+    /// Whether the URL chose the language; links then repeat the choice.
     chosen: bool,
     /// Path prefix of all device pages.
     base: String,
-    /// Path below `base`, with the query.
+    /// Path of the requested page below `base`, with the query.
     page: String,
     pub(super) headers: HeaderMap,
 }
 
 impl PageRequest {
-    /// Link to a page, keeping the chosen language.
+    /// URL of a page for a link, with the language if the request chose one.
     pub(super) fn to(&self, path: &str) -> String {
         let path = self.below_base(path);
         let joint = if path.contains('?') { '&' } else { '?' };
         if self.chosen { format!("{path}{joint}lang={}", self.language.tag()) } else { path }
     }
 
-    /// URL of a page below the base path. The first page has the base itself as its path, without a trailing slash.
+    /// Path of a page with the base prefix. The path of the first page is the base itself, without a trailing slash.
     fn below_base(&self, path: &str) -> String {
         let rest = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?'));
         format!("{}{}", self.base, rest.unwrap_or(path))
     }
 
-    /// Page with the button that uses the one-time link.
+    /// Page with the button that signs in by a one-time link.
     pub(super) fn confirm_link(&self, link: String) -> Response {
         written(StatusCode::OK, &OpenLinkPage { frame: PageFrame::new(self, None, NavEntry::Outside), link })
     }
 
-    /// Answer outside the base path: plain text that does not reveal the base.
+    /// Answer to requests outside the base path: plain text that does not reveal the base path.
     pub(super) async fn outside(self) -> Response {
         let texts = &Texts::of(self.language).door;
         (StatusCode::NOT_FOUND, format!("{}\n\n{}\n", texts.closed, texts.closed_why)).into_response()
     }
 
-    /// Refusal page that explains how to sign in.
+    /// Page that refuses a request without session and explains how to sign in.
     pub(super) fn refuse(&self, status: StatusCode) -> Response {
         let texts = &Texts::of(self.language).door;
         self.anonymous_message(status, &texts.closed, &texts.closed_why)
     }
 
-    /// A page that redirects to `path` from the same origin, so that the browser sends its cookie.
+    /// A page that redirects to `path` from our own origin, so that the browser sends its session cookie.
     pub(super) fn redirect_same_origin(&self, path: &str) -> Response {
         let texts = &Texts::of(self.language).door;
         let mut response = self.anonymous_message(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
@@ -158,7 +158,7 @@ impl SignedInRequest {
         frame
     }
 
-    /// Frame without navigation, for the enrolment page.
+    /// Page frame without navigation, for the enrolment page.
     pub(super) fn bare_frame(&self) -> PageFrame {
         PageFrame::new(self, Some(&self.session), NavEntry::Outside)
     }
@@ -168,7 +168,7 @@ impl SignedInRequest {
         written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
     }
 
-    /// Response of a handler that uses the device; its error becomes an error page.
+    /// Response of a page handler; an error becomes an error page.
     pub(super) fn respond(&self, made: Result<Response, DeviceError>) -> Response {
         made.unwrap_or_else(|error| self.failed(&error))
     }
@@ -184,7 +184,7 @@ impl SignedInRequest {
     }
 }
 
-/// Names the action after which a page is shown.
+/// Query parameter that names the action after which a page is shown.
 #[derive(Deserialize)]
 pub(super) struct ActionQuery {
     pub(super) after: Option<String>,
@@ -196,7 +196,7 @@ pub(super) enum NavEntry {
     Agents,
     Happened,
     Devices,
-    /// Signed in, on a page without navigation entry.
+    /// A page for a signed-in person that has no navigation entry.
     Elsewhere,
     Outside,
 }
@@ -223,7 +223,7 @@ pub(super) struct PageFrame {
     pub(super) links: Vec<NavLink>,
     /// Name of the person and id of the device.
     pub(super) owner: Option<(String, String)>,
-    /// `?lang=…` if the URL chose the language; links then repeat it.
+    /// `?lang=…` if the URL chose the language, otherwise empty; appended to links.
     pub(super) lang: String,
     /// CSRF token for forms.
     pub(super) token: String,
@@ -256,7 +256,7 @@ impl PageFrame {
     }
 }
 
-/// Page of `GET /open?token=`: a button that posts the token.
+/// Page of `GET /open?token=`: a button that posts the token of the one-time link.
 #[derive(Template)]
 #[template(path = "open.html")]
 struct OpenLinkPage {

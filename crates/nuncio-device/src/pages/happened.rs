@@ -1,4 +1,4 @@
-//! Page of the audit log: verified on display, filtered by agent, outcome, scope and day, and downloadable.
+//! Page of the audit log, which it verifies, filters by agent, outcome, scope and day, and offers for download.
 
 use std::time::Duration;
 
@@ -38,13 +38,13 @@ struct AuditLogPage {
     scopes: Vec<SelectOption>,
     day: String,
     offset: i32,
-    /// Link to older entries.
+    /// Link to the page with older entries.
     older: Option<String>,
-    /// Link to the newest entries.
+    /// Link to the page with the newest entries, on a page of older ones.
     newest: Option<String>,
-    /// Link to the page without a filter.
+    /// Link to the audit page without a filter.
     everything: String,
-    /// Link to this filter from the newest entry.
+    /// Link to the newest entries with the same filter.
     fresh: String,
     export: String,
 }
@@ -52,11 +52,11 @@ struct AuditLogPage {
 struct LogVerification {
     holds: bool,
     words: String,
-    /// First entry that fails verification.
+    /// Number of the first audit entry that fails verification.
     at: Option<u64>,
 }
 
-/// `GET /happened`
+/// `GET /happened`: page of the audit log.
 pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: SignedInRequest) -> Response {
     let wanted = AuditQuery::read(query.as_deref().unwrap_or_default());
     visit.respond(page(&pages, &visit, wanted).await.map(|page| written(StatusCode::OK, &page)))
@@ -133,13 +133,13 @@ impl LogVerification {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct AuditQuery {
     filter: AuditFilter,
-    /// Shows only entries with a lower number.
+    /// Number below which entries are shown.
     before: Option<u64>,
     /// Day to show, as given in the query.
     day: String,
     /// Offset of the reader's time zone from UTC, in minutes.
     offset: i32,
-    /// Whether a parameter was invalid and ignored.
+    /// Whether a query parameter was invalid and ignored.
     misread: bool,
 }
 
@@ -173,7 +173,7 @@ impl AuditQuery {
         wanted
     }
 
-    /// URL of the page with the same filter, for entries below `before`.
+    /// Path of the audit page with the same filter, for entries numbered below `before`.
     fn address(&self, before: Option<u64>) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let filter = &self.filter;
@@ -202,13 +202,13 @@ fn into<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     place.is_some()
 }
 
-/// Start of a day in UTC, from its text `YYYY-MM-DD`.
+/// Start in UTC of a day given as `YYYY-MM-DD`.
 fn midnight(day: &str) -> Option<Timestamp> {
     let is_day = day.len() == 10 && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     is_day.then(|| Timestamp::try_from(format!("{day}T00:00:00Z")).ok())?
 }
 
-/// `GET /happened/export`: the whole log as JSON lines.
+/// `GET /happened/export`: the whole audit log as JSON lines, for download.
 pub(super) async fn export(State(pages): State<Pages>, visit: SignedInRequest) -> Response {
     let now = pages.device.context().now().to_string();
     let name = format!("what-happened-{}.ndjson", now.get(..10).unwrap_or_default());
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn audit_filter_query_round_trips() {
+    fn audit_filter_query_is_parsed_with_time_zone_and_written_back_unchanged() {
         let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
         let wanted = AuditQuery::read(address);
         assert!(!wanted.misread && wanted.filter != AuditFilter::default());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_audit_filter_is_ignored_and_reported() {
+    fn invalid_audit_filter_parameter_is_ignored_and_flagged() {
         let long = format!("agent={}", "x".repeat(10_000));
         for query in [
             "agent=%3Cscript%3E",

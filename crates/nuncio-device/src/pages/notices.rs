@@ -1,4 +1,4 @@
-//! Notifications sent by agents: on the desktop, or on open pages where there is no desktop.
+//! Notifications that agents send: shown on the desktop, or on open pages if there is no desktop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 
 use crate::tools::{DesktopNotificationTool, LocalTool, ToolCaller, ToolFailure};
 
-/// Notification from an agent. All texts are plain text.
+/// Notification from an agent for open pages. All texts are plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct AgentNotice {
     agent: AgentId,
@@ -20,7 +20,7 @@ pub(super) struct AgentNotice {
     body: String,
 }
 
-/// Broadcasts notifications to open pages.
+/// Broadcasts agents' notifications to open pages.
 #[derive(Debug)]
 pub struct NoticeChannel(broadcast::Sender<AgentNotice>);
 
@@ -36,7 +36,7 @@ impl NoticeChannel {
     }
 }
 
-/// Shows notifications on the desktop, or else on the pages.
+/// Tool that shows a notification on the desktop, or else on open pages.
 #[derive(Debug)]
 pub struct NotificationTool {
     pub desktop: DesktopNotificationTool,

@@ -5,8 +5,8 @@
 //! of a host and so to other web servers on this machine. The link is used by submitting a form: programs that fetch
 //! links for a preview change nothing.
 //!
-//! Other sites in the same browser are kept out three times: the `Host` must be this machine (against DNS rebinding),
-//! the browser must report our own origin, and the token must match.
+//! Three checks keep other sites in the same browser out: the `Host` must be this machine (against DNS rebinding), the
+//! request must come from our own origin, and the CSRF token must match.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::device::DeviceConfig;
 const LINK_VALIDITY: Duration = Duration::from_secs(10 * 60);
 /// Idle time after which a session ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(12 * 60 * 60);
-/// Limit of open links and of sessions; the longest unused one is dropped.
+/// Limit of open links, and of sessions; beyond it the oldest is dropped.
 const MAX_LINKS_AND_SESSIONS: usize = 16;
 
 #[derive(Clone)]
@@ -44,7 +44,7 @@ pub(super) struct PageSession {
     pub(super) token: String,
 }
 
-/// Open links and sessions. Secrets are stored as digests, so that a lookup leaks no timing about them.
+/// Open one-time links and sessions. Secrets are stored as digests, so that the time of a lookup reveals nothing.
 #[derive(Debug)]
 pub struct PageAccess {
     path: PagesPath,
@@ -72,7 +72,7 @@ impl PageAccess {
         Cookie { name: "nuncio-device", path: self.path.as_str() }
     }
 
-    /// Creates a one-time link, valid for ten minutes.
+    /// Creates a one-time sign-in link, valid for ten minutes.
     pub fn link(&self, at: SocketAddr, entropy: &dyn Entropy, now: Timestamp) -> String {
         let token = random_name(entropy, "");
         self.links.put(Digest::of_bytes(token.as_bytes()), (), now.after(LINK_VALIDITY));
@@ -83,12 +83,12 @@ impl PageAccess {
         self.links.get(&Digest::of_bytes(token.as_bytes()), now).is_some()
     }
 
-    /// Uses up a link. Returns whether it was valid.
+    /// Uses up a one-time link. Returns whether the link was valid.
     fn enter(&self, token: &str, now: Timestamp) -> bool {
         self.links.take_if(&Digest::of_bytes(token.as_bytes()), |(), until| until > now).is_some()
     }
 
-    /// Opens a session and returns the value of its cookie.
+    /// Opens a session and returns the value of the session cookie.
     fn begin(&self, entropy: &dyn Entropy, now: Timestamp) -> String {
         let cookie = random_name(entropy, "");
         let session = PageSession { token: random_name(entropy, "") };
@@ -115,7 +115,7 @@ impl PageSession {
     }
 }
 
-/// State of the routes that open and check sessions, both of a device's pages and of the enrolment page.
+/// State of the routes that open and check sessions; used by the device's pages and the enrolment page.
 #[derive(Clone)]
 pub(super) struct AccessState {
     pub(super) access: Arc<PageAccess>,
@@ -130,7 +130,7 @@ impl AccessState {
     }
 }
 
-/// Refuses requests whose `Host` is not this machine (DNS rebinding).
+/// Middleware that refuses requests whose `Host` is not this machine, against DNS rebinding.
 pub(super) async fn is_this_machine(State(at): State<SocketAddr>, request: Request, next: Next) -> Response {
     let named = host(request.headers(), request.uri()).unwrap_or_default();
     let (name, port) = named.rsplit_once(':').unwrap_or((named, "80"));
@@ -147,7 +147,7 @@ pub(super) struct LinkQuery {
     token: String,
 }
 
-/// `GET /open?token=…`: shows a button. The link stays valid, because previews and prefetching fetch it too.
+/// `GET /open?token=…`: shows a sign-in button. The link stays valid, because programs may fetch links for a preview.
 pub(super) async fn show_link(
     State(AccessState { access, clock, .. }): State<AccessState>,
     Query(link): Query<LinkQuery>,
@@ -163,7 +163,7 @@ pub(super) async fn show_link(
     }
 }
 
-/// `POST /open`: uses the link up and opens a session.
+/// `POST /open`: uses up the one-time link and opens a session.
 pub(super) async fn use_link(
     State(AccessState { access, clock, entropy }): State<AccessState>,
     page_request: PageRequest,
@@ -186,7 +186,7 @@ pub(super) async fn use_link(
     with_cookie(see(&page_request.to("/")), &access.cookie().set(&page_request.headers, &cookie))
 }
 
-/// Requires a session, and for changes a request from our own pages.
+/// Middleware that requires a session, and for changes also a request from our own pages.
 pub(super) async fn inside(
     State(AccessState { access, clock, .. }): State<AccessState>,
     page_request: PageRequest,
@@ -198,8 +198,8 @@ pub(super) async fn inside(
         return page_request.refuse(StatusCode::FORBIDDEN);
     }
     let Some(session) = access.session(request.headers(), clock.now()) else {
-        // Browsers hold back a same-site cookie when a link on another site is followed; a redirect from our own page
-        // makes them send it.
+        // Browsers do not send a same-site cookie after a click on another site; a redirect from our own page makes
+        // them send it.
         return match is_from_elsewhere(request.headers()) && !changes {
             true => page_request.redirect_same_origin(request.uri().path()),
             false => page_request.refuse(StatusCode::UNAUTHORIZED),
@@ -209,7 +209,7 @@ pub(super) async fn inside(
     next.run(request).await
 }
 
-/// `POST /leave`
+/// `POST /leave`: ends the session.
 pub(super) async fn leave(State(pages): State<Pages>, PageForm { visit, .. }: PageForm) -> Response {
     pages.shared.access.end(&visit.headers);
     with_cookie(visit.signed_out(), &pages.shared.access.cookie().set(&visit.headers, ""))
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn sign_in_link_works_once_within_ten_minutes() {
+    fn sign_in_link_works_once_within_ten_minutes_and_oldest_link_is_dropped() {
         let entropy = CountingEntropy(0.into());
         let path = PagesPath::random(&entropy);
         let access = PageAccess::new(path.clone());

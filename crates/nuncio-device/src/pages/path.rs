@@ -1,11 +1,11 @@
-//! Unguessable path below which the pages are served.
+//! Unguessable path below which the device pages are served.
 
 use nuncio_core::opaque_debug;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
 
-/// A path that cannot be guessed, such as `/7k2m…`. Browsers send cookies to every port of a host, so the cookie of the
-/// pages is limited to this path: another web server on the same host is never sent it.
+/// A path that cannot be guessed, such as `/7k2m…`. Browsers send cookies to every port of a host, so the session
+/// cookie is limited to this path, and other web servers on the same host do not get it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PagesPath(String);
 
@@ -23,7 +23,7 @@ impl PagesPath {
         valid.then(|| Self(text.to_owned()))
     }
 
-    /// Starts with a slash and has none at its end.
+    /// The path, with a slash at its start and none at its end.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -13,7 +13,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::prompt::{Prompt, PromptAnswer, PromptQuestion};
 
-/// An answer earlier than this cannot be deliberate.
+/// Time after the display of a prompt in which an answer is rejected as not deliberate.
 const TOO_SOON: Duration = Duration::from_millis(500);
 
 pub struct PromptQueue {
@@ -51,12 +51,12 @@ impl PromptQueue {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Changes whenever a prompt is added or removed.
+    /// Counter that changes whenever a prompt is added or removed.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Pending prompts, the one that expires first at the front. Marks the prompts as shown.
+    /// Pending prompts, ordered by deadline. Marks the prompts as shown.
     pub(super) fn show(&self) -> Vec<PromptQuestion> {
         let now = self.clock.now();
         let mut open = self.open();

@@ -30,7 +30,7 @@ use message_view::ChatMessageView;
 /// Messages per page of a conversation.
 const PAGE: usize = 50;
 
-/// Time for asking the relay about new keys before the page is shown without the answer.
+/// How long the page waits for the relay's answer about new keys of the agent.
 const KEY_READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Template)]
@@ -41,21 +41,21 @@ struct TalkPage {
     agent: String,
     /// Link to the agent's page, with its grants and safety number.
     agent_href: String,
-    /// Whether the agent's keys are stateless, so that a key stolen later opens earlier messages (no forward secrecy).
+    /// Whether the agent's keys give no forward secrecy: a key stolen later opens earlier messages.
     weaker: bool,
-    /// Whether new keys of the agent wait for acceptance.
+    /// Whether the agent has new keys that the person has not accepted.
     keys_changed: bool,
     has_relation: bool,
     lines: Vec<ChatMessageView>,
-    /// Replies that are being streamed while the page is rendered.
+    /// Replies that are being streamed at the moment.
     growing: Vec<StreamedReply>,
-    /// Link to older messages.
+    /// Link to the page with older messages.
     older: Option<String>,
     /// Link to the latest messages, on a page of older ones.
     latest: Option<String>,
-    /// Client message id for the next message.
+    /// Client message id for the message that the form will send.
     next: String,
-    /// Text that was submitted and refused.
+    /// Submitted text that was refused, to fill the form again.
     text: String,
     wrong: Option<String>,
 }
@@ -71,7 +71,7 @@ impl TalkQuery {
     }
 }
 
-/// `GET /talk/:agent`
+/// `GET /talk/:agent`: page of the conversation with an agent.
 pub(super) async fn show(
     State(pages): State<Pages>,
     Path(id): Path<String>,
@@ -86,7 +86,7 @@ pub(super) async fn show(
     }
 }
 
-/// Renders the conversation page; `refused` holds a submitted text and why it was refused.
+/// Builds the conversation page; `refused` has a submitted text and the reason of its refusal.
 async fn page(
     pages: &Pages,
     visit: &SignedInRequest,
@@ -102,7 +102,7 @@ async fn page(
     };
     let owner = RelayParty::Agent(agent.clone());
     let pinned = pages.device.peer().keys().pinned(&owner).await?;
-    // If the relay cannot be asked, no hint is shown; messages with other keys are refused anyway.
+    // If the relay does not answer, no hint about new keys is shown; messages with such keys are refused anyway.
     let waiting = tokio::time::timeout(KEY_READ_TIMEOUT, pages.device.peer().keys().waiting(&owner)).await;
     let older = shown.messages.iter().find_map(|message| message.position).filter(|_| shown.more);
     let to = |path: String| visit.to(&path);
@@ -132,12 +132,12 @@ fn growing(pages: &Pages, agent: &AgentId) -> Vec<StreamedReply> {
 #[derive(Serialize)]
 struct MessagesResponse {
     lines: Vec<ChatMessageView>,
-    /// Position before which older messages exist.
+    /// Position before which older messages exist; `None` if there are none.
     older: Option<String>,
     growing: Vec<StreamedReply>,
 }
 
-/// `GET /talk/:agent/lines?before=…`
+/// `GET /talk/:agent/lines?before=…`: messages of the conversation as JSON, for the page's script.
 pub(super) async fn lines(
     State(pages): State<Pages>,
     Path(id): Path<String>,
@@ -166,7 +166,7 @@ pub(super) async fn lines(
     }
 }
 
-/// Parses which message a submitted form is about.
+/// Parses the agent and client message id that a submitted form names.
 fn form_target(id: &str, sent: &Fields) -> Option<(AgentId, ClientMessageId)> {
     let client_id = ClientMessageId::parse(field(sent, "client_id")?).ok()?;
     Some((AgentId::parse(id).ok()?, client_id))
@@ -177,7 +177,7 @@ fn is_script(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.starts_with("application/json"))
 }
 
-/// `POST /talk/:agent`: sends a message; a repeated client message id sends the message once.
+/// `POST /talk/:agent`: sends a message; submitting the same client message id again sends nothing.
 pub(super) async fn send(State(pages): State<Pages>, Path(id): Path<String>, form: PageForm) -> Response {
     let Some((agent, client_id)) = form_target(&id, &form.sent) else { return unknown(&form.visit) };
     let text = field(&form.sent, "text").unwrap_or_default();
@@ -201,7 +201,7 @@ pub(super) async fn send(State(pages): State<Pages>, Path(id): Path<String>, for
     }
 }
 
-/// Explains why a message was refused; `None` if the message was not the cause.
+/// Text that explains why a message was refused; `None` if the error has another cause than the message.
 fn why_not(visit: &SignedInRequest, error: &DeviceError) -> Option<String> {
     let text = &visit.text.talk;
     Some(match error.code {

@@ -1,6 +1,4 @@
-//! Texts of the pages, one catalog per language.
-//!
-//! `{name}` in a text is filled in by the page.
+//! Texts of the device pages, one catalog per language. Pages replace placeholders such as `{name}`.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +63,7 @@ texts! {
 pub(super) struct LevelTexts<'a> {
     pub(super) name: &'a str,
     pub(super) hint: &'a str,
-    /// How often the person is asked, as a choice.
+    /// How often the person is asked at this level, as the text of a choice.
     pub(super) asks: &'a str,
 }
 
@@ -97,18 +95,18 @@ pub(super) struct Texts {
     pub(super) invite: InviteTexts,
     pub(super) remove: RemoveTexts,
     pub(super) welcome: WelcomeTexts,
-    /// Why calls were refused or failed, by the protocol's reason or error code.
+    /// Why calls were refused or failed, by A2H denial reason or tool error code.
     pub(super) reason: BTreeMap<String, String>,
     /// Error messages by error code.
     trouble: BTreeMap<String, String>,
     /// Explanations of the manifest change rules, by rule.
     pub(super) rule: BTreeMap<String, String>,
-    /// Texts that the scripts of the pages use.
+    /// Texts that the scripts of the pages use, by key.
     pub(super) script: BTreeMap<String, String>,
 }
 
 impl Texts {
-    /// Error message for the person; codes without a text show the error's own message.
+    /// Error message for the person; an error code without a text in the catalog shows the error's own message.
     pub(super) fn trouble(&self, error: &DeviceError) -> String {
         let words = self.trouble.get(error.code.as_str());
         words.map_or_else(|| plain(&error.message), |words| format!("{words} ({})", error.code))
@@ -129,12 +127,12 @@ mod tests {
     use crate::pages::files;
 
     #[test]
-    fn catalogs_have_equal_keys_and_all_script_texts() {
+    fn text_catalogs_have_equal_keys_and_every_text_that_scripts_use() {
         assert_eq!(Texts::faults(&files::FILES), Vec::<String>::new());
     }
 
     #[test]
-    fn each_change_rule_has_a_text_and_each_text_a_rule() {
+    fn rule_texts_match_exactly_the_manifest_change_rules() {
         let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
         let schemas = NarrowingRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
@@ -143,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn error_texts_use_existing_codes_and_unknown_codes_show_plain_message() {
+    fn error_texts_have_existing_codes_and_codes_without_text_show_plain_message() {
         for code in Texts::of(Language::Chinese).trouble.keys() {
             assert!(nuncio_core::Code::parse(code).is_some(), "{code}");
         }

@@ -1,4 +1,4 @@
-//! Enrolment page of a machine without a device: join with an invite, or restore a backup.
+//! Enrolment page of a machine that is no device yet: enrol with an invite, or restore a backup.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,24 +26,24 @@ use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig, reaches_safely};
 use crate::error::DeviceError;
 
-/// Page of the new device to which the forms redirect.
+/// Page of the enrolled device to which both forms redirect.
 const DEVICES: &str = "/devices";
 
-/// Time for open requests before the device's own pages take over.
+/// Time for open requests to end before the enrolment page stops.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 struct EnrolmentState {
     config: DeviceConfig,
-    /// The enrolled device; set once it exists.
+    /// The enrolled or restored device; `None` before.
     enrolled: Arc<Mutex<Option<Device>>>,
-    /// Lock: one enrolment or restore at a time.
+    /// Lock that permits one enrolment or restore at a time.
     enrolling: Arc<tokio::sync::Mutex<()>>,
     done: CancellationToken,
 }
 
-/// Serves the enrolment page until the machine is a device, or until `stop`, which gives `None`. Sessions stay valid:
-/// serve the device's own pages with the same `PageAccess` and address.
+/// Serves the enrolment page and returns the enrolled device, or `None` after `stop`. Sessions stay valid if the
+/// device's own pages are then served with the same `PageAccess` and address.
 ///
 /// # Errors
 /// The address is not a loopback address, or listening fails.
@@ -95,7 +95,7 @@ struct FormValues {
 }
 
 impl FormValues {
-    /// Submitted values, to fill the form again; never the passphrase.
+    /// Submitted values, to fill the form again; the passphrase is left out.
     fn submitted(sent: &Fields) -> Self {
         let text = |name| field(sent, name).unwrap_or_default().to_owned();
         Self {
@@ -112,13 +112,12 @@ async fn show(visit: SignedInRequest) -> Response {
     page(&visit, FormValues::default(), StatusCode::OK, None)
 }
 
-/// Redirects other pages, which exist only after enrolment, to this page; during the switch to the device's pages, to
-/// the devices page.
+/// Redirects paths of pages that exist only after enrolment: to the enrolment page, or once enrolled to `/devices`.
 async fn elsewhere(State(state): State<EnrolmentState>, visit: SignedInRequest) -> Response {
     see(&visit.to(if state.done.is_cancelled() { DEVICES } else { "/" }))
 }
 
-/// Page with the submitted values and what is wrong with them.
+/// Enrolment page with the submitted values and an error message.
 fn refused(visit: &SignedInRequest, sent: &Fields, status: StatusCode, wrong: String) -> Response {
     page(visit, FormValues::submitted(sent), status, Some(wrong))
 }
@@ -130,7 +129,7 @@ fn page(visit: &SignedInRequest, mut filled: FormValues, status: StatusCode, wro
     written(status, &WelcomePage { frame: visit.bare_frame(), filled, wrong })
 }
 
-/// `POST /join`
+/// `POST /join`: enrols this machine with an invite.
 async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let invitation = match invitation(&visit, &sent) {
         Ok(invitation) => invitation,
@@ -143,7 +142,7 @@ async fn join(State(state): State<EnrolmentState>, PageForm { visit, sent }: Pag
     if let Ok(device) = &device
         && let Err(error) = device.peer().keys().publish_keys().await
     {
-        // The device exists anyway and publishes its keys when it runs.
+        // The device is enrolled anyway, and publishes its keys when it runs.
         tracing::warn!(%error, "cannot publish the keys of the new device yet; it tries again when it runs");
     }
     state.finish(&visit, &sent, device)
@@ -165,7 +164,7 @@ fn invitation(visit: &SignedInRequest, sent: &Fields) -> Result<Invitation, Stri
     })
 }
 
-/// `POST /restore`
+/// `POST /restore`: restores a device from a backup file.
 async fn restore(State(state): State<EnrolmentState>, PageForm { visit, sent }: PageForm) -> Response {
     let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
@@ -178,14 +177,14 @@ async fn restore(State(state): State<EnrolmentState>, PageForm { visit, sent }: 
 }
 
 impl EnrolmentState {
-    /// Redirects to the device's own pages, or shows the error.
+    /// Redirects to the device's own pages after success, or renders the enrolment page with the error message.
     fn finish(&self, visit: &SignedInRequest, sent: &Fields, device: Result<Device, DeviceError>) -> Response {
         match device {
             Ok(device) => {
                 *self.enrolled.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
                 self.done.cancel();
             }
-            // The form was submitted twice.
+            // The form was submitted twice, and the first submission succeeded.
             Err(_) if self.done.is_cancelled() => {}
             Err(error) => {
                 tracing::warn!(code = %error.code, %error, "cannot enrol or restore the device");

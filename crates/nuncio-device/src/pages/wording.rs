@@ -1,4 +1,4 @@
-//! Texts and icons used by several pages.
+//! Texts and icons that several device pages use.
 
 use nuncio_core::ids::ScopeId;
 use nuncio_http::pages::Language;
@@ -15,7 +15,7 @@ pub(super) fn verified(text: &Texts, how: &AgentVerification) -> String {
     }
 }
 
-/// Icon of a scope family: SVG path in a square of 24.
+/// Icon for the family of a scope, as an SVG path in a square of 24 by 24.
 pub(super) fn icon(scope: &ScopeId) -> &'static str {
     match scope.as_str().split(':').next().unwrap_or_default() {
         "notification" => "M6 10a6 6 0 0 1 12 0c0 5 2 6 2 7H4c0-1 2-2 2-7m4 10a2 2 0 0 0 4 0",
@@ -29,7 +29,7 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
     }
 }
 
-/// Label of a scope as the agent's manifest declares it.
+/// Label of a scope in one language; the scope id if the agent's manifest does not declare it.
 pub(super) fn label(pages: &Pages, known: &KnownAgent, scope: &ScopeId, language: Language) -> String {
     let texts = known.scope_texts(scope, pages.device.context().presets());
     let label = texts.as_ref().and_then(|texts| texts.label.in_language(language.tag()));

@@ -26,7 +26,7 @@ answer = "allow"
 "#;
 
 #[tokio::test]
-async fn first_matching_rule_decides_and_no_match_denies() {
+async fn first_matching_policy_rule_answers_the_prompt_and_no_match_denies() {
     use Sensitivity::{High, Medium};
     let file = PolicyFile::parse(FILE).unwrap();
     let rows = [
@@ -45,7 +45,7 @@ async fn first_matching_rule_decides_and_no_match_denies() {
 }
 
 #[test]
-fn invalid_policy_file_is_refused_with_line_number() {
+fn invalid_policy_file_is_refused_with_the_fault_and_line_number() {
     for (text, word) in [
         ("[[rule]]\nanswr = \"allow\"", "answr"),
         ("[[rule]]\nanswer = \"maybe\"", "maybe"),

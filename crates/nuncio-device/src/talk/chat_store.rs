@@ -1,4 +1,4 @@
-//! Records of conversations: positions, counts and deletion of the oldest.
+//! Records of chat messages: positions, counts and deletion of the oldest.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId};
@@ -12,26 +12,26 @@ use crate::record_store::RecordStore;
 /// Limit of stored conversations per agent.
 const MAX_PARTS: usize = 100;
 
-/// Limit of remembered agents that wrote without a relation.
+/// Limit of remembered agents that sent a message without a relation.
 const MAX_STRANGERS: usize = 20;
 
 const STRANGERS: &str = "talk/strangers";
 
-/// Stored index of the messages with an agent: conversations, counts and the last key.
+/// Stored summary of the messages with an agent: conversations, counts and the last key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ChatIndex {
     /// Conversations with the agent, oldest first.
     parts: Vec<ConversationId>,
-    /// Whether the person ever wrote to the agent.
+    /// Whether the person has ever written to the agent.
     #[serde(default)]
     pub(super) begun: bool,
     /// Number of stored messages.
     lines: u64,
-    /// Bytes of stored text of the conversation.
+    /// Bytes of stored message text.
     bytes: u64,
-    /// Digest of the agent's key in the last message.
+    /// Digest of the key that signed the agent's last message.
     pub(super) key: Option<Digest>,
-    /// Whether the last message was one not sealed to this device.
+    /// Whether the last message was not sealed to this device.
     #[serde(default)]
     pub(super) elsewhere: bool,
 }
@@ -45,7 +45,7 @@ impl ChatIndex {
         RecordStore::put(&name(agent), self)
     }
 
-    /// Position of a message; `None` beyond the limit of conversations.
+    /// Position of a message; `None` if the agent has too many conversations.
     pub(super) fn position(&mut self, conversation: &ConversationId, seq: u64) -> Option<MessagePosition> {
         let known = self.parts.iter().position(|part| part == conversation);
         let part = match known {
@@ -61,7 +61,7 @@ impl ChatIndex {
 }
 
 impl ChatRecord {
-    /// Bytes of text that the record counts towards [`MAX_BYTES`].
+    /// Bytes of text that the message counts towards [`MAX_BYTES`].
     fn bytes(&self) -> u64 {
         match &self.content {
             ChatContent::Text { text, .. } => u64::try_from(text.len()).unwrap_or(u64::MAX),
@@ -71,7 +71,7 @@ impl ChatRecord {
     }
 }
 
-/// Message by the person that the relay has not accepted yet.
+/// Message of the person that the relay has not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UnsentMessage {
     pub(super) text: String,
@@ -83,7 +83,7 @@ fn name(agent: &AgentId) -> String {
     format!("talk/with/{agent}")
 }
 
-/// Name prefix of an agent's messages.
+/// Prefix of the record names of an agent's messages.
 fn messages_of(agent: &AgentId) -> String {
     format!("talk/line/{agent}/")
 }
@@ -100,7 +100,7 @@ pub(super) fn unsent_name(agent: &AgentId, client_id: &ClientMessageId) -> Strin
     format!("{}{client_id}", unsent_of(agent))
 }
 
-/// Name of the record that a message was sent, which makes repetition harmless.
+/// Name of the record that notes that a message was sent, so that it is not sent again.
 fn sent_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
     format!("talk/said/{agent}/{client_id}")
 }
@@ -123,8 +123,8 @@ fn positions(records: &RecordStore, agent: &AgentId) -> Result<Vec<MessagePositi
     Ok(positions)
 }
 
-/// Changes that store a message; none if the message is stored already. The caller holds the state lock and saves the
-/// changes together.
+/// Changes that store a message; none if the message is stored already. The caller must hold the state lock and save
+/// the changes together.
 pub(super) fn put(
     records: &RecordStore,
     agent: &AgentId,
@@ -159,7 +159,7 @@ pub(super) fn put(
     Ok(changes)
 }
 
-/// Unsent messages, oldest first.
+/// Unsent messages to an agent, oldest first.
 pub(super) fn unsent(
     records: &RecordStore,
     agent: &AgentId,
@@ -185,7 +185,7 @@ pub(super) fn all_unsent(records: &RecordStore) -> Result<Vec<(AgentId, ClientMe
     Ok(parsed.collect())
 }
 
-/// The last `limit` messages before a position; without a position, followed by the unsent ones.
+/// The last `limit` messages before a position; without a position, the latest, followed by the unsent ones.
 pub(super) fn read(
     records: &RecordStore,
     agent: &AgentId,
@@ -217,12 +217,12 @@ pub(super) fn read(
     Ok(ChatPage { messages, more: older > 0 })
 }
 
-/// Agents that wrote without a relation, with the time of the last message; oldest first.
+/// Agents that sent a message without a relation, each with the time of its last message; oldest first.
 pub(super) fn strangers(records: &RecordStore) -> Result<Vec<(AgentId, Timestamp)>, KeyStoreError> {
     Ok(records.get(STRANGERS)?.unwrap_or_default())
 }
 
-/// Change that records an agent without a relation.
+/// Change that remembers an agent that sent a message without a relation.
 pub(super) fn stranger(records: &RecordStore, agent: &AgentId, at: Timestamp) -> Result<RecordChange, KeyStoreError> {
     let mut all = strangers(records)?;
     all.retain(|(known, _)| known != agent);

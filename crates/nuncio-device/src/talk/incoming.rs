@@ -1,4 +1,4 @@
-//! Incoming messages. Each is on disk before it is acknowledged; agents without a relation cannot fill the disk.
+//! Incoming chat messages. Each is stored before it is acknowledged; messages of agents without a relation are not.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::known_agents;
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 impl AgentMessageService {
-    /// Stores a message that is no tool call. Returns once it is on disk or rejected.
+    /// Stores a message that is not a tool call. Returns when the message is stored or rejected.
     pub(crate) async fn receive(&self, message: InboundMessage) {
         if message.conversation_type != ConversationType::H2a {
             return;
@@ -45,7 +45,7 @@ impl AgentMessageService {
         self.store_message(&agent, (&message.conversation, message.seq), record, key).await;
     }
 
-    /// Stores a notice about a message that could not be opened.
+    /// Stores a placeholder for a message that could not be opened.
     pub(crate) async fn store_unopened(&self, refused: UnopenedMessage) {
         let mine = refused.sender == *self.context.peer.me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
@@ -61,7 +61,7 @@ impl AgentMessageService {
         self.store_message(&agent, (&refused.conversation, refused.seq), record, None).await;
     }
 
-    /// Forwards a piece of a streamed reply; nothing is stored.
+    /// Passes an event of a streamed reply to subscribers; nothing is stored.
     pub(crate) fn forward_stream(&self, event: StreamEvent) {
         let RelayParty::Agent(agent) = event.sender else { return };
         let (writing, stream) = (&self.writing, event.stream);
@@ -77,13 +77,13 @@ impl AgentMessageService {
         }
     }
 
-    /// Subscribes to streamed replies; also returns their current texts.
+    /// Subscribes to streamed replies, and returns the texts of the current ones so far.
     #[must_use]
     pub fn live(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
         self.writing.listen()
     }
 
-    /// Agent of a two-party conversation; `None` for other conversations.
+    /// Agent in the person's two-party conversation; `None` for other conversations.
     pub(super) async fn agent_of(&self, conversation: &ConversationId) -> Option<AgentId> {
         let mut failures = BACKOFF.start();
         loop {
@@ -105,14 +105,14 @@ impl AgentMessageService {
         }
     }
 
-    /// Digest of the key that signed an agent's message.
+    /// Digest of the pinned key that signed an agent's message.
     async fn key_of(&self, agent: &AgentId, message: &InboundMessage) -> Option<Digest> {
         let pinned = self.context.peer.keys().pinned(&RelayParty::Agent(agent.clone())).await.unwrap_or_default();
         let signed = pinned.iter().find(|bundle| bundle.keys.device_id == message.device)?;
         Some(Digest::of_bytes(signed.keys.signing_key.as_bytes()))
     }
 
-    /// Stores a message, retrying as long as needed, because a sealed message cannot be opened twice.
+    /// Stores a message, with retries as long as needed, because a sealed message cannot be opened twice.
     async fn store_message(
         &self,
         agent: &AgentId,
@@ -149,14 +149,14 @@ impl AgentMessageService {
     ) -> Result<(), DeviceError> {
         let _lock = self.context.state_lock();
         let mut summary = ChatIndex::load(&self.context.records, agent)?;
-        // A message sent from another device also counts as sent by the person.
+        // A message that the person sent from another device also counts.
         summary.begun |= record.mine;
         if let Some(key) = key {
             record.new_keys = summary.key.is_some_and(|before| before != key);
             summary.key = Some(key);
         }
         let Some(position) = summary.position(conversation, seq) else { return Ok(()) };
-        // Messages from before this device was enrolled cannot be opened; a run of them is shown as one.
+        // Messages from before this device was enrolled cannot be opened; of several in a row only the first is stored.
         let elsewhere = matches!(record.content, ChatContent::Refused { why: OpenFailure::NotForUs, .. });
         if std::mem::replace(&mut summary.elsewhere, elsewhere) && elsewhere {
             return Ok(self.context.records.save(vec![summary.put(agent)])?);
@@ -170,7 +170,7 @@ impl AgentMessageService {
         Ok(self.context.records.save(vec![change])?)
     }
 
-    /// Whether the stored records show a relation or a message by the person.
+    /// Whether the stored records show a relation with the agent, or a message of the person to it.
     fn is_known(&self, agent: &AgentId) -> Result<bool, DeviceError> {
         let person = &self.context.identity.person;
         let known = || known_agents::load(&self.context.records, agent);
@@ -178,18 +178,18 @@ impl AgentMessageService {
             || known()?.is_some_and(|known| known.standing(person).is_some()))
     }
 
-    /// Whether the person has a relation with the agent or has written to it.
+    /// Whether the person has a relation with the agent, also according to the relay, or has written to it.
     async fn has_contact(&self, agent: &AgentId) -> Result<bool, DeviceError> {
         let person = &self.context.identity.person;
         if self.is_known(agent)? {
             return Ok(true);
         }
-        // Another device may have granted something a moment ago.
+        // Another device may have granted a scope a moment ago.
         let unknown = known_agents::load(&self.context.records, agent)?.is_none();
         match self.consents.refresh(agent).await {
             Ok(known) if known.standing(person).is_some() => Ok(true),
             Ok(_) => {
-                // Looking up an agent without a relation leaves no record.
+                // The lookup must not leave a record of an agent without a relation.
                 if unknown {
                     let _lock = self.context.state_lock();
                     self.context.records.save(vec![known_agents::delete(agent)])?;
@@ -202,9 +202,9 @@ impl AgentMessageService {
     }
 }
 
-/// Content of an opened message that the chat stores.
+/// Content of an opened message, in the form that is stored.
 fn content(message: &InboundMessage) -> ChatContent {
-    // Senders use either of these field names.
+    // Agents use either of these field names for the text.
     let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
     match text.filter(|_| message.content_type == ContentType::Text) {
         Some(text) => {

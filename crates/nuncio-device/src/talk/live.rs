@@ -1,4 +1,4 @@
-//! Replies while they are streamed, in memory only. The message that follows is authoritative.
+//! Replies while they are streamed, in memory only. The complete message that follows is authoritative.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,10 +8,10 @@ use tokio::sync::broadcast;
 
 use super::{MAX_TEXT, sanitise};
 
-/// Limit of concurrent streams, of all agents.
+/// Limit of concurrent streamed replies of all agents together.
 const MAX_LIVE_REPLIES: usize = 32;
 
-/// A streamed reply so far.
+/// Text of a streamed reply so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamedReply {
     pub agent: AgentId,
@@ -34,13 +34,13 @@ pub struct ReplyEvent {
 pub enum ReplyProgress {
     Begun,
     Piece {
-        /// Number of the piece, from zero.
+        /// Number of the piece in its reply, from zero.
         piece: u64,
         text: String,
     },
-    /// The complete message is stored or follows at once.
+    /// The reply is complete; its message is stored or follows at once.
     Done,
-    /// Cancelled; the text shown so far is void.
+    /// The reply was cancelled; its text so far must be discarded.
     Aborted,
 }
 
@@ -58,7 +58,7 @@ impl ReplyStreams {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes, and returns the current texts.
+    /// Subscribes to streamed replies, and returns the texts of the current ones so far.
     pub(crate) fn listen(&self) -> (broadcast::Receiver<ReplyEvent>, Vec<StreamedReply>) {
         let growing = self.growing();
         (self.events.subscribe(), growing.clone())
@@ -74,7 +74,7 @@ impl ReplyStreams {
         self.notify(agent, stream, ReplyProgress::Begun);
     }
 
-    /// Appends a piece. Ignored for unknown streams and beyond the size of a message.
+    /// Appends a piece to a streamed reply. Ignored for unknown streams and beyond [`MAX_TEXT`].
     pub(crate) fn add(&self, agent: &AgentId, stream: &ClientMessageId, more: &str) {
         let mut growing = self.growing();
         let Some(one) = growing.iter_mut().find(|one| one.agent == *agent && one.stream == *stream) else { return };
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_subscriber_gets_text_so_far_and_following_pieces() {
+    fn subscriber_during_streamed_reply_gets_text_so_far_and_following_pieces() {
         let (agent, stream) = (AgentId::parse("agt_1").unwrap(), ClientMessageId::parse("s_1").unwrap());
         let writing = ReplyStreams::new();
         writing.add(&agent, &stream, "nobody began this");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_stream_is_aborted_at_the_limit() {
+    fn streamed_reply_beyond_the_limit_removes_the_oldest_one() {
         let agent = AgentId::parse("agt_1").unwrap();
         let writing = ReplyStreams::new();
         for number in 0..=MAX_LIVE_REPLIES {

@@ -1,5 +1,5 @@
-//! Outgoing messages of the person. Each is on disk before it is sent, has one client message id however often it is
-//! submitted, and is retried until the relay accepts or refuses it.
+//! Outgoing messages of the person. Each is stored before it is sent, is sent once even if it is submitted again, and
+//! is retried until the relay accepts or refuses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(30));
 
 impl AgentMessageService {
-    /// The last `limit` messages before a position, oldest first; without a position, followed by unsent ones.
+    /// The last `limit` messages before a position, oldest first; without a position, the latest and then the unsent.
     pub fn page(
         &self,
         agent: &AgentId,
@@ -44,7 +44,7 @@ impl AgentMessageService {
         ClientMessageId::parse(&name).map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
     }
 
-    /// Sends a message to an agent. On return it is stored and queued; a repeated client message id sends it once.
+    /// Stores a message to an agent and queues it for sending; the same client message id is sent only once.
     ///
     /// # Errors
     /// The text is empty or too long, or too many messages are unsent.
@@ -87,7 +87,7 @@ impl AgentMessageService {
         Ok(())
     }
 
-    /// Deletes a message that could not be sent; one that is still being sent stays.
+    /// Deletes a message whose sending failed; a message that is still being sent is not deleted.
     pub fn delete_failed(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         {
             let _lock = self.context.state_lock();
@@ -126,7 +126,7 @@ impl AgentMessageService {
         });
     }
 
-    /// Sends until the relay accepts; retries what may succeed later.
+    /// Sends a stored message, with retries for [`SEND_RETRY_TIME`] after failures that may pass.
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let name = chat_store::unsent_name(agent, client_id);
         let Some(UnsentMessage { text, at, .. }) = self.context.records.get(&name)? else { return Ok(()) };
@@ -146,7 +146,7 @@ impl AgentMessageService {
                     let (client_id, at) = (client_id.clone(), self.context.now());
                     return self.record_sent(agent, SentConfirmation { conversation, seq, client_id, at });
                 }
-                // An earlier attempt was accepted; the relay reports its number in an event.
+                // The relay accepted an earlier attempt; an event reports the number of the message.
                 Ok((_, None)) => return Ok(()),
                 Err(error) if !error.is_retryable() || self.context.now() >= at.after(SEND_RETRY_TIME) => {
                     return Err(error.into());
@@ -170,7 +170,7 @@ impl AgentMessageService {
             let _lock = self.context.state_lock();
             let records = &self.context.records;
             let name = chat_store::unsent_name(agent, &sent.client_id);
-            // Both the response and the event report it; the second one finds nothing to do.
+            // Both the relay's response and its event report the message; the second finds nothing to do.
             let Some(unsent) = records.get::<UnsentMessage>(&name)? else { return Ok(()) };
             let mut summary = ChatIndex::load(records, agent)?;
             let Some(position) = summary.position(&sent.conversation, sent.seq) else { return Ok(()) };
@@ -187,7 +187,7 @@ impl AgentMessageService {
         Ok(())
     }
 
-    /// Sets the delivery state. Returns false if the message was not in an expected state.
+    /// Sets the delivery state of an unsent message. Returns false if its state was not an expected one.
     fn set_delivery_state(
         &self,
         agent: &AgentId,

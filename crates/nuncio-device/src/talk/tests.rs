@@ -15,7 +15,7 @@ fn text(text: &str) -> ChatRecord {
     ChatRecord::new(false, ChatContent::Text { text: text.to_owned(), cut: false }, Timestamp::from_millis(0))
 }
 
-/// Stores a message of a conversation.
+/// Stores a message of the test agent.
 fn put(records: &RecordStore, conversation: &str, seq: u64, message: &ChatRecord) {
     let mut summary = ChatIndex::load(records, &agent()).unwrap();
     let position = summary.position(&ConversationId::parse(conversation).unwrap(), seq).unwrap();
@@ -32,7 +32,7 @@ fn texts(page: &ChatPage) -> Vec<String> {
 }
 
 #[test]
-fn messages_are_ordered_by_relay_sequence_without_duplicates() {
+fn stored_messages_are_ordered_by_relay_sequence_without_duplicates() {
     let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     for (seq, words) in [(2, "two"), (1, "one"), (2, "two again"), (10, "ten")] {
         put(&records, "cnv_a", seq, &text(words));
@@ -54,7 +54,7 @@ fn messages_are_ordered_by_relay_sequence_without_duplicates() {
 }
 
 #[test]
-fn oldest_messages_are_deleted_with_their_client_ids_at_the_limits() {
+fn oldest_messages_are_deleted_beyond_the_limits_of_count_and_bytes() {
     let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     let named = ClientMessageId::parse("m_1").unwrap();
     put(&records, "cnv_a", 1, &ChatRecord { client_id: Some(named.clone()), ..text("first") });
@@ -77,7 +77,7 @@ fn oldest_messages_are_deleted_with_their_client_ids_at_the_limits() {
 }
 
 #[test]
-fn agents_without_relation_are_remembered_by_id_up_to_a_limit() {
+fn last_twenty_agents_that_wrote_without_relation_are_remembered_without_content() {
     let records = RecordStore::new(Arc::new(MemoryKeyStore::new()));
     for number in 0..30 {
         let stranger = AgentId::parse(&format!("agt_{number}")).unwrap();
@@ -92,7 +92,7 @@ fn agents_without_relation_are_remembered_by_id_up_to_a_limit() {
 }
 
 #[test]
-fn sanitised_text_keeps_line_breaks_and_replaces_control_characters() {
+fn sanitised_text_keeps_line_breaks_loses_control_characters_and_is_cut() {
     assert_eq!(sanitise("one\r\ntwo\rthree\tfour"), ("one\ntwo\nthree\tfour".to_owned(), false));
     assert_eq!(sanitise("a\u{202e}b\u{0}c\u{7}"), ("a b c ".to_owned(), false));
     let long = "é".repeat(MAX_TEXT);

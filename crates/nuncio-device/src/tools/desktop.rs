@@ -30,13 +30,13 @@ const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
 pub struct DesktopEnvironment(BTreeMap<String, OsString>);
 
 impl DesktopEnvironment {
-    /// Session of this process.
+    /// Desktop session of this process.
     #[must_use]
     pub fn here() -> Self {
         Self::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))))
     }
 
-    /// Session described by these variables; others are ignored.
+    /// Desktop session described by these environment variables; unknown variables are ignored.
     #[must_use]
     pub fn new(variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
         let known = |(name, value): &(String, OsString)| NAMES.contains(&name.as_str()) && !value.is_empty();
@@ -60,11 +60,11 @@ impl DesktopEnvironment {
     }
 }
 
-/// Reads the clipboard with an installed program.
+/// Tool that reads the clipboard with an installed program.
 #[derive(Debug, Clone)]
 pub struct ClipboardTool(pub DesktopEnvironment);
 
-/// Programs that read the clipboard, the variable of the display they need, and their arguments.
+/// Programs that read the clipboard: name, environment variable that must be set, and arguments.
 const READERS: [(&str, &str, &[&str]); 3] = [
     ("wl-paste", "WAYLAND_DISPLAY", &["--no-newline"]),
     ("xclip", "DISPLAY", &["-selection", "clipboard", "-o"]),
@@ -97,12 +97,12 @@ impl LocalTool for ClipboardTool {
     }
 }
 
-/// Shows a desktop notification; [`ToolFailure::Unavailable`] without a desktop.
+/// Tool that shows a desktop notification; fails with [`ToolFailure::Unavailable`] without a desktop.
 #[derive(Debug, Clone)]
 pub struct DesktopNotificationTool(pub DesktopEnvironment);
 
 impl DesktopNotificationTool {
-    /// Title and body of a notification.
+    /// Title and body of the notification that the arguments describe.
     pub(crate) fn words(arguments: &Value) -> Result<(String, String), ToolFailure> {
         let text =
             |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);

@@ -1,6 +1,5 @@
-//! Tool that reads files below folders chosen by the person. On Linux the kernel resolves paths beneath the folder: no
-//! links that lead out, and only regular files and folders. Other systems follow no links at all. A hard link inside the
-//! folder counts as inside.
+//! Tool that reads regular files, and lists folders, below folders that the person shares. On Linux the kernel refuses
+//! links that lead out of the folder; on other systems no links are followed. Hard links in the folder count as inside.
 
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -15,18 +14,18 @@ use serde_json::{Value, json};
 
 use super::{LocalTool, ToolFailure};
 
-/// Limit of a file, in bytes, so that it fits into an answer.
+/// Limit of a file that can be read, in bytes, so that it fits into an answer.
 const MAX_BYTES: usize = 44 * 1024;
-/// Limit of listed names per folder.
+/// Limit of the names that a folder listing returns.
 const MAX_NAMES: usize = 1000;
-/// Limit of directory entries that are read.
+/// Limit of directory entries that are read before sorting.
 const MAX_LOOKED: usize = 20_000;
 
 #[derive(Debug, Clone)]
 pub struct SharedFolders(Vec<PathBuf>);
 
 impl SharedFolders {
-    /// Resolves the chosen folders, following links once; each must be a folder.
+    /// Resolves links in the paths of the shared folders, once; each must be a folder.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self, std::io::Error> {
         let real = |folder: PathBuf| {
             let is_inside =
@@ -40,7 +39,7 @@ impl SharedFolders {
         folders.into_iter().map(real).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Candidates for a path: absolute below a folder, or relative to each folder. Returns folder and inner path.
+    /// Shared folders in which a path may be, each with the path inside it. A relative path may be in every folder.
     fn candidates(&self, path: &Path) -> Vec<(&Path, PathBuf)> {
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let within = |folder: &PathBuf| match path.is_absolute() {
@@ -50,7 +49,7 @@ impl SharedFolders {
         let is_inside = |inner: &PathBuf| inner.components().all(is_plain);
         let candidate =
             |folder| Some((folder, within(folder).filter(is_inside)?)).filter(|_| !path.as_os_str().is_empty());
-        // The folder itself is `.` inside it.
+        // An empty inner path means the folder itself.
         let inner = |inner: PathBuf| if inner.as_os_str().is_empty() { PathBuf::from(".") } else { inner };
         self.0.iter().filter_map(candidate).map(|(folder, path)| (folder.as_path(), inner(path))).collect()
     }
@@ -64,7 +63,7 @@ impl SharedFolders {
                 };
             }
         }
-        // Missing and forbidden files give the same error, so that an agent cannot probe the disk.
+        // Missing and forbidden files give the same error, so that an agent cannot find out which files exist.
         Err(ToolFailure::Failed("there is no such file in the allowed folders".to_owned()))
     }
 }
@@ -78,8 +77,8 @@ enum PathContent {
 const OPEN_FOLDER_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 const OPEN_FILE_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Opens a regular file or folder. Opening a device or a pipe may have side effects: the type is checked before, and
-/// again after opening.
+/// Opens a regular file or folder. The type is checked before and after, because opening devices or pipes may have side
+/// effects.
 fn opened(folder: &Path, inner: &Path) -> Option<(OwnedFd, FileType)> {
     let file = open_beneath(folder, inner)?;
     let kind = readable_kind(&fstat(&file).ok()?)?;
@@ -101,7 +100,7 @@ fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
     open(OPEN_FILE_FLAGS)
 }
 
-/// Opens one folder after another. No part of the path may be a link, because only Linux can check where one leads.
+/// Opens one folder of the path after another; no part may be a link, because only Linux can check where a link leads.
 #[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 fn open_beneath(folder: &Path, inner: &Path) -> Option<OwnedFd> {
     use rustix::fs::{AtFlags, statat};

@@ -1,4 +1,4 @@
-//! Location tools: set by the person in a file, or found by the system's location service.
+//! Location tools: a location that the person wrote into a file, or one from the system's location service.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::dbus;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Location {
-    /// In degrees; north is positive.
+    /// Latitude in degrees; north is positive.
     pub latitude: f64,
-    /// In degrees; east is positive.
+    /// Longitude in degrees; east is positive.
     pub longitude: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,

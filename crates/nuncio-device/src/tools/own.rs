@@ -1,4 +1,4 @@
-//! Tools defined by the person, one TOML file each: name, scope, program, and what the program may access.
+//! Tools defined by the person, one TOML file each: name, scope, program, and files that the program may access.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{ConfinementRules, ProgramTool};
 
-/// Largest `timeout_ms` of a tool.
+/// Largest permitted `timeout_ms` in a tool file.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Clone)]
@@ -21,14 +21,14 @@ pub struct CustomTool {
     pub program: ProgramTool,
 }
 
-/// Locations for the files of own tools.
+/// Folders needed to read the person's tool files.
 #[derive(Debug, Clone)]
 pub struct ToolsFolder {
-    /// Folder of the files, and working directory of the programs.
+    /// Folder of the tool files, and working directory of their programs.
     pub folder: PathBuf,
-    /// Data directory of the device with its keys, which no tool may access.
+    /// Data directory of the device with its keys; only the tools folder inside may be accessed.
     pub home: PathBuf,
-    /// Home directory that `~` stands for.
+    /// Home directory that `~` in a path stands for.
     pub user: Option<PathBuf>,
 }
 
@@ -50,7 +50,7 @@ struct ToolFile {
 }
 
 impl ToolsFolder {
-    /// Parses the file of one tool; the error names the key and what to do.
+    /// Parses one tool file; the error names the key and what to do.
     pub fn read(&self, text: &str) -> Result<CustomTool, String> {
         let file: ToolFile = toml::from_str(text).map_err(|why| why.to_string())?;
         if file.command.first().is_none_or(String::is_empty) {
@@ -75,7 +75,7 @@ impl ToolsFolder {
         file.iter().map(|text| self.path(text).map_err(|why| format!("`{key}`: {text:?} {why}"))).collect()
     }
 
-    /// Resolves a path of the file, and refuses one that includes the device's keys.
+    /// Resolves a path in a tool file; refuses a path that would give access to the device's keys.
     fn path(&self, text: &str) -> Result<PathBuf, String> {
         let path = match (text.strip_prefix("~/").or((text == "~").then_some("")), &self.user) {
             (Some(inner), Some(user)) => user.join(inner),
@@ -90,7 +90,7 @@ impl ToolsFolder {
     }
 }
 
-/// Whether a path includes or lies in the device's data directory, except in the tools folder.
+/// Whether a path contains the device's data directory, or lies in it but not in its tools folder.
 fn holds_keys(path: &Path, home: &Path, tools: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (home, tools) = (real(home), real(tools));
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tool_file_is_parsed_or_refused_with_the_faulty_key() {
+    fn valid_tool_file_is_parsed_and_invalid_file_is_refused_with_the_faulty_key() {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().canonicalize().unwrap();
         let home = root.join("device");

@@ -1,5 +1,5 @@
-//! Runs programs with an empty environment, in their own process group, with limits of time and output. Programs of the
-//! system serve the desktop tools; programs that the person added are confined to what the person allowed.
+//! Runs programs with a minimal environment, in their own process group, with limits of time and output. Programs that
+//! the person added are confined to the access that the person allowed; system programs of the desktop tools are not.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,10 +20,10 @@ use super::{ConfinementRules, LocalTool, ToolFailure};
 /// Limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 48 * 1024;
 
-/// Directories in which programs are searched.
+/// Directories in which system programs are searched, also the `PATH` of started programs.
 const PROGRAM_FOLDERS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// Path of an installed program.
+/// Path of an installed system program.
 pub(super) fn installed(name: &str) -> Option<PathBuf> {
     PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
 }
@@ -34,12 +34,12 @@ pub(super) struct Program<'a> {
     pub(super) input: Vec<u8>,
     pub(super) folder: &'a Path,
     pub(super) environment: &'a BTreeMap<String, OsString>,
-    /// Confinement; `None` for programs of the system, which run unconfined.
+    /// Rules that confine the program; `None` for system programs, which run unconfined.
     pub(super) reach: Option<ConfinementRules>,
 }
 
 impl Program<'_> {
-    /// Runs the program until it ends or `time` is over, then kills its whole process group.
+    /// Runs the program until it ends or `time` is over, then kills its whole process group. Returns its output.
     pub(super) async fn run(self, time: Duration) -> Result<Vec<u8>, ToolFailure> {
         static WARNED: Once = Once::new();
         let failed = |why: &dyn std::fmt::Display| ToolFailure::Failed(format!("the program cannot be run: {why}"));
@@ -61,7 +61,7 @@ impl Program<'_> {
         let work = async {
             let write = async {
                 if let Some(mut stdin) = stdin {
-                    // A program may ignore its input.
+                    // Writing may fail, because a program need not read its input.
                     let _ = stdin.write_all(&self.input).await;
                 }
             };
@@ -93,13 +93,13 @@ impl Program<'_> {
 /// Program in the person's tools folder: reads its arguments as JSON from stdin and prints its result as JSON.
 #[derive(Debug, Clone)]
 pub struct ProgramTool {
-    /// Program followed by fixed arguments.
+    /// Program and its fixed arguments.
     pub command: Vec<String>,
-    /// Working directory of the program, which the program may read.
+    /// Working directory of the program; the program may read it.
     pub folder: PathBuf,
     /// JSON Schema of the tool's arguments.
     pub input: Option<Schema>,
-    /// Limit of the run time; the call's own limit also applies.
+    /// Limit of the program's run time; the time limit of the call also applies.
     pub time: Option<Duration>,
     pub reach: ConfinementRules,
 }
@@ -139,7 +139,7 @@ impl LocalTool for ProgramTool {
 mod tests {
     use super::*;
 
-    /// Test tool that may write to its folder.
+    /// Tool that runs a shell script, which may write to its folder.
     fn sh(folder: &Path, script: &str) -> ProgramTool {
         let command = ["sh", "-c", script].map(str::to_owned).into();
         let reach = ConfinementRules { write: vec![folder.to_owned()], ..ConfinementRules::default() };
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn program_gets_arguments_on_stdin_and_clean_environment() {
+    async fn program_gets_arguments_on_stdin_without_environment_and_output_is_limited() {
         let time = Duration::from_secs(20);
         let folder = tempfile::tempdir().unwrap();
         let sh = |script: &str| sh(folder.path(), script);
@@ -183,18 +183,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("child");
         let script = format!("sleep 600 & echo $! > {}; wait", mark.display());
-        // The shorter of the tool's and the call's limit counts.
+        // The shorter of the tool's and the call's time limit counts.
         let own = ProgramTool { time: Some(Duration::from_secs(2)), ..sh(folder.path(), &script) };
         let late = own.run(&json!({}), Duration::from_secs(600)).await;
         assert!(matches!(late, Err(ToolFailure::Failed(_))), "{late:?}");
         gone(&mark).await;
-        // The same holds when the program itself ends normally.
+        // The child process is also killed when the program itself ends normally.
         let script = format!("sleep 600 < /dev/null > /dev/null & echo $! > {}", mark.display());
         sh(folder.path(), &script).run(&json!({}), Duration::from_secs(600)).await.unwrap();
         gone(&mark).await;
     }
 
-    /// Waits until the process with the number in that file has ended.
+    /// Waits until the process whose id is in the file `mark` has ended.
     async fn gone(mark: &Path) {
         let child: u32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();
         let gone = || (!nuncio_testkit::is_alive(child)).then_some(());

@@ -1,4 +1,4 @@
-//! Attempts of an agent to bypass the guard; each must fail.
+//! Limits that an agent must not be able to bypass with tool calls.
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ async fn group(scene: &Scene) -> ConversationId {
     ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap()
 }
 
-/// The stored answer must not reach more people than the first time.
+/// The stored answer must not be sent to the group, which has more members.
 #[tokio::test(flavor = "multi_thread")]
-async fn repeated_call_in_a_group_is_refused() {
+async fn call_repeated_in_a_group_conversation_is_refused() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send", "location:read"]).await;
     let group = group(&scene).await;
@@ -44,7 +44,7 @@ async fn repeated_call_in_a_group_is_refused() {
     let refused = Err(ToolError::Denied(DenialReason::ToolNotSupportedInGroup));
     assert_eq!(in_group("call_1", "tell").await, refused, "one that was answered");
     assert_eq!(in_group("call_1", "where").await, refused, "another of the same name");
-    // A call whose prompt is still open: the refusal for the group does not wait for it.
+    // The same holds for a second call in the group while a prompt is open; its refusal does not wait for the prompt.
     let meanwhile = async {
         ada.prompt.questions(1).await;
         let answer = in_group("call_2", "where").await;
@@ -57,7 +57,7 @@ async fn repeated_call_in_a_group_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn call_with_reused_id_is_refused_and_logged() {
+async fn call_with_reused_id_and_other_arguments_is_refused_and_logged() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({"path": "a"})).await.unwrap();
@@ -68,9 +68,9 @@ async fn call_with_reused_id_is_refused_and_logged() {
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
 }
 
-/// The machine sleeps during the prompt: after waking up the deadline is over, although the timers did not run.
+/// The machine sleeps during the prompt, so the deadline passes although timers do not run.
 #[tokio::test(flavor = "multi_thread")]
-async fn consent_given_after_thirty_seconds_counts_as_timeout() {
+async fn prompt_answered_with_yes_after_thirty_seconds_counts_as_timeout() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
@@ -79,9 +79,9 @@ async fn consent_given_after_thirty_seconds_counts_as_timeout() {
     assert_eq!(ada.tool.runs(), 0);
 }
 
-/// A compatible manifest change is fetched when a call needs it.
+/// The device fetches a compatible manifest change when a call needs it.
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_are_validated_against_current_manifest() {
+async fn arguments_are_validated_against_the_currently_published_manifest() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({"path": "a"})).await.unwrap();
@@ -95,9 +95,8 @@ async fn arguments_are_validated_against_current_manifest() {
     assert_eq!(ada.tool.runs(), 2);
 }
 
-/// The error message about large arguments is short.
 #[tokio::test(flavor = "multi_thread")]
-async fn error_for_oversized_arguments_stays_small() {
+async fn error_message_about_large_invalid_arguments_stays_short() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let large: Value = json!({"path": ["\"".repeat(120_000)]});
@@ -110,7 +109,7 @@ async fn error_for_oversized_arguments_stays_small() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_entries_expire_after_thirty_days_without_restart() {
+async fn audit_entries_older_than_thirty_days_are_deleted_without_restart() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({})).await.unwrap();
@@ -122,7 +121,7 @@ async fn audit_entries_expire_after_thirty_days_without_restart() {
     assert_eq!(log(&ada), [line("call_2", "ok"), line("call_3", "ok")]);
 }
 
-/// A used one-time grant is bound to the ledger entry that granted it.
+/// The use of a one-time grant is recorded for the ledger entry that granted it.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_time_grant_works_again_after_revocation_and_new_grant() {
     let scene = Scene::start().await;

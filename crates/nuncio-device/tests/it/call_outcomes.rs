@@ -27,7 +27,7 @@ fn code(answer: Result<Value, ToolError>) -> (ToolErrorCode, String) {
     }
 }
 
-/// Status, reason and prompt flag of each audit entry.
+/// Status and reason of each audit entry, and whether the person was asked.
 fn log(running: &Running) -> Vec<(String, Option<String>, bool)> {
     let count = running.device.audit().verify().unwrap();
     let entries = running.device.audit().entries().unwrap();
@@ -40,7 +40,7 @@ fn line(status: &str, reason: Option<&str>, asked: bool) -> (String, Option<Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn low_sensitivity_runs_unasked_medium_prompts_once_high_prompts_each_time() {
+async fn low_sensitivity_call_runs_unasked_medium_prompts_once_high_prompts_every_time() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
@@ -62,7 +62,7 @@ async fn low_sensitivity_runs_unasked_medium_prompts_once_high_prompts_each_time
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refusal_and_silence_give_their_denial_reasons() {
+async fn refused_prompt_and_unanswered_prompt_give_their_denial_reasons() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     ada.prompt.will_say(&[PromptAnswer::No]);
@@ -81,7 +81,7 @@ async fn refusal_and_silence_give_their_denial_reasons() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unattended_device_logs_that_no_one_was_asked() {
+async fn unattended_device_logs_its_decisions_as_made_without_asking_the_person() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -92,13 +92,13 @@ async fn unattended_device_logs_that_no_one_was_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn undeclared_tool_ungranted_scope_and_wrong_scope_are_denied() {
+async fn undeclared_tool_ungranted_or_wrong_scope_and_group_call_are_denied() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let undeclared = scene.call_under("write_file", "notification:send", json!({})).await;
     assert_eq!(undeclared, denied(DenialReason::ToolNotDeclared));
     assert_eq!(scene.call("read_file", json!({})).await, denied(DenialReason::ScopeNotGranted));
-    // A sensitive tool called under a granted, less sensitive scope.
+    // A sensitive tool is called under a granted scope of lower sensitivity.
     let confused = scene.call_under("where", "notification:send", json!({})).await;
     assert_eq!(confused, denied(DenialReason::ScopeNotGranted));
     let body = json!({"type": "group", "with": [TestDevice::member("ada")]});
@@ -112,7 +112,7 @@ async fn undeclared_tool_ungranted_scope_and_wrong_scope_are_denied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_errors_have_the_code_of_their_cause() {
+async fn invalid_arguments_tool_failure_and_missing_tool_give_their_error_codes() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (wrong, why) = code(scene.call("tell", json!({"path": 1})).await);
@@ -132,7 +132,7 @@ async fn tool_errors_have_the_code_of_their_cause() {
     let (slow, why) = code(answer);
     assert_eq!(slow, ToolErrorCode::PlatformError);
     assert!(why.contains("longer"), "{why}");
-    // A scope without a tool on this device.
+    // The device has no tool for the scope `clipboard:read`.
     let mut more = manifest();
     more["tools"].as_array_mut().unwrap().push(json!({
         "name": "paste", "description_i18n_key": "x", "permission_scope": "clipboard:read",
@@ -173,7 +173,7 @@ async fn person_is_prompted_again_after_a_day_without_use_or_with_stricter_setti
     assert_eq!(scene.call("tell", json!({})).await, denied(DenialReason::UserRefused));
     ada.device.consents().set_stricter(&scene.id, &scope("notification:send"), None).unwrap();
     scene.call("tell", json!({})).await.unwrap();
-    // After a month only newer entries are kept, and the chain verifies.
+    // After a month older audit entries are deleted, and the chain still verifies.
     scene.clock.jump(Duration::from_secs(31 * 24 * 3600));
     let ada = ada.restart();
     scene.call("tell", json!({})).await.unwrap();
@@ -181,7 +181,7 @@ async fn person_is_prompted_again_after_a_day_without_use_or_with_stricter_setti
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn administrator_floor_overrides_manifest_and_person() {
+async fn administrator_minimum_sensitivity_overrides_manifest_and_persons_setting() {
     let scene = Scene::start().await;
     let floors = SensitivityFloors::from([(scope("notification:send"), Sensitivity::High)]);
     let ada = scene.device_with("ada", floors).await;

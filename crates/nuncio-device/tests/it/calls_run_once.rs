@@ -27,7 +27,7 @@ async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_time_grant_allows_one_of_two_concurrent_calls() {
+async fn one_time_grant_allows_only_one_of_two_concurrent_calls() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;
@@ -48,7 +48,7 @@ async fn call_waiting_for_the_person_at_restart_is_answered_unavailable() {
     let (answer, ada) = tokio::join!(scene.call_named("call_1", "where", json!({})), restart);
     assert!(matches!(answer, Err(ToolError::Failed { code: ToolErrorCode::Unavailable, .. })), "{answer:?}");
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
-    // A repetition gets the same answer.
+    // A repeated call gets the same answer.
     assert_eq!(scene.call_named("call_1", "where", json!({})).await, answer);
 }
 
@@ -80,12 +80,12 @@ async fn tool_call_runs_only_on_the_device_that_claims_it() {
     let answers = async {
         laptop.prompt.questions(1).await;
         phone.prompt.questions(1).await;
-        // The laptop gets no answer: it learns that the phone claimed the call, and ends its prompt.
+        // The laptop's prompt ends without an answer when the phone claims the call.
         phone.prompt.will_say(&[PromptAnswer::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})));
-    // Both log the end of the call.
+    // Both devices log the end of the call.
     eventually("both wrote it down", async || {
         let words: Vec<_> = [&laptop, &phone]
             .iter()

@@ -33,7 +33,7 @@ async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn revoking_during_prompt_cancels_the_call() {
+async fn revoking_consent_during_a_prompt_cancels_the_call() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let revoke = async {
@@ -50,7 +50,7 @@ async fn revoking_during_prompt_cancels_the_call() {
     assert!(answer.is_err(), "{answer:?}");
     assert_eq!(ended.entry.reason.as_deref(), Some("scope_not_granted"));
     assert_eq!(ada.tool.runs(), 0);
-    // A new grant prompts again.
+    // After a new grant the person is prompted again.
     scene.allow(&ada, &["location:read"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.prompt.will_say(&[PromptAnswer::Yes]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
@@ -79,7 +79,7 @@ async fn breaking_manifest_change_suspends_scope_until_new_consent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grant_signed_by_untrusted_device_is_ignored() {
+async fn grant_signed_by_another_device_counts_only_after_that_device_is_trusted() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     let stranger = scene.ada(&["notification:send"]).await;

@@ -19,7 +19,7 @@ fn id(running: &Running) -> &DeviceId {
     &running.device.identity().device
 }
 
-/// How one device lists another.
+/// Entry of the device `other` in the device list of `by`.
 async fn seen(by: &Running, other: &DeviceId) -> OwnDevice {
     let devices = by.device.own_devices().list().await.unwrap();
     devices.into_iter().find(|device| device.id == *other).unwrap()
@@ -30,7 +30,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> Code {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invited_device_is_trusted_after_one_confirmation() {
+async fn invited_device_trusts_its_inviter_and_is_trusted_after_one_confirmation() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
     let invited = laptop.device.own_devices().invite().await.unwrap();
@@ -57,7 +57,7 @@ async fn invited_device_is_trusted_after_one_confirmation() {
     scene.allow(&phone, &["notification:send", "filesystem:read"], GrantTerm::UntilRevoked).await;
     let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
-    // The safety number with agents stays the same for both.
+    // Agent, laptop and phone have the same safety number.
     let agent = RelayParty::Agent(scene.id.clone());
     let number = laptop.device.peer().keys().safety_number(&agent).await.unwrap();
     assert!(number.is_some());
@@ -67,11 +67,11 @@ async fn invited_device_is_trusted_after_one_confirmation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invite_is_single_use_expires_and_introduces_only_its_holder() {
+async fn device_invite_works_once_expires_and_gives_no_trust_without_introduction() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     let invited = laptop.device.own_devices().invite().await.unwrap();
-    // Without the introduction, as the relay sees the code, no number can be computed.
+    // Without the introduction, which the relay does not see, the new device cannot compute the number.
     let bare = invited.code.split_once('.').unwrap().0.to_owned();
     let stranger = scene.enrolled(bare, SensitivityFloors::new()).await;
     let shown = seen(&laptop, id(&stranger)).await;
@@ -129,14 +129,14 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
     scene.clock.jump(Duration::from_secs(400));
     assert_eq!(code(phone.device.own_devices().list().await), Code::DeviceRefused);
     assert_eq!(seen(&laptop, id(&phone)).await.standing, OwnDeviceTrust::Removed);
-    // The grant from before its removal still counts.
+    // The grant that the removed device signed before still counts.
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": before.0 + 1})));
     assert_eq!(phone.tool.runs(), before.1);
     // The grant still counts after a refresh and a restart.
     let laptop = laptop.restart();
     let known = laptop.device.consents().refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
-    // A signature from after its removal would not count.
+    // A signature from after the removal would not count.
     let mut late = known.clone();
     let signed_at = late.entries[0].at;
     let phone_then = late.devices.iter_mut().find(|device| device.id == *id(&phone)).unwrap();
@@ -152,7 +152,7 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restored_backup_is_the_same_device_and_answers_calls() {
+async fn backup_restores_the_same_device_and_refuses_wrong_passphrase_or_changed_file() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
@@ -184,7 +184,7 @@ async fn restored_backup_is_the_same_device_and_answers_calls() {
     let back = machine.run(device);
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!(back.device.peer().keys().safety_number(&agent).await.unwrap(), number);
-    // A directory with a device is refused.
+    // A data directory that already holds a device is refused.
     let used = scene.machine();
     Device::restore(used.config(), &file, PHRASE).await.unwrap();
     assert_eq!(code(Device::restore(used.config(), &file, PHRASE).await), Code::DataDirInUse);
@@ -197,7 +197,7 @@ async fn restored_backup_is_the_same_device_and_answers_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recovery_by_passphrase_keeps_grants_of_a_lost_device() {
+async fn recovery_from_backup_makes_grants_of_a_lost_device_count_on_the_new_device() {
     let scene = Scene::start().await;
     let lost = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
@@ -213,10 +213,10 @@ async fn recovery_by_passphrase_keeps_grants_of_a_lost_device() {
     assert!(!standing().await);
     assert_eq!(phone.device.backups().recover(PHRASE).await.unwrap(), *id(&lost));
     assert!(standing().await);
-    // The lost device is removed; what it endorsed stays trusted.
+    // The lost device is removed; the device that it endorsed stays trusted.
     phone.device.own_devices().remove(id(&lost)).await.unwrap();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
-    // The agent had to trust nothing new: the safety number is unchanged.
+    // The safety number between agent and person is unchanged.
     let ada = RelayParty::Person(PersonName::parse("ada").unwrap());
     let agent = RelayParty::Agent(scene.id.clone());
     let number = scene.agent.peer.keys().safety_number(&ada).await.unwrap();

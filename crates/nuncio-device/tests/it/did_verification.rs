@@ -1,4 +1,4 @@
-//! An agent whose DID vouches for its keys, and a relay that added other keys at first contact.
+//! An agent whose DID vouches for its keys, and a relay that adds foreign keys to the agent's.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::scene::Scene;
 
-/// HTTP client that answers for the DID's host, and adds keys to the relay's answers.
+/// HTTP client that answers for the DID's host, and adds foreign keys to the relay's answers.
 #[derive(Debug)]
 struct TamperingFetch {
     real: Arc<dyn Fetch>,
@@ -47,13 +47,13 @@ impl Fetch for TamperingFetch {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn did_verifies_only_the_keys_it_vouches_for() {
+async fn call_with_keys_that_the_agents_did_does_not_vouch_for_prompts_as_unverified() {
     let scene = Scene::start().await;
     let key = SigningKey::from_seed(&[7; 32]);
     let did = Did::for_key("agent.example", None, &["notes"], &key).unwrap();
     let document = NewDocument::new(&did, scene.clock.now()).sign(&key).to_string();
 
-    // The scene's own agent acts as the holder of the added keys.
+    // The agent of the test scene holds the foreign keys.
     let path = format!("/keys/agents/{}", scene.id);
     let slipped_in = scene.server.send(Method::GET, &path, Some(&scene.token), None).await.data()[0].clone();
     // The real agent, with keys that its DID vouches for.
@@ -63,7 +63,7 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     let mut seal_identity = SealIdentity::create(Arc::clone(&key_store), &new).unwrap();
     seal_identity.add_did_proof(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
     drop(seal_identity);
-    // The second agent does not connect, because the relay sees both as one agent.
+    // This agent uses webhooks, because the relay would treat a second connection as the same agent.
     let way = PeerPorts::direct().with_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
     let agent = SealedAgent::start(&way, &scene.gateway.url(), named, key_store, AgentTransport::Hooks).await;
@@ -73,7 +73,7 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     let ada = scene.device_by(&PeerPorts { fetch: out, ..PeerPorts::direct() }, "ada", SensitivityFloors::new()).await;
     scene.allow(&ada, &["filesystem:read"], GrantTerm::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
-    // The answer does not arrive; the audit log shows the decision.
+    // The agent gets no answer, so the test waits for the audit entry.
     let calls = async |agent: &SealedAgent, count: usize| {
         let ended =
             eventually("it has ended", async || (ada.device.audit().entries().unwrap().len() == count).then_some(()));
@@ -92,7 +92,7 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     assert_eq!((ada.tool.runs(), verified()), (1, AgentVerification::Did { did: did.to_string() }));
     calls(&agent, 2).await;
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (2, 1), "not asked again");
-    // The yes was given to the verified keys, so the added ones are prompted again and unverified.
+    // The person said yes to the verified keys, so a call with the foreign keys prompts again, as unverified.
     ada.prompt.will_say(&[PromptAnswer::No]);
     calls(&scene.agent, 3).await;
     assert_eq!((ada.prompt.count(), ada.tool.runs()), (2, 2));

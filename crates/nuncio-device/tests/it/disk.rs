@@ -1,10 +1,10 @@
-//! In-memory disk of a device process that can be killed.
+//! In-memory key store of a device process that a test can kill.
 
 use std::sync::{Mutex, MutexGuard};
 
 use nuncio_identity::seal::{KeyStore, KeyStoreError, MemoryKeyStore};
 
-/// Stored records of a device process, until the next process takes them over.
+/// Key store of a device process, until the next process takes over its records.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     records: MemoryKeyStore,
@@ -12,8 +12,8 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Takes over the records as a kill would leave them. The old process can store nothing from then on, and so seals
-    /// and sends nothing.
+    /// Copies the records as a killed process would leave them. From then on the old process can store nothing, and so
+    /// seals and sends nothing.
     pub(crate) fn take(&self) -> Self {
         let mut is_taken = self.is_taken.lock().unwrap();
         *is_taken = true;
@@ -23,7 +23,7 @@ impl Disk {
         left
     }
 
-    /// Lock held during each read and write.
+    /// Lock held during each read and write; an error after the records were taken over.
     fn alive(&self) -> Result<MutexGuard<'_, bool>, KeyStoreError> {
         let is_taken = self.is_taken.lock().unwrap();
         if *is_taken { Err(KeyStoreError("the process was killed".to_owned())) } else { Ok(is_taken) }

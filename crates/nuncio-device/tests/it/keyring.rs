@@ -1,4 +1,4 @@
-//! System keyring: a real GNOME Keyring on its own bus.
+//! Tests of the system keyring with a real GNOME Keyring on its own bus.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use nuncio_testkit::eventually;
 
 use crate::tools_desktop::{Bus, Running};
 
-/// Starts an unlocked keyring on that bus.
+/// Starts an unlocked GNOME Keyring on the bus.
 fn start_keyring(bus: &Bus) -> Running {
     let mut daemon = Command::new("gnome-keyring-daemon");
     daemon.args(["--foreground", "--components=secrets", "--unlock"]).env("DBUS_SESSION_BUS_ADDRESS", &bus.address);
@@ -22,7 +22,7 @@ fn start_keyring(bus: &Bus) -> Running {
 }
 
 #[tokio::test]
-async fn keyring_stores_loads_and_deletes_secrets() {
+async fn secrets_are_stored_in_keyring_loaded_in_a_new_session_and_deleted() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[]);
     let absent = Keyring::open(&desktop).await.unwrap_err();
@@ -49,7 +49,7 @@ async fn keyring_stores_loads_and_deletes_secrets() {
 }
 
 #[tokio::test]
-async fn keyring_is_absent_without_a_session_bus() {
+async fn opening_keyring_without_a_session_bus_fails_as_absent() {
     let absent = Keyring::open(&DesktopEnvironment::default()).await.unwrap_err();
     assert!(matches!(absent, KeyringError::Absent(_)), "{absent:?}");
 }

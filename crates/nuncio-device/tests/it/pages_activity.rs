@@ -1,4 +1,4 @@
-//! Pages of the audit log and of the devices, over a real listener.
+//! Tests of the pages of the audit log and of the devices over HTTP, and of their access control.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::scene::{Running, Scene};
 
-/// Path of a page; the first page is the base itself.
+/// Path of a page with the base prefix; the path of the first page is the base itself.
 pub(crate) fn below_base(base: &str, path: &str) -> String {
     let rest = path.strip_prefix('/').filter(|rest| !base.is_empty() && (rest.is_empty() || rest.starts_with('?')));
     format!("{base}{}", rest.unwrap_or(path))
 }
 
-/// The reverse of [`below_base`].
+/// Removes the base prefix that [`below_base`] adds.
 pub(crate) fn without_base(base: &str, path: &str) -> String {
     let rest = path.strip_prefix(base).unwrap_or(path);
     if rest.is_empty() || rest.starts_with('?') { format!("/{rest}") } else { rest.to_owned() }
 }
 
-/// HTTP client signed in to the pages of a device. Paths are given and returned without the base.
+/// HTTP client signed in to the pages of a device. Paths are given and returned without the base prefix.
 pub(crate) struct Reader {
     at: SocketAddr,
     base: String,
@@ -89,7 +89,7 @@ impl Reader {
         self.send(&format!("GET {path} HTTP/1.1\r\nCookie: {}\r\nSec-Fetch-Site: same-origin", self.cookie), "").await
     }
 
-    /// Sends a request without the final empty line.
+    /// Sends the start of a `GET` request, without the empty line at its end.
     pub(crate) async fn begin(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.at).await.unwrap();
         let path = below_base(&self.base, path);
@@ -98,7 +98,7 @@ impl Reader {
         stream
     }
 
-    /// Submits a form as our own pages do.
+    /// Submits a form with the session cookie, origin and CSRF token that our own pages send.
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> RawAnswer {
         self.post_as(path, "same-origin", &self.cookie, &self.token, fields).await
     }
@@ -112,13 +112,13 @@ impl Reader {
     }
 }
 
-/// Text of each audit entry on the page.
+/// Text of each audit entry on a page.
 fn entries(page: &RawAnswer) -> Vec<String> {
     assert_eq!(page.status, 200, "{}", page.body);
     page.body.split("<li class=\"entry").skip(1).map(|part| words(part.split("<details>").next().unwrap())).collect()
 }
 
-/// The text of a page without its markup.
+/// Text of a piece of HTML without its markup.
 fn words(html: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -133,14 +133,14 @@ fn words(html: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Waits until the audit log has that many entries.
+/// Waits until the audit log has `count` entries.
 async fn happened(running: &Running, count: usize) {
     eventually("it is written down", async || (running.device.audit().entries().unwrap().len() == count).then_some(()))
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_page_lists_newest_first_and_filters() {
+async fn audit_page_lists_calls_newest_first_and_filters_them() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -191,7 +191,7 @@ async fn audit_page_lists_newest_first_and_filters() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_agent_name_is_one_line_of_text() {
+async fn hostile_agent_name_is_shown_on_the_audit_page_as_one_short_line_of_text() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -221,7 +221,7 @@ async fn hostile_agent_name_is_one_line_of_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn audit_pages_are_stable_while_entries_are_added() {
+async fn page_of_older_audit_entries_does_not_shift_when_an_entry_is_added() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -234,7 +234,7 @@ async fn audit_pages_are_stable_while_entries_are_added() {
     let older = first.body.split("rel=\"next\"").next().unwrap().rsplit("href=\"").next().unwrap();
     let older = older.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
     assert_eq!(older, "/happened?outcome=ok&before=4");
-    // A new entry does not shift the older page.
+    // A new entry does not change the page of older entries.
     scene.call("tell", json!({})).await.unwrap();
     happened(&ada, 54).await;
     let last = reader.get(&older).await;
@@ -243,7 +243,7 @@ async fn audit_pages_are_stable_while_entries_are_added() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_audit_record_is_flagged_and_still_exported() {
+async fn tampered_audit_log_is_flagged_on_its_page_and_still_exported() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -285,7 +285,7 @@ async fn changed_audit_record_is_flagged_and_still_exported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sign_in_link_is_used_only_by_post_from_its_page() {
+async fn sign_in_link_works_once_and_only_by_form_submission_from_its_own_page() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -322,7 +322,7 @@ async fn sign_in_link_is_used_only_by_post_from_its_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_outside_base_path_are_refused_even_with_cookie() {
+async fn requests_outside_the_secret_base_path_get_404_even_with_session_cookie() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -336,7 +336,7 @@ async fn requests_outside_base_path_are_refused_even_with_cookie() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_without_session_or_token_are_refused_and_bad_queries_ignored() {
+async fn requests_without_session_or_csrf_token_are_refused_and_bad_queries_ignored() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -376,7 +376,7 @@ async fn requests_without_session_or_token_are_refused_and_bad_queries_ignored()
     for query in ["agent=%3Cscript%3Ealert(1)%3C/script%3E", "day=2026-99-99", "before=x", &"x=y&".repeat(1500)] {
         let page = reader.get(&format!("/happened?{query}")).await;
         assert_eq!(entries(&page).len(), 1, "{query}");
-        // The query appears only in the language link of this page.
+        // The query appears only in the page's link to the other language.
         let bare = page.body.replace("%3Cscript%3Ealert(1)%3C/script%3E&#38;lang=", "");
         assert!(!bare.contains("alert(1)"), "{query}");
         assert_eq!(page.body.contains("is not valid and was ignored"), !query.starts_with("x="), "{query}");
@@ -385,7 +385,7 @@ async fn requests_without_session_or_token_are_refused_and_bad_queries_ignored()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_is_invited_compared_trusted_and_removed_on_the_pages() {
+async fn device_pages_invite_confirm_and_remove_another_device() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -475,7 +475,7 @@ async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
     assert!(own.status == 409 && own.body.contains("nothing to recover"), "{}", own.body);
     let wrong = reader.post("/devices/recover", &[("passphrase", "another horse battery")]).await;
     assert!(wrong.status == 409 && wrong.body.contains("cannot be opened"), "{}", wrong.body);
-    // The device is lost, and a new one is enrolled.
+    // A new device recovers the keys of the first one.
     let next = scene.device("ada").await;
     let theirs = Reader::at(&scene, &next).await;
     let done = theirs.post("/devices/recover", &[("passphrase", good)]).await;
@@ -483,7 +483,7 @@ async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn event_stream_reports_audit_and_device_changes() {
+async fn page_event_stream_reports_new_audit_entries_and_device_changes() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;

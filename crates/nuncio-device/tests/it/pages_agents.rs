@@ -1,4 +1,4 @@
-//! Page of an agent: changed keys, stricter settings, and hostile texts.
+//! Tests of the page of an agent: changed keys, stricter settings and hostile texts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_keys_are_accepted_only_with_shown_fingerprint() {
+async fn changed_agent_keys_are_accepted_only_with_the_fingerprint_shown_on_the_page() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
@@ -35,7 +35,7 @@ async fn changed_keys_are_accepted_only_with_shown_fingerprint() {
         (between(&page, "name=\"device\" value=\"", "\""), between(&page, "name=\"fingerprint\" value=\"", "\""));
     let now = between(&page, "<p class=\"number\">", "</p>");
     assert_ne!(now, before, "the number that would be is shown");
-    // A fingerprint other than the shown one.
+    // A fingerprint other than the shown one is refused.
     let keys = format!("{path}/keys");
     let other = reader.post(&keys, &[("device", device), ("fingerprint", &"0".repeat(64))]).await;
     assert_ne!(other.status, 303, "{}", other.body);
@@ -53,7 +53,7 @@ async fn changed_keys_are_accepted_only_with_shown_fingerprint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stricter_setting_raises_but_never_lowers_sensitivity() {
+async fn persons_setting_raises_but_never_lowers_the_sensitivity_of_a_scope() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send", "location:read"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -76,7 +76,7 @@ async fn stricter_setting_raises_but_never_lowers_sensitivity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn consent_page_preselects_no_scope_that_can_change_anything() {
+async fn consent_page_preselects_only_the_read_scope_of_low_sensitivity() {
     let scene = Scene::start().await;
     let ids = ["garden:read", "garden:water", "notes:write", "notes:delete", "job:exec", "job:execute", "door:open"];
     let mut asking = manifest();
@@ -109,7 +109,7 @@ async fn consent_page_preselects_no_scope_that_can_change_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_agent_and_scope_names_are_escaped() {
+async fn html_in_agent_names_and_scope_texts_is_escaped_on_agent_pages() {
     let scene = Scene::start().await;
     let mut hostile = manifest();
     hostile["permission_scopes"][0] = json!({

@@ -1,4 +1,4 @@
-//! Enrolment page: a machine becomes a device and then serves the device's own pages.
+//! Tests of the enrolment page, by which a machine becomes a device and then serves the device's own pages.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::pages_activity::Reader;
 use crate::scene::{Machine, Scene, invite};
 
-/// Test client of the enrolment page.
+/// A served enrolment page, and a client that is signed in to it.
 struct EnrolmentPage {
     reader: Reader,
     access: Arc<PageAccess>,
     at: SocketAddr,
-    /// Second listener on the same address, for the device's pages.
+    /// Second listener on the same address, for the pages of the enrolled device.
     next: TcpListener,
     becomes: JoinHandle<std::io::Result<Option<Device>>>,
     stop: CancellationToken,
@@ -41,7 +41,7 @@ impl EnrolmentPage {
         Self { reader, access, at, next, becomes, stop }
     }
 
-    /// Switches to the pages of the new device.
+    /// Waits for the enrolled device and serves its pages.
     async fn goes_on(self, scene: &Scene) -> (Reader, Device) {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
@@ -54,7 +54,7 @@ impl EnrolmentPage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn machine_enrols_by_invite_and_then_serves_device_pages() {
+async fn enrolment_page_refuses_invalid_invites_enrols_and_gives_way_to_device_pages() {
     let scene = Scene::start().await;
     let machine = scene.machine();
     let other = scene.device("owner").await;
@@ -94,7 +94,7 @@ async fn machine_enrols_by_invite_and_then_serves_device_pages() {
 
     assert_eq!(reader.get("/join?lang=zh-CN").await.header("location"), Some("/?lang=zh-CN"));
 
-    // The refused attempts did not use the invite up. Other requests are open during the switch.
+    // The refused attempts did not use up the invite. Two requests stay open while the device's pages take over.
     let (mut early, silent) = (reader.begin("/devices").await, reader.begin("/").await);
     let fields = [("address", url.as_str()), ("code", &code), ("fingerprint", &right), ("name", "desk")];
     let joined = reader.post("/join", &fields).await;
@@ -112,7 +112,7 @@ async fn machine_enrols_by_invite_and_then_serves_device_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn machine_restores_device_from_backup_file() {
+async fn enrolment_page_restores_device_from_backup_file_and_refuses_invalid_ones() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let phrase = "correct horse battery";
@@ -148,7 +148,7 @@ async fn machine_restores_device_from_backup_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_enrolment_page_creates_no_device() {
+async fn stopped_enrolment_page_creates_no_device() {
     let scene = Scene::start().await;
     let machine = scene.machine();
     let newcomer = EnrolmentPage::at(&scene, &machine).await;

@@ -1,4 +1,4 @@
-//! Shared fixtures: relay, agent, devices, scripted prompt and counting tool.
+//! Shared test fixtures: relay, agent, devices, a prompt with scripted answers and a tool that counts its runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,20 +26,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::disk::Disk;
 
-/// Prompt with scripted answers that records the questions.
+/// Prompt with scripted answers, which records the questions.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     answers: Mutex<VecDeque<PromptAnswer>>,
     more: tokio::sync::Notify,
-    /// Whether the device counts as unattended.
+    /// Whether the prompt reports that no person is present.
     pub(crate) deserted: AtomicBool,
     pub(crate) asked: Mutex<Vec<PromptQuestion>>,
-    /// Clock jump during the prompt, as when the machine sleeps.
+    /// Time by which the clock jumps during the next prompt, as if the machine slept.
     pub(crate) asleep: Mutex<Option<(JumpingClock, Duration)>>,
 }
 
 impl Script {
-    /// Queues answers; later questions stay open.
+    /// Queues answers; questions beyond them stay open.
     pub(crate) fn will_say(&self, answers: &[PromptAnswer]) {
         self.answers.lock().unwrap().extend(answers);
         self.more.notify_one();
@@ -49,7 +49,7 @@ impl Script {
         self.asked.lock().unwrap().len()
     }
 
-    /// Waits until that many questions were asked.
+    /// Waits until `count` questions were asked.
     pub(crate) async fn questions(&self, count: usize) {
         eventually("the person is asked", async || (self.count() == count).then_some(())).await;
     }
@@ -76,7 +76,7 @@ impl Prompt for Script {
     }
 }
 
-/// Test tool that counts its runs and behaves as its `path` argument demands.
+/// Test tool that counts its runs; `path` can make it fail, return a large result or never end.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     runs: AtomicUsize,
@@ -101,7 +101,7 @@ impl LocalTool for Counter {
     }
 }
 
-/// A running device and its parts.
+/// A running test device and its parts.
 pub(crate) struct Running {
     pub(crate) device: Device,
     pub(crate) prompt: Arc<Script>,
@@ -120,7 +120,7 @@ impl Running {
         self.stop.cancel();
     }
 
-    /// Kills the device and starts it again with the stored records; the tool keeps its count.
+    /// Kills the device process and starts it again with the stored records; the test tool keeps its count.
     pub(crate) fn restart(self) -> Self {
         self.stop.cancel();
         let prompt = Arc::<Script>::default();
@@ -137,7 +137,7 @@ impl Drop for Running {
     }
 }
 
-/// A machine without a device.
+/// A machine on which no device is enrolled yet.
 pub(crate) struct Machine {
     key_store: Arc<Disk>,
     prompt: Arc<Script>,
@@ -154,7 +154,7 @@ impl Machine {
         self.key_store.names("").unwrap().len()
     }
 
-    /// Starts the device on this machine.
+    /// Starts `device`, which was enrolled or restored on this machine.
     pub(crate) fn run(self, device: Device) -> Running {
         run(device, self.prompt, self.tool, self.key_store, self.clock)
     }
@@ -189,7 +189,7 @@ fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, key_store: Arc<D
     Running { device, prompt, tool, key_store, clock, stop }
 }
 
-/// A relay, an agent with an owner, and devices of people.
+/// Test setup: a relay and an agent with an owner; devices are added by its methods.
 pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
     pub(crate) clock: JumpingClock,
@@ -215,7 +215,7 @@ impl Scene {
         Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
     }
 
-    /// Enrols and starts a device.
+    /// Enrols and starts a device of a person.
     pub(crate) async fn device(&self, person: &str) -> Running {
         self.device_with(person, SensitivityFloors::new()).await
     }
@@ -229,7 +229,7 @@ impl Scene {
         self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
     }
 
-    /// Enrols and starts a device with that invite code.
+    /// Enrols and starts a device with an invite code.
     pub(crate) async fn enrolled(&self, code: String, floors: SensitivityFloors) -> Running {
         self.enrolled_by(&PeerPorts::direct(), code, floors).await
     }
@@ -256,7 +256,7 @@ impl Scene {
         Machine { key_store, prompt, tool, clock: self.clock.clone() }
     }
 
-    /// Ada's device, with these scopes granted.
+    /// Enrols and starts a device of Ada, who grants these scopes to the agent.
     pub(crate) async fn ada(&self, scopes: &[&str]) -> Running {
         let ada = self.device("ada").await;
         self.allow(&ada, scopes, GrantTerm::UntilRevoked).await;
@@ -284,7 +284,7 @@ impl Scene {
         self.agent.peer.calls().call_tool_with(&self.conversation().await, tool, arguments, options).await
     }
 
-    /// Calls with a given scope and timeout instead of the manifest's.
+    /// Calls a tool with the scope `under` and a timeout of five seconds instead of the manifest's.
     pub(crate) async fn call_under(&self, tool: &str, under: &str, arguments: Value) -> Result<Value, ToolError> {
         let options =
             CallOptions { scope: Some(scope(under)), timeout: Some(Duration::from_secs(5)), ..CallOptions::default() };

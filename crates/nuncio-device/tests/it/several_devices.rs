@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::scene::{Running, Scene};
 
-/// Both devices confirm each other.
+/// Makes two devices of a person trust each other.
 async fn befriend(scene: &Scene, one: &Running, other: &Running) {
     one.device.own_devices().trust(&other.device.identity().device, None).await.unwrap();
     other.device.own_devices().trust(&one.device.identity().device, None).await.unwrap();
@@ -35,13 +35,13 @@ async fn ended(running: &Running, count: usize) -> Vec<String> {
     eventually("it is written down", words).await
 }
 
-/// Waits until a device has refreshed the agent's data since `before`, which the device does before a refusal.
+/// Waits until a device has reloaded the agent after `before`, as it does before it refuses a call.
 async fn looked_since(running: &Running, before: Timestamp) {
     let looked = || running.device.consents().agents().unwrap().iter().any(|known| known.at > before);
     eventually("it looks the agent up", async || looked().then_some(())).await;
 }
 
-/// Advances the clock in small steps until that many calls have ended on the device.
+/// Advances the clock in small steps until `count` calls have ended on the device.
 async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
     eventually("it has ended", async || {
         scene.clock.jump(Duration::from_millis(50));
@@ -50,7 +50,7 @@ async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
     .await;
 }
 
-/// The phone does not know the signer of the grant, so the laptop decides.
+/// The phone does not trust the device that signed the grant, so the laptop decides.
 #[tokio::test(flavor = "multi_thread")]
 async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
     let scene = Scene::start().await;
@@ -60,7 +60,7 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
     let answers = async {
         laptop.prompt.questions(1).await;
         looked_since(&phone, Timestamp::from_millis(0)).await;
-        // Long enough for the phone to refuse.
+        // Gives a faulty phone time to refuse.
         for _ in 0..5 {
             phone.device.consents().refresh(&scene.id).await.unwrap();
         }
@@ -114,9 +114,9 @@ async fn one_time_grant_is_used_once_across_devices() {
     assert_eq!((phone.tool.runs(), phone.prompt.count()), (0, 1));
 }
 
-/// A repeated message is the same call, also for a device that missed the first one.
+/// The second message has the same call id, and the phone was enrolled after the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn repeated_call_is_not_run_by_a_device_that_missed_the_first() {
+async fn repeated_call_is_not_run_by_a_device_that_missed_the_first_message() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let repetition = async {
@@ -138,7 +138,7 @@ async fn repeated_call_is_not_run_by_a_device_that_missed_the_first() {
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (1, 0));
 }
 
-/// HTTP client on which claims fail while `cut` is set.
+/// HTTP client whose requests to claim a call fail while `cut` is set.
 #[derive(Debug)]
 struct InterruptibleRelay {
     real: Arc<dyn Fetch>,
@@ -157,9 +157,9 @@ impl Fetch for InterruptibleRelay {
     }
 }
 
-/// A device must not answer before the relay has confirmed its claim.
+/// A device must not answer before the relay has confirmed its claim of the call.
 #[tokio::test(flavor = "multi_thread")]
-async fn offline_device_denial_does_not_preempt_reachable_device() {
+async fn denial_by_a_device_that_cannot_claim_the_call_does_not_override_another_device() {
     let scene = Scene::start().await;
     let cut = Arc::new(InterruptibleRelay {
         real: PeerPorts::direct().fetch,
@@ -186,9 +186,9 @@ async fn offline_device_denial_does_not_preempt_reachable_device() {
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (0, 1));
 }
 
-/// A decision made while the relay was unreachable is sent later, without a restart.
+/// The call does not run without a claim, but is answered later without a restart.
 #[tokio::test(flavor = "multi_thread")]
-async fn undelivered_answer_is_sent_when_relay_returns() {
+async fn call_that_cannot_be_claimed_is_answered_unavailable_when_the_relay_returns() {
     let scene = Scene::start().await;
     let cut = Arc::new(InterruptibleRelay {
         real: PeerPorts::direct().fetch,
@@ -211,9 +211,9 @@ async fn undelivered_answer_is_sent_when_relay_returns() {
     assert_eq!(ended(&laptop, 1).await, ["TOOL_UNAVAILABLE"]);
 }
 
-/// An unattended device denies at once, but the person's laptop is still asked.
+/// The policy of the unattended device says no at once, but the person can still agree on the laptop.
 #[tokio::test(flavor = "multi_thread")]
-async fn unattended_denial_waits_for_attended_devices() {
+async fn denial_by_unattended_device_waits_for_the_persons_other_devices() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let cellar = scene.device("ada").await;

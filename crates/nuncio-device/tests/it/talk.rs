@@ -1,4 +1,4 @@
-//! Conversations between a person and an agent: order, delivery, restarts and refusals.
+//! Tests of conversations between a person and an agent: order, delivery, restarts and refusals.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// A message in short: sender and content.
+/// One-line form of a message: sender, content and delivery state.
 fn short(line: &ChatMessage) -> String {
     let who = if line.record.mine { "me" } else { "it" };
     let state = match &line.state {
@@ -45,7 +45,7 @@ fn transcript(running: &Running, agent: &AgentId) -> Vec<String> {
     running.device.messages().page(agent, None, 100).unwrap().messages.iter().map(short).collect()
 }
 
-/// Waits until the transcript is exactly that.
+/// Waits until the transcript equals `expected`.
 async fn reads(running: &Running, agent: &AgentId, expected: &[&str]) {
     let there = async || (transcript(running, agent) == expected).then_some(());
     eventually(&format!("there is {expected:?}"), there).await;
@@ -57,7 +57,7 @@ fn heard(scene: &Scene) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_are_stored_in_order_and_survive_restart() {
+async fn messages_keep_order_across_restart_and_resubmission_sends_no_duplicate() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let mut news = ada.device.events();
@@ -69,7 +69,7 @@ async fn messages_are_stored_in_order_and_survive_restart() {
     scene.agent.say("ada", text("And you?")).await.unwrap();
     let all = ["me: Good morning.\nHow are you?", "it: Well. ", "it: And you?"];
     reads(&ada, &scene.id, &all).await;
-    // Submitted twice, and again after a restart.
+    // The same message is submitted again, also after a restart.
     ada.device.messages().send(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), all);
@@ -94,7 +94,7 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
     for number in 0..4 {
         let words = format!("number {number}");
         ada.device.messages().send(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
-        // Killed at a different moment in each round.
+        // The process is killed at a different moment in each round.
         for _ in 0..number * 3 {
             tokio::task::yield_now().await;
         }
@@ -108,21 +108,21 @@ async fn killed_process_neither_loses_nor_duplicates_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
+async fn message_refused_by_the_relay_is_marked_failed_and_can_be_retried_or_deleted() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     ada.device.messages().send(&scene.id, &named("m_1"), "Hello?").unwrap();
     ada.device.messages().send(&scene.id, &named("m_2"), "Never mind.").unwrap();
     let failed = ["me: Hello? (failed: relation_required)", "me: Never mind. (failed: relation_required)"];
     reads(&ada, &scene.id, &failed).await;
-    // The state survives a restart, and failed messages are not sent automatically.
+    // The failed state survives a restart, and failed messages are not sent automatically.
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), failed);
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.device.messages().delete_failed(&scene.id, &named("m_2")).unwrap();
     ada.device.messages().retry(&scene.id, &named("m_1")).unwrap();
     reads(&ada, &scene.id, &["me: Hello?"]).await;
-    // Sent messages can be neither retried nor dropped.
+    // Sent messages can be neither retried nor deleted.
     ada.device.messages().delete_failed(&scene.id, &named("m_1")).unwrap();
     ada.device.messages().retry(&scene.id, &named("m_1")).unwrap();
     assert_eq!(transcript(&ada, &scene.id), ["me: Hello?"]);
@@ -130,7 +130,7 @@ async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_long_and_excess_messages_are_refused() {
+async fn empty_too_long_and_too_many_unsent_messages_are_refused() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     let say = |name: &str, words: &str| {
@@ -212,7 +212,7 @@ async fn tampered_message_is_shown_as_not_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
+async fn messages_with_new_agent_keys_are_refused_until_accepted_and_then_marked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.agent.say("ada", text("with the old keys")).await.unwrap();
@@ -244,7 +244,7 @@ async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn message_without_text_shows_a_placeholder_and_stateless_sealing_is_marked() {
+async fn message_without_text_becomes_a_placeholder_and_stateless_sealing_is_recorded() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let conversation = scene.conversation().await;
@@ -277,7 +277,7 @@ async fn message_without_text_shows_a_placeholder_and_stateless_sealing_is_marke
 async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
-    // The grant was signed by a device that this one does not trust, so it does not count here.
+    // The grant is signed by a device that the laptop does not trust, so it does not count there.
     let _other = scene.ada(&["notification:send"]).await;
     let mut news = laptop.device.events();
     for number in 0..5 {
@@ -294,11 +294,11 @@ async fn messages_of_an_agent_without_consent_are_shown_as_one_placeholder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn streamed_reply_is_shown_live_and_stored_when_complete() {
+async fn streamed_reply_is_reported_live_and_stored_only_when_complete() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (mut live, _) = ada.device.messages().live();
-    // The device is connected: streams only reach connected devices.
+    // A received message shows that the device is connected; streams reach only connected devices.
     scene.agent.say("ada", text("Listen.")).await.unwrap();
     reads(&ada, &scene.id, &["it: Listen."]).await;
     let conversation = scene.conversation().await;
@@ -316,7 +316,7 @@ async fn streamed_reply_is_shown_live_and_stored_when_complete() {
     assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Done);
     assert!(ada.device.messages().live().1.is_empty());
     reads(&ada, &scene.id, &["it: Listen.", "it: It grows, and ends."]).await;
-    // An aborted stream leaves nothing.
+    // An aborted stream stores no message.
     drop(scene.agent.peer.streams().begin(&conversation).await.unwrap());
     assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Begun);
     assert_eq!(live.recv().await.unwrap().what, ReplyProgress::Aborted);

@@ -1,4 +1,4 @@
-//! Conversation pages over HTTP without scripts, and refused requests.
+//! Tests of the conversation pages over HTTP, without scripts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Visitor {
         String::from_utf8(answer.body.to_vec()).unwrap()
     }
 
-    /// Submits a form as our own pages do.
+    /// Submits a form with the session cookie, origin and CSRF token that our own pages send.
     async fn send(&self, path: &str, fields: &[(&str, &str)]) -> FetchResponse {
         let origin = format!("http://{}", self.at);
         let form: Vec<_> = fields.iter().copied().chain([("csrf", self.token.as_str())]).collect();
@@ -109,7 +109,7 @@ fn text(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn form_without_scripts_sends_message_once_and_page_escapes_content() {
+async fn conversation_form_submitted_twice_sends_once_and_page_escapes_html() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;
@@ -118,7 +118,7 @@ async fn form_without_scripts_sends_message_once_and_page_escapes_content() {
     assert!(page.contains("No messages yet.") && page.contains("only you and the agent can read this"), "{page}");
     let name = between(&page, "name=\"client_id\" value=\"", "\"");
     let words = [("client_id", name.as_str()), ("text", "Good <b>morning</b>.\r\nSee https://a.example/x.")];
-    // Submitted twice.
+    // The same form is submitted twice.
     for _ in 0..2 {
         let said = ada_reads.send(&path, &words).await;
         assert_eq!((said.status, header(&said, "location")), (303, format!("{path}#end")));
@@ -171,7 +171,7 @@ async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn conversation_pages_refuse_requests_without_session_origin_or_token() {
+async fn conversation_pages_refuse_requests_without_session_origin_or_csrf_token() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;
@@ -197,7 +197,7 @@ async fn conversation_pages_refuse_requests_without_session_origin_or_token() {
         let answer = ada_reads.send(&path, &[("client_id", name), ("text", "x")]).await;
         assert_eq!(answer.status, 404, "{name}");
     }
-    // Only just too large: the server does not read far larger bodies to the end, and the client might miss the
+    // Just above the limit: the server does not read much larger bodies to the end, and the client might miss the
     // response.
     let huge = "x".repeat(1024 * 1024);
     assert_eq!(ada_reads.send(&path, &[("client_id", "m_1"), ("text", &huge)]).await.status, 413);
@@ -216,7 +216,7 @@ async fn conversation_pages_refuse_requests_without_session_origin_or_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_messages_are_on_the_previous_page() {
+async fn conversation_page_shows_the_last_fifty_messages_and_links_to_older_ones() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;

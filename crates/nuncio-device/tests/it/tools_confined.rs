@@ -1,4 +1,4 @@
-//! Own tools try to access files, processes and networks, with and without permission.
+//! Programs of the person's own tools try to access files, processes and networks, with and without permission.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// The data directory of a device with its keys, a home directory, and a tools folder.
+/// Test home directory with private files, a device's data directory with keys, and its tools folder.
 struct TestHome {
     world: tempfile::TempDir,
 }
@@ -34,7 +34,7 @@ impl TestHome {
         self.world.path().canonicalize().unwrap().join(path)
     }
 
-    /// Output of a program with that access.
+    /// Output of a program that is confined to `reach`.
     async fn run(&self, command: &[&str], reach: &ConfinementRules) -> Result<Value, ToolFailure> {
         let command = command.iter().map(ToString::to_string).collect();
         let folder = self.at("home/device/tools");
@@ -42,7 +42,7 @@ impl TestHome {
         tool.run(&json!({}), TIME).await
     }
 
-    /// Whether a shell command succeeds with that access.
+    /// Whether a shell command that is confined to `reach` succeeds.
     async fn does(&self, line: &str, reach: &ConfinementRules) -> bool {
         match self.run(&["bash", "-c", line], reach).await {
             Ok(_) => true,
@@ -60,7 +60,7 @@ fn writing(path: &Path) -> ConfinementRules {
     ConfinementRules { write: vec![path.to_owned()], ..ConfinementRules::default() }
 }
 
-/// Whether the kernel supports confinement of files; if not, the description must say so.
+/// Whether this system can confine file access; if not, checks that [`ConfinementSupport`]'s text says so.
 fn keeps_files() -> bool {
     let ConfinementSupport { files, .. } = confinement();
     if !files {
@@ -100,7 +100,7 @@ async fn confined_program_accesses_only_allowed_files() {
             assert!(place.does(line, reach).await, "it was allowed: {line}");
         }
     }
-    // Read access does not allow changes, nor access to files beside it.
+    // Read access to a folder allows neither changes nor access to files outside the folder.
     let notes = reading(&place.at("home/notes"));
     for line in [
         format!("echo more >> {}", at("home/notes/n.md")),
@@ -111,7 +111,7 @@ async fn confined_program_accesses_only_allowed_files() {
     ] {
         assert!(!place.does(&line, &notes).await, "{line}");
     }
-    // Forbidden files cannot be moved to an allowed folder.
+    // Forbidden files cannot be linked, moved or copied to an allowed folder.
     let inbox = writing(&place.at("home/inbox"));
     for way in ["ln", "mv", "cp"] {
         let line = format!("{way} {} {}", at("home/device/keys.db"), at("home/inbox/keys"));
@@ -134,7 +134,7 @@ async fn confined_program_accesses_only_allowed_files() {
 }
 
 #[tokio::test]
-async fn confined_program_gains_no_privileges_and_cannot_signal_others() {
+async fn confined_program_gains_no_privileges_and_cannot_signal_other_processes() {
     let place = TestHome::new();
     let status = reading(Path::new("/proc"));
     let said = place.run(&["sh", "-c", "grep NoNewPrivs /proc/self/status"], &status).await.unwrap();
@@ -155,7 +155,7 @@ async fn confined_program_gains_no_privileges_and_cannot_signal_others() {
 }
 
 #[tokio::test]
-async fn confined_program_has_network_only_if_allowed() {
+async fn confined_program_has_network_only_if_allowed_and_unix_sockets_never() {
     let place = TestHome::new();
     if !confinement().network {
         return assert!(confinement().to_string().contains("no Landlock") || keeps_files());
@@ -173,7 +173,7 @@ async fn confined_program_has_network_only_if_allowed() {
         assert!(!place.does(line, &ConfinementRules::default()).await, "nobody allowed it: {line}");
         assert!(place.does(line, &network).await, "it was allowed: {line}");
     }
-    // Services of the desktop could act for the program, so their sockets are never reachable.
+    // Services could act for the program, so their Unix sockets are never reachable.
     let socket = place.at("home/notes/bus");
     let _service = UnixListener::bind(&socket).unwrap();
     let connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
@@ -187,9 +187,8 @@ async fn confined_program_has_network_only_if_allowed() {
     assert!(std::process::Command::new("bash").args(["-c", &connect]).status().unwrap().success());
 }
 
-/// Concurrent programs with different permissions.
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_programs_do_not_share_permissions() {
+async fn concurrent_confined_programs_do_not_share_permissions() {
     let place = TestHome::new();
     if !keeps_files() {
         return;

@@ -1,4 +1,4 @@
-//! A minimal real desktop: a bus, a virtual screen, a clipboard and a notification daemon.
+//! Tests of the desktop tools with a real bus, virtual screen, clipboard and notification daemon.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// Bus that starts no services by itself.
+/// Configuration of a D-Bus daemon that starts no services by itself.
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -26,7 +26,7 @@ const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus C
   </policy>
 </busconfig>"#;
 
-/// Process that is killed at the end of the test.
+/// Process that is killed when this value is dropped at the end of the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
@@ -72,10 +72,10 @@ impl Bus {
     }
 }
 
-/// Virtual screen and its display name.
+/// Starts a virtual screen (Xvfb) and returns its display name.
 fn screen() -> (Running, String) {
     let mut screen = Command::new("Xvfb");
-    // By default it resets when the last client leaves, and refuses clients meanwhile.
+    // By default Xvfb resets when the last client leaves, and refuses clients meanwhile.
     screen.args(["-noreset", "-displayfd", "1", "-screen", "0", "640x480x24"]);
     let (screen, display) = Running::saying(&mut screen);
     (screen, format!(":{display}"))
@@ -86,7 +86,7 @@ async fn notify(desktop: &DesktopEnvironment, arguments: Value) -> Result<Value,
 }
 
 #[tokio::test]
-async fn desktop_notification_is_shown_as_escaped_text() {
+async fn markup_in_a_desktop_notification_is_escaped() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[]);
     let nobody = notify(&desktop, json!({"title": "hello"})).await;
@@ -111,7 +111,7 @@ async fn desktop_notification_is_shown_as_escaped_text() {
     };
     ask("NotificationCloseAll");
     let history = ask("NotificationListHistory");
-    // The daemon displays its own markup around our text.
+    // The daemon puts its own markup around our text.
     for part in [
         "\"Nuncio\"",
         "\"Your <b>train</b>\"",
@@ -123,7 +123,7 @@ async fn desktop_notification_is_shown_as_escaped_text() {
 }
 
 #[tokio::test]
-async fn clipboard_tool_returns_copied_text() {
+async fn clipboard_tool_returns_the_text_in_the_clipboard() {
     let (_screen, display) = screen();
     let desktop = DesktopEnvironment::new([("DISPLAY".to_owned(), OsString::from(&display))]);
     let read = async || ClipboardTool(desktop.clone()).run(&json!({}), TIME).await;
@@ -138,7 +138,7 @@ async fn clipboard_tool_returns_copied_text() {
 }
 
 #[tokio::test]
-async fn location_tool_asks_the_system_location_service() {
+async fn location_tool_returns_the_location_or_refusal_of_the_system_service() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)]);
     let find = async || GeoClueTool(desktop.clone()).run(&json!({}), TIME).await;

@@ -1,4 +1,4 @@
-//! Authentication by the first frame, within five seconds.
+//! Authenticates a WebSocket connection by its first frame, which must arrive within five seconds.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct AuthenticatedConnection {
     pub(super) recipient: RelayParty,
     pub(super) owner: SocketOwner,
-    /// Token of the connection, which is checked again later.
+    /// Token that the client presented; its validity is checked again later.
     pub(super) token: Box<str>,
-    /// Expiry of the token that the connection presented.
+    /// Expiry of the token, if it has one.
     pub(super) expires_at: Option<Timestamp>,
-    /// Number of the event after which delivery starts.
+    /// Number of the event after which delivery starts; the acknowledged position if `None`.
     pub(super) after: Option<u64>,
 }
 

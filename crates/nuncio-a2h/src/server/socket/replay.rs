@@ -1,4 +1,4 @@
-//! Replays messages of conversations for devices that lost them.
+//! Sends stored messages of conversations again to a client that asks for them with `resume`.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use super::A2hServerState;
 
 const MESSAGES_PER_READ: usize = 16;
 
-/// Conversations still to replay, each with the message number after which it continues.
+/// Conversations still to replay, each with the message number after which the replay continues.
 pub(super) type ReplayQueue = BTreeMap<ConversationId, u64>;
 
 /// Next part of a replay.
 #[derive(Debug)]
 pub(super) enum ReplayPart {
-    /// Messages, and whether there are more.
+    /// Messages of a conversation, and whether there are more.
     Messages(Vec<ConversationMessage>, bool),
-    /// The reader is no member of the conversation.
+    /// The client is not a member of the conversation.
     NotMember(ConsentError),
 }
 

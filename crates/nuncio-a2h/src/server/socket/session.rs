@@ -1,4 +1,4 @@
-//! An authenticated connection: events out, acknowledgements in, and timers.
+//! An authenticated WebSocket connection: sends events, receives frames and runs timers.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use crate::wire::frame::{AuthRefusal, ClientFrame, ServerFrame, close};
 use crate::wire::stream::{StreamFrame, StreamNotice};
 
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Time without a pong after which the connection is closed.
+/// Time without a pong after which a connection is closed.
 const PONG_TIMEOUT: Duration = Duration::from_secs(90);
 /// How long before the expiry of its token a client is warned.
 const EXPIRY_WARNING: Duration = Duration::from_secs(60);
-/// Limit of incoming frames between two pings.
+/// Limit of incoming frames on a connection between two pings.
 const MAX_FRAMES: u32 = 300;
 const EVENTS_PER_READ: usize = 100;
 /// Reader name under which an agent's read position is stored.
@@ -35,7 +35,7 @@ pub(in crate::server) const AGENT: &str = "agent";
 pub(super) struct SocketSession<'a> {
     a2h: &'a A2hServerState,
     connection: &'a mut SocketConnection,
-    /// Read of the next events; replaced when the position changes.
+    /// Pending read of the next events; replaced when the read position changes.
     mail: NextBatch<'a>,
     recipient: RelayParty,
     owner: SocketOwner,
@@ -49,7 +49,7 @@ pub(super) struct SocketSession<'a> {
     /// Number of the last acknowledged event.
     read: u64,
     last_frame_at: Timestamp,
-    /// Number of pings without a pong.
+    /// Number of pings that no pong has answered.
     unanswered: u32,
     next_ping: Timestamp,
     frames: u32,
@@ -59,7 +59,7 @@ pub(super) struct SocketSession<'a> {
 type NextBatch<'a> = BoxFuture<'a, Result<EventBatch, EngineError>>;
 
 enum EventBatch {
-    /// Events; empty when the server stops.
+    /// Stored events; empty when the server stops.
     Events(Vec<QueuedNotification>),
     /// Part of a requested replay.
     Replay(ReplayPart),
@@ -79,7 +79,7 @@ impl<'a> SocketSession<'a> {
         loop {
             let timer = session.connection.until(session.next_timer());
             let step = tokio::select! {
-                // Incoming frames come before timers; their number is limited per interval.
+                // Incoming frames are handled before timers; their number is limited per ping interval.
                 biased;
                 incoming = session.connection.next() => match incoming {
                     // Boxed, so that an idle connection does not reserve memory for handling a frame.
@@ -140,7 +140,7 @@ impl<'a> SocketSession<'a> {
         self.connection.send_json(&frame).await
     }
 
-    /// Next events after the last sent one, or the next part of a replay.
+    /// Read of the events after the last sent one, or of the next part of a replay.
     fn next_batch(&self) -> NextBatch<'a> {
         let (a2h, recipient, after) = (self.a2h, self.recipient.clone(), self.sent);
         match self.replay.first_key_value() {
@@ -249,7 +249,7 @@ impl<'a> SocketSession<'a> {
         if now < self.next_ping {
             return Ok(());
         }
-        // After the machine slept, the client gets one more ping before the connection is closed.
+        // Two pings must be unanswered too: after the server's machine slept, the time alone proves nothing.
         if now >= self.last_frame_at.after(PONG_TIMEOUT) && self.unanswered >= 2 {
             return Err(CloseReason::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
         }
@@ -319,7 +319,7 @@ impl<'a> SocketSession<'a> {
         }
     }
 
-    /// Handles a stream frame. Frames of an accepted stream have limits of their own and do not count here.
+    /// Handles a stream frame. Frames of an accepted stream have their own limits and do not count for `MAX_FRAMES`.
     async fn handle_stream_frame(&mut self, frame: StreamFrame) -> Result<(), CloseReason> {
         let (stream, begins) = (frame.stream().clone(), matches!(frame, StreamFrame::Start(_)));
         match self.streaming.take(&self.a2h.engine, &self.recipient, frame).await {
@@ -337,7 +337,7 @@ impl<'a> SocketSession<'a> {
         self.connection.send_json(&ServerFrame::Error(WireError::new(Code::BadRequest, message))).await
     }
 
-    /// Stores the acknowledged position; events that were not sent cannot be acknowledged.
+    /// Stores the number of the last acknowledged event; events that were not sent cannot be acknowledged.
     async fn acknowledge(&mut self, seq: u64) -> Result<(), CloseReason> {
         if seq > self.sent {
             return self.send_error(format!("event {seq} was not sent on this connection yet")).await;

@@ -17,14 +17,14 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use super::upgrade::{MAX_FRAME, WebSocket};
 use crate::wire::frame::{ClientFrame, close};
 
-/// Limit of an outgoing frame, in bytes. A larger message is sent in fragments, because a connection keeps a buffer of
-/// its largest frame.
+/// Limit of an outgoing frame, in bytes. Larger messages are sent in several frames, because a connection keeps a
+/// buffer as large as its largest frame.
 pub(super) const MAX_FRAME_BYTES: usize = 16 * 1024;
 
-/// Time limit of one write; a connection that does not read is dropped.
+/// Time limit of one write; a client that does not read is disconnected.
 const WRITE_TIME: Duration = Duration::from_secs(20);
 
-/// Why a connection ends, as sent to the client.
+/// Why the server ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CloseReason {
     /// The client closed the connection or does not read, so nothing is sent.
@@ -50,7 +50,7 @@ pub(super) enum IncomingFrame {
     /// A parsed client frame, or why it is invalid.
     Frame(Result<ClientFrame, String>),
     Pong,
-    /// A WebSocket frame that needs no answer.
+    /// A WebSocket frame without content for the session, such as a ping.
     Other,
 }
 
@@ -72,7 +72,7 @@ impl SocketConnection {
         self.clock.sleep_until(moment)
     }
 
-    /// Sends a message, in as many frames as needed.
+    /// Sends JSON as one text message, in as many WebSocket frames as needed.
     pub(super) async fn send_json(&mut self, what: &impl Serialize) -> Result<(), CloseReason> {
         let mut left = Bytes::from(serde_json::to_vec(what).unwrap_or_default());
         let mut kind = Data::Text;
@@ -108,7 +108,7 @@ impl SocketConnection {
             Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(IncomingFrame::Other),
             Some(Ok(Message::Binary(_))) => Err(CloseReason::closed(close::UNSUPPORTED, "frames are texts")),
             Some(Ok(Message::Close(_))) | None => Err(CloseReason::Gone),
-            // Too large, or no WebSocket frame; the close frame says so if the client still reads.
+            // The frame is too large or not a WebSocket frame.
             Some(Err(_)) => Err(CloseReason::closed(close::TOO_LARGE, "the frame is too large or broken")),
         }
     }

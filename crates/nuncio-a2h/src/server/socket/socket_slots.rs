@@ -1,5 +1,4 @@
-//! Connected devices and agents. Each has one connection, which a newer one replaces. Several devices of a person may
-//! be connected at once.
+//! Connected devices and agents. Each device and each agent has at most one connection; a newer one replaces it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +29,7 @@ impl SocketSlots {
         let taken = Arc::new(Notify::new());
         let before = self.lock().insert(owner.clone(), Arc::clone(&taken));
         if let Some(before) = before {
-            // The notification is stored if the other connection is not waiting at the moment.
+            // `notify_one` is remembered if the other connection is not waiting at the moment.
             before.notify_one();
         }
         SocketSlot { slots: self.clone(), owner, taken }

@@ -1,4 +1,4 @@
-//! Streams on a connection: frames of an agent in, stream events for a person's devices out.
+//! Streams on a WebSocket connection: an agent sends stream frames, and a person's device receives stream events.
 
 use nuncio_core::notification::RelayParty;
 use nuncio_core::principal::Principal;
@@ -12,14 +12,14 @@ use crate::stream_frames;
 use crate::wire::message::SealedBytes;
 use crate::wire::stream::{StreamFrame, StreamNotice};
 
-/// Limit of stream events that are sent before stored events.
+/// Limit of stream events that are sent before the next batch of stored events.
 const MAX_WAITING_EVENTS: usize = 64;
 
 #[derive(Debug)]
 pub(super) enum StreamRole {
-    /// A person's device receives streams.
+    /// The connection of a person's device, which receives streams.
     Receives(StreamSubscriber),
-    /// An agent sends streams on this connection; `None` before the first stream.
+    /// The connection of an agent, which sends streams; `None` before the first stream.
     Sends(Option<Box<StreamSender>>),
 }
 
@@ -39,7 +39,7 @@ impl StreamRole {
         }
     }
 
-    /// Sends waiting stream events, so that the end of a stream arrives before the stream's message.
+    /// Sends waiting stream events, so that the end of a stream arrives before the message with the whole text.
     pub(super) async fn send_waiting(&self, connection: &mut SocketConnection) -> Result<(), CloseReason> {
         let Self::Receives(subscriber) = self else { return Ok(()) };
         // Limited, so that streams do not delay stored events.
@@ -50,7 +50,7 @@ impl StreamRole {
         Ok(())
     }
 
-    /// Time at which a stream of this connection expires.
+    /// Time at which the next stream of this connection expires.
     pub(super) fn due(&self) -> Option<Timestamp> {
         match self {
             Self::Sends(Some(streamer)) => streamer.due(),
@@ -76,7 +76,7 @@ impl StreamRole {
         let streamer = match self {
             Self::Sends(Some(streamer)) => streamer,
             Self::Sends(none) => none.insert(Box::new(engine.relay().streamer(agent_caller(recipient))?)),
-            // Returns the reason for the refusal.
+            // A person's device may not send streams; the engine refuses and gives the reason.
             Self::Receives(_) => return engine.relay().streamer(agent_caller(recipient)).map(drop),
         };
         stream_frames::apply(streamer, frame).await

@@ -1,5 +1,5 @@
-//! WebSocket handshake (RFC 6455 §4.2), implemented by hand so that large messages can be sent in small frames: one
-//! large frame would keep a buffer of its size for the life of the connection.
+//! WebSocket handshake (RFC 6455 §4.2). Not axum's, so that large messages can be sent in small frames, which keeps the
+//! buffers of idle connections small.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -16,7 +16,7 @@ use super::socket_connection::MAX_FRAME_BYTES;
 
 /// Limit of an incoming frame, in bytes: a token, or the sealed key that starts a stream.
 pub(super) const MAX_FRAME: usize = 16 * 1024;
-/// Read buffer per connection, in bytes; small, because thousands are idle.
+/// Read buffer per connection, in bytes; small, because thousands of connections are idle.
 const READ_BUFFER: usize = 1024;
 /// Write buffer per connection, in bytes; a full buffer blocks the sender.
 const WRITE_BUFFER: usize = 4 * MAX_FRAME_BYTES;
@@ -52,7 +52,7 @@ impl WebSocketUpgrade {
         Ok(Self { on, accept })
     }
 
-    /// Answers 101 and serves the connection. `serve` is not called if the connection breaks before.
+    /// Answers 101, then calls `serve` with the WebSocket, unless the connection breaks before.
     pub(super) fn accept<F>(self, engine: &Engine, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::record_store::RecordStore;
 
-/// Twelve calls of two agents, one per hour, with alternating results.
+/// Audit log of twelve calls by two agents, one per hour, with alternating outcomes.
 fn log() -> (Arc<MemoryKeyStore>, AuditLog) {
     let key_store = Arc::new(MemoryKeyStore::new());
     let records = RecordStore::new(Arc::clone(&key_store) as _);
@@ -40,7 +40,7 @@ fn numbers(page: &AuditPage) -> Vec<u64> {
 }
 
 #[test]
-fn audit_pages_list_newest_entries_first() {
+fn audit_page_lists_newest_entries_first_and_pages_backwards() {
     let (_, log) = log();
     let all = AuditFilter::default();
     let first = log.page(&all, None, 5);
@@ -56,7 +56,7 @@ fn audit_pages_list_newest_entries_first() {
 }
 
 #[test]
-fn filter_selects_entries_while_whole_log_is_verified() {
+fn audit_filter_selects_entries_and_the_whole_log_is_still_verified() {
     let (_, log) = log();
     let shown = |filter: AuditFilter| {
         let page = log.page(&filter, None, 50);
@@ -75,7 +75,7 @@ fn filter_selects_entries_while_whole_log_is_verified() {
 }
 
 #[test]
-fn page_reports_broken_chain_and_still_lists_readable_entries() {
+fn changed_missing_or_added_audit_entry_is_reported_as_broken_chain() {
     let (key_store, log) = log();
     let at = |seq: u64| format!("device/audit/{seq:020}");
     let original = key_store.load(&at(7)).unwrap().unwrap();
@@ -113,7 +113,7 @@ fn page_reports_broken_chain_and_still_lists_readable_entries() {
 }
 
 #[test]
-fn exported_audit_lines_verify_without_the_log() {
+fn exported_audit_lines_form_a_verifiable_hash_chain() {
     let (_, log) = log();
     let lines = log.lines();
     let mut head = ChainHead::START;

@@ -1,4 +1,4 @@
-//! Renders the difference since the last consent, with old and new values.
+//! View of the manifest difference since the last consent, with old and new values.
 
 use nuncio_core::text::plain;
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub(super) struct ChangeView {
     pub(super) note: Option<String>,
     pub(super) breaking: Vec<ChangeRow>,
     pub(super) others: Vec<ChangeRow>,
-    /// Labels of the granted scopes that stay usable.
+    /// Labels of granted scopes that stay usable until new consent.
     pub(super) keeps: Vec<String>,
     /// Labels of scopes that are suspended until new consent.
     pub(super) waits: Vec<String>,

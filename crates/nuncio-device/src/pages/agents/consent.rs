@@ -1,4 +1,4 @@
-//! Renders an agent's request: scopes grouped by sensitivity, highest first, each with its own switch.
+//! View of an agent's access request: scopes grouped by sensitivity, highest first, each with its own switch.
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::grant::GrantTerm;
@@ -30,7 +30,7 @@ pub(super) struct ScopeGroup {
 
 pub(super) struct ConsentScopeView {
     pub(super) id: String,
-    /// Id of the element, for links within the page.
+    /// Id of the scope's HTML element, for links within the page.
     pub(super) anchor: String,
     pub(super) label: String,
     pub(super) means: Option<String>,
@@ -38,12 +38,13 @@ pub(super) struct ConsentScopeView {
     pub(super) icon: &'static str,
     pub(super) tools: Vec<String>,
     pub(super) required: bool,
-    /// Whether the switch is on at first: granted, or on the first visit a read-only scope of low sensitivity.
+    /// Whether the switch is on initially: for granted scopes, and before the first consent for read-only scopes of low
+    /// sensitivity.
     pub(super) on: bool,
     pub(super) granted: bool,
     pub(super) suspended: bool,
     pub(super) terms: Vec<SelectOption>,
-    /// Settings that ask the person more often; empty at the highest sensitivity.
+    /// Choices of how often the person is asked; empty at the highest sensitivity.
     pub(super) stricter: Vec<SelectOption>,
 }
 
@@ -96,7 +97,7 @@ fn view(visit: &SignedInRequest, scope: &RequestedScope, again: bool) -> Consent
 fn terms(text: &Texts, scope: &RequestedScope) -> Vec<SelectOption> {
     let texts = &text.term;
     let mut choices = Vec::new();
-    // A grant with an end keeps it, unless the person chooses another term.
+    // A limited grant keeps its term unless the person chooses another one.
     let keep = match scope.term {
         Some(GrantTerm::Until(end)) => Some(texts.keep_until.replace("{time}", &end.to_string())),
         Some(GrantTerm::Once) => Some(texts.keep_once.clone()),

@@ -1,4 +1,4 @@
-//! One audit entry as text for the page.
+//! Display form of one audit entry.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const MAX_NAME_CHARS: usize = 60;
 
 pub(super) struct AuditEntryView {
     pub(super) seq: u64,
-    /// Summary sentence, split into text and inserted names.
+    /// Summary sentence of the entry, split into text and inserted names.
     pub(super) title: Vec<SentencePart>,
     pub(super) agent: String,
     pub(super) agent_href: String,
@@ -27,13 +27,13 @@ pub(super) struct AuditEntryView {
     /// CSS class of the call's outcome.
     pub(super) class: &'static str,
     pub(super) outcome: String,
-    /// Reason of the outcome, where one is recorded.
+    /// Reason of the outcome as text, if one is recorded.
     pub(super) why: Option<String>,
     pub(super) asked: &'static str,
     pub(super) icon: &'static str,
     pub(super) scope: String,
     pub(super) label: String,
-    /// Whether the label was written by the agent.
+    /// Whether the agent wrote the label of the scope.
     pub(super) agents_words: bool,
     pub(super) call: String,
     pub(super) digest: String,
@@ -69,13 +69,13 @@ impl<'a> EntryNames<'a> {
         if name.trim().is_empty() { agent.to_string() } else { wording::shortened(&name, MAX_NAME_CHARS) }
     }
 
-    /// Display name with id, so that agents with equal names can be told apart.
+    /// Display name and id of an agent, so that agents with equal names can be distinguished.
     pub(super) fn agent_choice(&self, agent: &AgentId) -> String {
         let name = self.agent(agent);
         if name == agent.as_str() { name } else { format!("{name} · {agent}") }
     }
 
-    /// Label of a preset scope.
+    /// Label of a well-known scope; `None` for other scopes.
     fn preset(&self, scope: &ScopeId) -> Option<String> {
         let preset = self.pages.device.context().presets().scope(scope.as_str());
         preset.map(|preset| preset.label.in_language(self.visit.language.tag()).to_owned())
@@ -137,7 +137,7 @@ impl AuditEntryView {
     }
 }
 
-/// CSS class and text of an outcome.
+/// CSS class and text of a call's outcome.
 pub(super) fn outcome(text: &Texts, status: AuditStatus) -> (&'static str, &str) {
     let text = &text.happened;
     match status {
@@ -148,7 +148,7 @@ pub(super) fn outcome(text: &Texts, status: AuditStatus) -> (&'static str, &str)
     }
 }
 
-/// Reason of an outcome as text; an unknown code is shown as it is logged.
+/// Reason of a call's outcome as text; an unknown reason code is shown as logged.
 fn why(text: &Texts, status: Option<AuditStatus>, reason: Option<&str>, asked: bool) -> Option<String> {
     match reason {
         Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),
@@ -158,7 +158,7 @@ fn why(text: &Texts, status: Option<AuditStatus>, reason: Option<&str>, asked: b
     }
 }
 
-/// Splits a sentence at its placeholders and inserts the names.
+/// Splits a sentence at its placeholders `{agent}` and `{tool}`, and inserts the names as separate parts.
 fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<SentencePart> {
     let mut parts = Vec::new();
     for piece in sentence.split_inclusive('}') {
@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Enumerates every reason with an exhaustive match, so that a new variant fails to compile here.
+    /// Successor of a denial reason; the exhaustive match makes a new variant fail to compile here.
     fn next(reason: Option<DenialReason>) -> Option<DenialReason> {
         Some(match reason {
             None => DenialReason::UserRefused,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_denial_reason_and_error_code_has_a_text_and_no_text_is_unused() {
+    fn catalogs_have_texts_for_exactly_the_denial_reasons_and_error_codes() {
         let reasons = std::iter::successors(next(None), |reason| next(Some(*reason))).map(|reason| json!(reason));
         let errors = std::iter::successors(next_error(None), |code| next_error(Some(*code))).map(|code| json!(code));
         let mut all: Vec<_> = reasons.chain(errors).map(|word| word.as_str().unwrap().to_owned()).collect();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_in_agent_names_are_not_expanded() {
+    fn placeholders_in_agent_names_are_not_replaced_in_sentences() {
         let parts = parts("{agent} ran {tool} here", "{tool}", "read_file");
         let words: Vec<_> = parts
             .iter()

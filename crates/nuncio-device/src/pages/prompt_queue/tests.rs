@@ -13,17 +13,17 @@ async fn asked(desk: &Arc<PromptQueue>, id: &str) -> tokio::task::JoinHandle<Pro
 }
 
 #[tokio::test]
-async fn prompt_takes_one_answer_and_none_within_half_a_second() {
+async fn prompt_takes_one_answer_only_and_not_before_half_a_second_after_display() {
     let clock = ManualClock::new();
     let desk = Arc::new(PromptQueue::new(Arc::new(clock.clone())));
     let waits = asked(&desk, "one").await;
-    // It was not shown yet, so it cannot be answered.
+    // The prompt was not shown yet, so it cannot be answered.
     clock.advance(TOO_SOON * 2);
     assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::TooSoon));
     assert_eq!(desk.show().len(), 1);
     assert_eq!(desk.answer("one", PromptAnswer::Yes), Err(AnswerRejected::TooSoon));
     clock.advance(TOO_SOON);
-    // Showing it again does not restart the half second.
+    // Showing the prompt again does not restart the half second.
     assert_eq!(desk.show().len(), 1);
     assert_eq!(desk.answer("one", PromptAnswer::Yes), Ok(()));
     assert_eq!(waits.await.unwrap(), PromptAnswer::Yes);

@@ -1,4 +1,4 @@
-//! A message in display form: the agent's content is plain text, and only URLs that are shown in full become links.
+//! Chat message in display form: content is plain text, in which only unambiguous URLs become links.
 
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
@@ -14,18 +14,18 @@ use crate::talk::{ChatContent, ChatMessage, ChatRecord, DeliveryState, OpenFailu
 
 #[derive(Serialize)]
 pub(super) struct ChatMessageView {
-    /// Stable key by which the script finds the element again.
+    /// Stable key of the message, by which the page's script finds its element again.
     pub(super) key: String,
     pub(super) mine: bool,
     pub(super) who: String,
     pub(super) at: Timestamp,
-    /// Content, split into text and links.
+    /// Content of the message, split into text and links.
     pub(super) parts: Vec<TextPart>,
-    /// Remark by the device about the message.
+    /// Remark of the device about the message.
     pub(super) note: Option<String>,
     /// Whether the remark about the message is a warning.
     pub(super) alarm: bool,
-    /// Heading before the message if the agent's keys changed here.
+    /// Heading shown before the message if the agent's keys changed with it.
     pub(super) before: Option<String>,
     /// Delivery state of the message: `sent`, `sending` or `failed`.
     pub(super) state: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct ChatMessageView {
     pub(super) how_far: Option<String>,
 }
 
-/// A run of plain text, or one link.
+/// A part of a message: plain text, or one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct TextPart {
     pub(super) text: String,
@@ -69,7 +69,7 @@ impl ChatMessageView {
     }
 }
 
-/// Content of a message, remark by the device, and whether the remark is a warning.
+/// Content of a message, the device's remark, and whether the remark is a warning.
 fn content(text: &TalkTexts, record: &ChatRecord) -> (Vec<TextPart>, Option<String>, bool) {
     let is_weaker = record.mode == Some(SealMode::Stateless) && !record.mine;
     let note = |words: &String| (Vec::new(), Some(words.clone()), false);
@@ -112,7 +112,7 @@ fn state(text: &TalkTexts, state: &DeliveryState) -> (&'static str, Option<Strin
     }
 }
 
-/// Splits text into links and plain runs.
+/// Splits a message text into plain text and links.
 fn parts(text: &str) -> Vec<TextPart> {
     let mut parts: Vec<TextPart> = Vec::new();
     let mut plain = String::new();
@@ -136,14 +136,14 @@ fn parts(text: &str) -> Vec<TextPart> {
     parts
 }
 
-/// The URL in a word, if it is unambiguous: http or https, ASCII, no user name before the host.
+/// The URL in a word, if it is unambiguous: http or https, ASCII, without a user name before the host.
 fn address(word: &str) -> Option<&str> {
     let word = word.trim_start_matches(['(', '[', '<', '"', '\'']);
     let address = word.trim_end_matches(|c: char| c.is_whitespace() || ".,;:!?)]>\"'".contains(c));
     let after = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
     let host = after.split(['/', '?', '#', ':']).next().unwrap_or_default();
     let url = Url::parse(address).ok()?;
-    // A browser must parse the same host that a person reads.
+    // The host that a browser parses must be the host that a person reads.
     let same = url.host_str().is_some_and(|read| read.eq_ignore_ascii_case(host));
     (same && address.is_ascii() && !address.contains(['@', '\\'])).then_some(address)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// An open and a closed folder with files.
+/// A shared folder `open` and a folder `shut` that is not shared, each with a file.
 struct TestFolders {
     _place: tempfile::TempDir,
     open: PathBuf,
@@ -36,9 +36,9 @@ fn text(found: Result<PathContent, ToolFailure>) -> Option<String> {
     }
 }
 
-/// Tries every known escape, and reads what is inside.
+/// Tries every known way out of the shared folder.
 #[test]
-fn paths_links_and_special_files_do_not_escape_the_folders() {
+fn paths_links_and_special_files_outside_shared_folders_cannot_be_read() {
     let TestFolders { _place, open, shut } = &TestFolders::new();
     fs::write(open.join("large"), vec![b'x'; MAX_BYTES + 1]).unwrap();
     fs::File::create(open.join("huge")).unwrap().set_len(1 << 40).unwrap();
@@ -47,7 +47,7 @@ fn paths_links_and_special_files_do_not_escape_the_folders() {
     symlink("../shut/secret", open.join("relative-link")).unwrap();
     symlink(shut, open.join("folder-link")).unwrap();
     symlink("deep/notes.md", open.join("good-link")).unwrap();
-    // An absolute link starts outside, even if it leads inside.
+    // An absolute link is refused even if its target is inside.
     symlink(open.join("deep/notes.md"), open.join("absolute-link")).unwrap();
     symlink("loop", open.join("loop")).unwrap();
     symlink("/proc/self/root", open.join("root")).unwrap();
@@ -55,7 +55,7 @@ fn paths_links_and_special_files_do_not_escape_the_folders() {
     symlink("/dev/zero", open.join("zero-link")).unwrap();
     rustix::fs::mknodat(CWD, open.join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let _socket = UnixListener::bind(open.join("socket")).unwrap();
-    // Needs the right to create device files.
+    // Works only with the right to create device files.
     let device = rustix::fs::makedev(1, 5);
     let _ = rustix::fs::mknodat(CWD, open.join("zero"), FileType::CharacterDevice, Mode::RUSR, device);
     fs::hard_link(open.join("deep/notes.md"), open.join("hard")).unwrap();
@@ -125,11 +125,11 @@ fn paths_links_and_special_files_do_not_escape_the_folders() {
 }
 
 #[test]
-fn named_pipe_is_never_opened() {
+fn reading_a_named_pipe_fails_without_opening_the_pipe() {
     let world = TestFolders::new();
     let pipe = world.open.join("pipe");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    // Opening a pipe for writing without blocking fails while nobody reads.
+    // Opening a pipe for writing without blocking fails while no reader has it open.
     let nobody_reads = || {
         let opened = openat(CWD, &pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
         opened.is_err_and(|error| error == rustix::io::Errno::NXIO)
@@ -150,13 +150,13 @@ fn named_pipe_is_never_opened() {
 }
 
 #[test]
-fn linked_folder_is_resolved_once_when_chosen() {
+fn link_to_a_shared_folder_is_resolved_only_once_at_creation() {
     let world = TestFolders::new();
     let chosen = world.open.with_file_name("chosen");
     symlink(&world.open, &chosen).unwrap();
     let folders = SharedFolders::new([chosen.clone()]).unwrap();
     assert_eq!(text(folders.read("deep/notes.md")).as_deref(), Some("inside"));
-    // The link is redirected later, and the new target stays closed.
+    // The link is changed later; its new target is not shared.
     fs::remove_file(&chosen).unwrap();
     symlink(&world.shut, &chosen).unwrap();
     assert!(folders.read("secret").is_err());
@@ -170,7 +170,7 @@ fn linked_folder_is_resolved_once_when_chosen() {
 }
 
 #[test]
-fn folder_listing_has_sorted_names_and_is_limited() {
+fn folder_listing_is_sorted_and_limited_in_count_and_size() {
     let world = TestFolders::new();
     fs::write(world.open.join("b.md"), "words").unwrap();
     symlink(&world.shut, world.open.join("c")).unwrap();
@@ -201,9 +201,9 @@ fn folder_listing_has_sorted_names_and_is_limited() {
     assert!(more && json!(long).to_string().len() <= MAX_BYTES, "{}", long.len());
 }
 
-/// Another process swaps a folder for a link while it is read.
+/// Another thread replaces a folder by a link while the folder is read.
 #[test]
-fn swapping_folder_and_link_during_read_does_not_escape() {
+fn replacing_a_folder_by_a_link_during_read_gives_no_access_outside() {
     let TestFolders { _place, open, shut } = &TestFolders::new();
     fs::create_dir_all(open.join("real")).unwrap();
     fs::write(open.join("real/f"), "inside").unwrap();
