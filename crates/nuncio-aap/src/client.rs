@@ -31,11 +31,11 @@ pub use crate::wire::session::{AgentConfig, HistoryKind, NewSession, SessionInfo
 use crate::wire::session::{CreatedSession, HistoryAnswer};
 pub use crate::wire::turn::{AgentOverride, TurnBody};
 
-/// Timeout of requests that run no turn.
+/// Timeout of all requests except turns and event streams.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Size limit of a response, in bytes.
+/// Size limit of a JSON response, in bytes.
 const MAX_RESPONSE: usize = 64 * 1024 * 1024;
-/// Bytes read of an error response.
+/// Maximum number of bytes read from an error response.
 const MAX_ERROR: usize = 16 * 1024;
 
 /// Client of one AAP server. Cheap to clone.
@@ -61,10 +61,7 @@ impl Client {
         &self.base
     }
 
-    /// `GET /meta`
-    ///
-    /// # Errors
-    /// Fails also if the server does not speak AAP v3.
+    /// Sends `GET /meta`. Fails if the server does not speak AAP v3.
     pub async fn meta(&self) -> Result<Meta, ClientError> {
         let meta: Meta = self.json(self.request(Method::GET, &["meta"])?.timeout(REQUEST_TIMEOUT)).await?;
         if meta.version == VERSION {
@@ -73,7 +70,7 @@ impl Client {
         Err(ClientError::NotAap(format!("it speaks version {} of the protocol, and we {VERSION}", meta.version)))
     }
 
-    /// `GET /sessions`: the first page, or the page after `after`.
+    /// Sends `GET /sessions` for the first page, or for the page after the cursor `after`.
     pub async fn sessions(&self, after: Option<&str>) -> Result<SessionsPage, ClientError> {
         let mut request = self.request(Method::GET, &["sessions"])?.timeout(REQUEST_TIMEOUT);
         if let Some(after) = after {
@@ -82,25 +79,25 @@ impl Client {
         self.json(request).await
     }
 
-    /// `POST /sessions`: returns the id of the new session.
+    /// Sends `POST /sessions` and returns the id of the new session.
     pub async fn create_session(&self, new: &NewSession) -> Result<String, ClientError> {
         let request = self.request(Method::POST, &["sessions"])?.timeout(REQUEST_TIMEOUT).json(new);
         let created: CreatedSession = self.json(request).await?;
         Ok(created.session_id)
     }
 
-    /// `GET /sessions/:id`
+    /// Sends `GET /sessions/:id`.
     pub async fn session(&self, session: &str) -> Result<SessionInfo, ClientError> {
         self.json(self.request(Method::GET, &["sessions", session])?.timeout(REQUEST_TIMEOUT)).await
     }
 
-    /// `DELETE /sessions/:id`
+    /// Sends `DELETE /sessions/:id`.
     pub async fn delete_session(&self, session: &str) -> Result<(), ClientError> {
         let request = self.request(Method::DELETE, &["sessions", session])?.timeout(REQUEST_TIMEOUT);
         send(request).await.map(drop)
     }
 
-    /// `GET /sessions/:id/history`. Unreadable messages are skipped, and duplicate tool results are removed.
+    /// Sends `GET /sessions/:id/history`. Skips unreadable messages and duplicate tool results in the response.
     pub async fn history(&self, session: &str, kind: HistoryKind) -> Result<Vec<Message>, ClientError> {
         let request = self.request(Method::GET, &["sessions", session, "history"])?.timeout(REQUEST_TIMEOUT);
         let mut answer: HistoryAnswer<Value> = self.json(request.query(&[("type", kind.as_str())])).await?;
@@ -110,8 +107,7 @@ impl Client {
         }
     }
 
-    /// `POST /sessions/:id/turns`: returns the events of the turn. A response without streaming is converted to
-    /// events.
+    /// Sends `POST /sessions/:id/turns` and returns the events of the turn. A JSON response is converted to events.
     ///
     /// # Errors
     /// Reports failures to start the turn. Later failures are items of the stream.
@@ -127,7 +123,7 @@ impl Client {
         Ok(TurnStream::of_answer(read_json(response).await?))
     }
 
-    /// `GET /sessions/:id/stream`, a Nuncio extension: continues the stream of the last turn, or after an event.
+    /// Sends `GET /sessions/:id/stream`, a Nuncio extension: streams the last turn, or events after `last_event_id`.
     ///
     /// # Errors
     /// Servers without the extension answer 404.
@@ -139,7 +135,7 @@ impl Client {
         Self::stream(request).await
     }
 
-    /// `GET /sessions/:id/stream?running=true`, a Nuncio extension: the running turn from its beginning.
+    /// Sends `GET /sessions/:id/stream?running=true`, a Nuncio extension: streams the running turn from its beginning.
     ///
     /// # Errors
     /// The server answers 404 if no turn runs or if it lacks the extension.
@@ -157,7 +153,7 @@ impl Client {
         Err(ClientError::NotAap("its response to a resumed stream is not an event stream".to_owned()))
     }
 
-    /// `POST /sessions/:id/cancel`, a Nuncio extension: stops the running turn.
+    /// Sends `POST /sessions/:id/cancel`, a Nuncio extension: stops the running turn.
     ///
     /// # Errors
     /// The server answers 404 if no turn runs or if it lacks the extension.

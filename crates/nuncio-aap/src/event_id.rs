@@ -1,6 +1,6 @@
-//! Ids of the events in a turn's stream, as sent back in `Last-Event-ID`.
+//! Ids of the events in a turn's stream; clients send them back in `Last-Event-ID`.
 
-/// Numbers of the turn and of the event, written `TURN.EVENT`.
+/// Id of an event in a stream: numbers of the turn and of the event, written `TURN.EVENT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventId {
     pub turn: u64,
@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_id_round_trips() {
+    fn event_id_is_parsed_from_turn_dot_event_and_other_text_is_refused() {
         assert_eq!(EventId::parse("2.7"), Some(EventId { turn: 2, event: 7 }));
         for bad in ["", "2", "2.", ".7", "2.7.1", "-1.0", "a.b", "99999999999999999999.1"] {
             assert_eq!(EventId::parse(bad), None, "{bad}");

@@ -44,7 +44,7 @@ pub(crate) fn turn_request(body: Value) -> Result<TurnRequest, EngineError> {
     Ok(TurnRequest { input, mode, settings, protocol: Protocol::Aap, prompts: AapFront.permission_prompts() })
 }
 
-/// Parses `agent.tools`, `agent.options` and `tools`. An agent name in a turn is ignored, because it cannot change.
+/// Parses `agent.tools`, `agent.options` and `tools`. A turn's `agent.name` is ignored: a session keeps its agent.
 fn settings(body: &mut ObjectReader, agent: Option<ObjectReader>) -> Result<SettingsPatch, EngineError> {
     let mut patch = SettingsPatch::default();
     if let Some(mut agent) = agent {

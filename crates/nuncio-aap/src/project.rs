@@ -1,4 +1,4 @@
-//! Agents and sessions in the bodies of AAP.
+//! Converts agents and sessions to bodies of AAP responses.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn option_info(option: &AgentOption) -> OptionInfo {
         OptionValueType::Secret => ("secret", Vec::new()),
         OptionValueType::Select(values) => ("select", values.clone()),
     };
-    // The default of a secret option would be public.
+    // The default of a secret option is left out, because `GET /meta` is public.
     let default = if option.kind == OptionValueType::Secret { String::new() } else { option.default.clone() };
     OptionInfo {
         name: option.name.to_string(),
@@ -53,7 +53,7 @@ fn option_info(option: &AgentOption) -> OptionInfo {
     }
 }
 
-/// Parts of an agent declaration that AAP cannot express.
+/// Warnings about parts of an agent declaration that AAP cannot express.
 pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     let mut inexpressible = Vec::new();
     if agent.owner.is_some() {
@@ -75,7 +75,7 @@ pub(crate) fn inexpressible(agent: &Agent) -> Vec<String> {
     inexpressible
 }
 
-/// `SessionInfo` with redacted secrets.
+/// Builds `SessionInfo`; the values of secret options are redacted.
 pub(crate) fn session_info(session: &Session) -> SessionInfo {
     let settings = &session.settings;
     let option = |(name, value): (&OptionName, &OptionValue)| match value {

@@ -1,4 +1,4 @@
-//! Routes of AAP. Handlers convert requests to calls of the engine and results to responses.
+//! HTTP routes of AAP. Handlers convert requests to calls of the engine and results to responses.
 
 use std::sync::Arc;
 
@@ -35,7 +35,6 @@ pub use refuse::refuse;
 use front::BASE;
 use refuse::AapError;
 
-/// Response of an AAP handler.
 type AapResult = Result<Response, AapError>;
 
 /// State that all AAP routes share.
@@ -43,7 +42,7 @@ type AapResult = Result<Response, AapError>;
 pub struct AapServerState {
     engine: Engine,
     bodies: BodyLimits,
-    /// Body of `GET /meta`.
+    /// Cached body of `GET /meta`.
     meta: Arc<EditionCache<u64, (), Bytes>>,
 }
 
@@ -54,8 +53,8 @@ impl AapServerState {
     }
 }
 
-/// Builds the router with its fallback. The server must add a [`CallerCheckResult`] to each request. Paths include the base,
-/// because a nested router would rewrite the URI of every request.
+/// Builds the AAP router with its fallback. The server must add a [`CallerCheckResult`] to each request. Paths include
+/// `/aap`, because a nested router would rewrite the URI of every request.
 pub fn routes(aap: AapServerState) -> Router {
     table()
         .into_iter()
@@ -65,7 +64,7 @@ pub fn routes(aap: AapServerState) -> Router {
         .with_state(aap)
 }
 
-/// Routes as data; a test compares them with the OpenAPI document.
+/// AAP routes as data, so that a test can compare them with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<AapServerState>)> {
     vec![
         ("/meta", get(meta)),
@@ -87,7 +86,7 @@ async fn meta(State(aap): State<AapServerState>) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], document).into_response()
 }
 
-/// `POST /sessions`
+/// Handles `POST /sessions`.
 async fn create_session(State(aap): State<AapServerState>, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     let (body, idempotency) = body::read(&aap, request).await?;
@@ -97,7 +96,7 @@ async fn create_session(State(aap): State<AapServerState>, request: Request) -> 
     Ok((StatusCode::CREATED, axum::Json(CreatedSession { session_id: id.to_string() })).into_response())
 }
 
-/// A body with its members in alphabetical order, which is the order they were always sent in.
+/// Converts a response body to JSON with its members in alphabetical order, as earlier releases sent them.
 fn sorted(body: &impl Serialize) -> Value {
     serde_json::to_value(body).unwrap_or_default()
 }
@@ -107,7 +106,7 @@ struct PageQuery {
     after: Option<String>,
 }
 
-/// `GET /sessions?after=`
+/// Handles `GET /sessions?after=`.
 async fn list_sessions(
     State(aap): State<AapServerState>,
     AapQuery(PageQuery { after }): AapQuery<PageQuery>,
@@ -119,7 +118,7 @@ async fn list_sessions(
     Ok(axum::Json(sorted(&SessionsPage { sessions, next: page.next })).into_response())
 }
 
-/// `GET /sessions/:id`
+/// Handles `GET /sessions/:id`.
 async fn show_session(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
@@ -127,7 +126,7 @@ async fn show_session(State(aap): State<AapServerState>, SessionPath(id): Sessio
     Ok(axum::Json(sorted(&project::session_info(&session))).into_response())
 }
 
-/// `DELETE /sessions/:id`
+/// Handles `DELETE /sessions/:id`.
 async fn delete_session(
     State(aap): State<AapServerState>,
     SessionPath(id): SessionPath,
@@ -143,7 +142,7 @@ struct HistoryQuery {
     kind: Option<String>,
 }
 
-/// `GET /sessions/:id/history?type=compacted|full`
+/// Handles `GET /sessions/:id/history?type=compacted|full`.
 async fn history(
     State(aap): State<AapServerState>,
     SessionPath(id): SessionPath,
@@ -163,7 +162,7 @@ async fn history(
     Ok(axum::Json(sorted(&HistoryAnswer { history })).into_response())
 }
 
-/// `POST /sessions/:id/turns`
+/// Handles `POST /sessions/:id/turns`.
 async fn begin_turn(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let caller = aap.caller(&request)?;
     aap.admit_in(&caller, &id).await?;
@@ -190,12 +189,12 @@ async fn begin_turn(State(aap): State<AapServerState>, SessionPath(id): SessionP
 #[derive(Deserialize)]
 struct StreamQuery {
     stream: Option<String>,
-    /// Whether only a running turn counts.
+    /// Whether to refuse the request if the turn has ended.
     #[serde(default)]
     running: bool,
 }
 
-/// `GET /sessions/:id/stream`, an extension: continues the stream of the last turn, or after `Last-Event-ID`.
+/// `GET /sessions/:id/stream`, a Nuncio extension: streams the last turn, or the events after `Last-Event-ID`.
 async fn continue_stream(
     State(aap): State<AapServerState>,
     SessionPath(id): SessionPath,
@@ -232,14 +231,14 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
     Ok(Some(id))
 }
 
-/// `POST /sessions/:id/cancel`, an extension: answers when the turn has ended, with its end.
+/// `POST /sessions/:id/cancel`, a Nuncio extension: cancels the turn and answers with its outcome once it has ended.
 async fn cancel(State(aap): State<AapServerState>, SessionPath(id): SessionPath, request: Request) -> AapResult {
     let turn = aap.engine.conversations().cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())
 }
 
-/// Session id in the path. Invalid UTF-8 names no session.
+/// Session id in the request path. Invalid UTF-8 is refused like an unknown session.
 struct SessionPath(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
@@ -253,7 +252,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     }
 }
 
-/// Query parameters with errors in AAP's format.
+/// Query parameters; parse errors are sent in AAP's error format.
 struct AapQuery<T>(T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for AapQuery<T> {
@@ -280,14 +279,14 @@ async fn method_not_allowed() -> AapError {
 }
 
 impl AapServerState {
-    /// Caller of the request, if AAP admits it for any agent.
+    /// Caller of the request; an error if the caller may use no agent over AAP.
     fn caller(&self, request: &Request) -> Result<Caller, EngineError> {
         let caller = caller(request)?;
         self.engine.access().admit_app_for_any_agent(&caller)?;
         Ok(caller)
     }
 
-    /// Checks that AAP admits the caller for the session's agent. Callers that need no scope cause no store access.
+    /// Checks that the caller may use the session's agent over AAP. Loads no session if the caller needs no scope.
     async fn admit_in(&self, caller: &Caller, session: &str) -> Result<(), EngineError> {
         if !AccessControl::needs_scope(caller) {
             return Ok(());

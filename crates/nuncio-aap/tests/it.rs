@@ -1,4 +1,4 @@
-//! Integration tests: the client against real and scripted servers.
+//! Integration tests of the AAP client against real and scripted servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

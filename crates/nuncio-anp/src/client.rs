@@ -65,7 +65,7 @@ pub struct AnpClient {
 pub struct AnpClientOptions {
     /// Time limit for one request with its response.
     pub exchange: Duration,
-    /// Maximum number of pages read from a host's list.
+    /// Maximum number of pages read from a host's list of agents.
     pub pages: usize,
     /// Whether `localhost` DIDs are resolved over https or http.
     pub local: LocalDidScheme,
@@ -90,7 +90,7 @@ impl fmt::Debug for Bearer {
 }
 
 impl AnpClient {
-    /// A client without a DID, which cannot sign.
+    /// Creates a client without a DID, which cannot sign requests.
     #[must_use]
     pub fn new(
         fetch: Arc<dyn Fetch>,

@@ -1,5 +1,5 @@
-//! Directory of agents: those of this host and registered agents of other hosts. ANP-08 §5 describes passive discovery
-//! without an interface; this one is ours.
+//! Directory of the agents of this host and of registered agents of other hosts. ANP-08 §5 defines no interface for a
+//! directory, so the interface is Nuncio's own.
 
 mod index;
 mod publisher;
@@ -27,7 +27,7 @@ use crate::wire::{AgentDescription, CollectionItem};
 
 /// Profile of the registration interface in a directory's description.
 pub const PROFILE: &str = "nuncio.directory.v1";
-/// Path for registration and search.
+/// Path for registration and search of agents.
 pub const PATH: &str = "/registry/agents";
 /// Path of the directory's own description.
 pub const DESCRIPTION: &str = "/registry/ad.json";
@@ -35,7 +35,7 @@ pub const DESCRIPTION: &str = "/registry/ad.json";
 const MAX_TAGS: usize = 100;
 const MAX_CAPABILITIES: usize = 200;
 
-/// The searchable part of a description, as stored.
+/// Searchable part of an agent description, as stored in the directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ListedAgent {
     name: String,
@@ -87,7 +87,7 @@ impl ListedAgent {
         }
     }
 
-    /// An entry whose description is not available.
+    /// Creates the searchable part for an entry whose stored description cannot be read.
     fn unread(entry: &DirectoryListing) -> Self {
         Self { name: plain(entry.url.as_str()), did: Some(entry.did.clone()), ..Self::default() }
     }
@@ -97,9 +97,9 @@ impl ListedAgent {
 struct DirectoryRow {
     url: Url,
     listed: ListedAgent,
-    /// The stored registration; `None` for local agents.
+    /// Stored registration of the agent; `None` for local agents.
     entry: Option<DirectoryListing>,
-    /// All searchable text, in lower case.
+    /// All searchable text of the agent, in lower case.
     text: String,
 }
 
@@ -114,7 +114,7 @@ impl DirectoryRow {
         Self { url, listed, entry, text }
     }
 
-    /// The row as an ANP-08 item, with additional members for search results.
+    /// Converts the row to an ANP-08 item with additional members for search results.
     fn item(&self) -> CollectionItem {
         let mut item = CollectionItem::new(self.listed.name.clone(), self.url.to_string());
         if let Value::Object(listed) = json!(self.listed) {
@@ -139,7 +139,7 @@ type AgentCatalogue = Catalogue<Arc<DirectoryRow>>;
 /// Rows of the local agents, for one edition of the agents and their DIDs.
 type OwnRows = EditionCache<(u64, Vec<Option<String>>), (), Arc<[Arc<DirectoryRow>]>>;
 
-/// The row of a local agent; `None` if it is not publicly listed.
+/// Directory row of a local agent; `None` if the agent is not publicly listed.
 fn own_row(host: &HostDocuments, agent: &Agent, did: Option<&str>) -> Option<Arc<DirectoryRow>> {
     if !agent.presence.listed {
         return None;
@@ -200,7 +200,7 @@ fn is_below(tag: &str, wanted: &str) -> bool {
     tag.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':', '/']))
 }
 
-/// JSON of an entry for operators, including who registered it.
+/// JSON of a directory entry for operators, including who registered the agent.
 #[must_use]
 pub fn shown(entry: &DirectoryListing, listed: Option<&ListedAgent>, now: Timestamp) -> Value {
     let mut shown = Map::from_iter([

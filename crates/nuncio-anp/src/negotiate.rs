@@ -12,7 +12,7 @@ use crate::wire::{
     Schemas, Score, Selected, Status,
 };
 
-/// Maximum length of the lists in a request.
+/// Maximum number of items in each list of a negotiation request.
 const MAX_LISTED: usize = 256;
 
 /// Parses the body of `anp.negotiate`; the error is the response to send.
@@ -32,7 +32,7 @@ pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
     }
 }
 
-/// Converts a request for the choice of an interface.
+/// Converts an `anp.negotiate` request to the type of the negotiation module.
 #[must_use]
 pub fn request(body: &NegotiateBody, meta: &RequestMeta) -> judge::InterfaceRequest {
     judge::InterfaceRequest {
@@ -53,7 +53,7 @@ pub fn request(body: &NegotiateBody, meta: &RequestMeta) -> judge::InterfaceRequ
     }
 }
 
-/// Converts an accepted negotiation, with its digest.
+/// Converts the chosen interface to an `anp.negotiate` result with its digest.
 #[must_use]
 pub fn result(
     accepted: &judge::ChosenInterface<'_>,

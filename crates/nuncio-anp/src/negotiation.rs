@@ -39,11 +39,11 @@ pub(crate) use constraint::is_below;
 
 use crate::wire::ErrorCode;
 
-/// Maximum age of a request, and maximum lead of the caller's clock.
+/// Maximum age of a negotiation request.
 pub const MAX_AGE: Duration = Duration::from_secs(300);
 const MAX_AHEAD: Duration = Duration::from_secs(60);
 
-/// The available interfaces, prepared for negotiation. Their order does not matter.
+/// Available interfaces, prepared for negotiation. Their order does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct InterfaceOffers {
     entries: Vec<PreparedOffer>,
@@ -58,10 +58,11 @@ struct EvaluatedOffer<'a> {
 }
 
 impl InterfaceOffers {
-    /// Prepares interfaces. An id may occur twice: for the part that the caller may use, and for the rest.
+    /// Prepares interfaces for negotiation. An id may occur twice: for the capabilities that the caller may use, and
+    /// for the rest.
     #[must_use]
     pub fn new(offers: Vec<InterfaceOffer>) -> Self {
-        // Sorts indices, because offers are large to move.
+        // Indices are sorted instead of offers, because offers are large to move.
         let mut order: Vec<usize> = (0..offers.len()).collect();
         let rank = |at: usize| (&offers[at].id, offers[at].granted, &offers[at]);
         order.sort_by(|one, other| rank(*one).cmp(&rank(*other)));
@@ -71,7 +72,7 @@ impl InterfaceOffers {
         Self { entries: order.into_iter().filter_map(|at| offers[at].take()).map(PreparedOffer::new).collect() }
     }
 
-    /// Chooses the best interface. The error has one of nine causes.
+    /// Chooses the best interface for a request. The error has one of nine codes.
     pub fn choose(
         &self,
         request: &InterfaceRequest,
@@ -80,7 +81,7 @@ impl InterfaceOffers {
         let wanted = PreparedRequest::new(request);
         self.check_request(request, &wanted, now)?;
         let mut evaluated: Vec<_> = self.entries.iter().map(|entry| EvaluatedOffer::new(entry, &wanted)).collect();
-        // Best first; among unsuitable ones, those that violate the fewest constraints.
+        // The best interface comes first; among unsuitable ones, the one that violates the fewest constraints.
         evaluated.sort_by_cached_key(EvaluatedOffer::rank);
         let drafting = request.mode() == Some(NegotiationMode::Drafting);
         let is_acceptable = |it: &EvaluatedOffer<'_>| {
@@ -121,7 +122,7 @@ impl InterfaceOffers {
         Ok(())
     }
 
-    /// No structured interface fits: chooses one with which a protocol can be drafted.
+    /// Chooses an interface with which a protocol can be drafted, because no structured interface fits.
     fn draft<'a>(
         &'a self,
         evaluated: &[EvaluatedOffer<'a>],
@@ -146,7 +147,7 @@ impl InterfaceOffers {
         if evaluated.iter().any(|it| it.violations.is_empty() && !it.entry.offer.granted) {
             return NegotiationRefusal::authorization_required();
         }
-        // The specific cause, if no interface satisfies that requirement alone.
+        // A requirement that no interface satisfies is reported with its own code.
         for (cause, of) in verdict::CAUSES_OF_ONE_REQUIREMENT {
             let blocked = |it: &EvaluatedOffer<'_>| !it.violations.of(of).is_empty();
             if !evaluated.is_empty() && evaluated.iter().all(blocked) {
@@ -162,13 +163,13 @@ impl InterfaceOffers {
         let mut unsupported =
             nearest.map_or_else(|| ConstraintSet::all().of(&[Constraint::Intent]), |it| it.violations);
         if unsupported.is_empty() {
-            // It fits, but not for drafting.
+            // An interface satisfies all constraints but cannot be used for drafting.
             unsupported.add(Constraint::SupportedExecutionModes);
         }
         NegotiationRefusal::no_match(unsupported, nearest.map(|it| it.entry.offer.id.as_str()))
     }
 
-    /// The values that are supported instead, for the refusal.
+    /// Supported values that the refusal with this code suggests to the caller.
     fn supported(&self, cause: ErrorCode) -> Vec<String> {
         let open = self.entries.iter().map(|entry| &entry.offer).filter(|offer| offer.granted);
         let mut found: Vec<String> = match cause {

@@ -36,22 +36,22 @@ use crate::wire::{
 pub const DIDWBA: &str = "didwba_sc";
 /// Name of the security definition for public access.
 pub const NOSEC: &str = "nosec_sc";
-/// Agents per page of the host's list.
+/// Number of agents per page of the host's list.
 pub const PAGE: usize = 100;
 
 const INTERFACE_VERSION: &str = "1.0";
 
-/// The host-specific parts of documents.
+/// Properties of this host that its documents depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostDocuments {
-    /// Base of all URLs, without a trailing slash.
+    /// Prefix of all URLs in documents, without a trailing slash.
     pub base: String,
     /// Whether protocols are drafted when no structured interface matches.
     pub drafts: bool,
 }
 
 string_enum! {
-    /// The two OpenRPC documents of an agent's tools.
+    /// Kind of OpenRPC document of an agent's tools.
     pub enum ToolDocumentKind {
         /// Tools that run when called.
         Tools = "tools",
@@ -71,14 +71,14 @@ impl ToolDocumentKind {
         tool.exposed && self == Self::of(agent, tool)
     }
 
-    /// The set a tool belongs to. ANP cannot ask the caller's own person, so tools under a `high` scope wait for an
-    /// approver, like those with `human_authorization`.
+    /// Document that lists a tool. ANP cannot ask the user behind the caller, so calls under a `high` scope wait for an
+    /// approver, like calls of tools with `human_authorization`.
     #[must_use]
     pub fn of(agent: &Agent, tool: &Tool) -> Self {
         if asks_others(agent, tool) { Self::Authorized } else { Self::Tools }
     }
 
-    /// Returns whether the agent has this document. The unrestricted one also exists if the agent only converses.
+    /// Whether the agent has this document. `Tools` also exists for an agent that has only a conversation.
     #[must_use]
     pub fn is_of(self, agent: &Agent) -> bool {
         let talks = self == Self::Tools && agent.presence.conversation;
@@ -122,13 +122,13 @@ impl HostDocuments {
         format!("{}/agents/{agent}/rpc", self.base)
     }
 
-    /// Endpoint for messages and negotiation.
+    /// URL of the endpoint for messages and negotiation.
     #[must_use]
     pub fn anp_url(&self) -> String {
         format!("{}/anp", self.base)
     }
 
-    /// A page of the host's list, counted from 1; `None` after the last one. The first page exists even if it is empty.
+    /// Page of the host's agent list, counted from 1; `None` after the last page. The first page exists even if empty.
     #[must_use]
     pub fn page<'a>(&self, agents: impl Iterator<Item = &'a Agent>, page: usize) -> Option<CollectionPage> {
         let mut listed: Vec<_> = agents.filter(|agent| agent.presence.listed).collect();
@@ -147,7 +147,7 @@ impl HostDocuments {
         Some(CollectionPage::new(url(page), items.collect(), next))
     }
 
-    /// An agent's description, without a proof.
+    /// Builds an agent's description, without a proof.
     #[must_use]
     pub fn description(&self, agent: &Agent, did: Option<&str>) -> AgentDescription {
         let information = agent.information.iter().map(|it| self.information(agent, it)).collect();
@@ -176,7 +176,7 @@ impl HostDocuments {
         interfaces
     }
 
-    /// The negotiation interface of an agent (ANP-06 §5.4).
+    /// Builds the negotiation interface of an agent (ANP-06 §5.4).
     fn negotiation(&self, agent: &Agent) -> Interface {
         let about = "Endpoint for runtime capabilities and for choosing the best interface.".to_owned();
         let mut negotiates =
@@ -211,7 +211,8 @@ impl HostDocuments {
         }
     }
 
-    /// The OpenRPC interface by URL. The document is public; its methods state their own security.
+    /// Builds the interface with the URL of an OpenRPC document. The document is public; its methods state their own
+    /// security.
     fn structured(&self, agent: &Agent, set: ToolDocumentKind) -> Interface {
         let about = match set {
             ToolDocumentKind::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
@@ -232,7 +233,7 @@ impl HostDocuments {
         }
     }
 
-    /// The methods of an interface inline, for clients that do not fetch the document.
+    /// Builds the interface with an inline OpenRPC document, for clients that do not fetch the document by URL.
     fn inline(&self, agent: &Agent, set: ToolDocumentKind) -> Interface {
         Interface {
             id: Some(interface_id(&agent.name, &format!("{}.inline", set.as_str()))),
@@ -244,7 +245,7 @@ impl HostDocuments {
     }
 }
 
-/// A description with a name only. `security` is the scheme of everything that names no other.
+/// Description with a name only. `security` is the default scheme of its interfaces.
 fn bare_description(name: String, did: Option<&str>, security: &str) -> AgentDescription {
     AgentDescription {
         protocol_type: PROTOCOL_TYPE.to_owned(),
@@ -329,7 +330,7 @@ fn some_list<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
 
-/// A non-empty string member of a schema.
+/// Value of a string member of a schema; `None` if it is absent or empty.
 fn said<'a>(schema: &'a Value, key: &str) -> Option<&'a str> {
     schema.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
 }

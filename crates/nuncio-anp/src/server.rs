@@ -1,4 +1,4 @@
-//! HTTP routes of ANP. Each one translates a request into a use case, and its result into a response.
+//! HTTP routes of ANP. Handlers convert requests to calls of the engine and results to responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub trait AnpIdentityService: fmt::Debug + Send + Sync {
     /// Adds this service's proof to a description.
     fn prove_service(&self, description: Value) -> Value;
 
-    /// The content of a file that an agent publishes; `stem` is its name without extension.
+    /// Content of a file that an agent publishes; `stem` is the file name without extension.
     fn information(&self, agent: &AgentName, stem: &str) -> Option<Value>;
 
     /// Returns whether the DID belongs to a local agent.
@@ -77,15 +77,14 @@ pub trait AnpIdentityService: fmt::Debug + Send + Sync {
 
 #[derive(Debug)]
 pub enum AuthenticationResult {
-    /// No credentials; the response asks for them.
+    /// The request has no credentials; the contained response asks for them.
     Absent(Response),
-    /// The caller, and a header to add to the response.
+    /// The caller is authenticated; the header is added to the response.
     Known(Box<Caller>, Option<(HeaderName, HeaderValue)>),
-    /// Invalid credentials; the response refuses the request.
+    /// The credentials are invalid; the contained response refuses the request.
     Refused(Response),
 }
 
-/// Response of a handler; the error is a refusal.
 type AnpResult = Result<Response, Response>;
 
 /// State that all ANP routes share.
@@ -112,12 +111,12 @@ impl AnpServerState {
     }
 }
 
-/// The routes. The server must add a [`CallerCheckResult`] to each request.
+/// Builds the router. The server must add a [`CallerCheckResult`] to each request.
 pub fn routes(anp: AnpServerState) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(anp)
 }
 
-/// The route table; tests compare it with the OpenAPI document.
+/// Routes as data, so that a test can compare them with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<AnpServerState>)> {
     vec![
         (crate::wire::WELL_KNOWN, get(discover::agents)),
@@ -134,16 +133,16 @@ fn table() -> Vec<(&'static str, MethodRouter<AnpServerState>)> {
 
 struct AuthenticatedRequest {
     body: Bytes,
-    /// The authenticated caller; `None` without credentials.
+    /// Authenticated caller; `None` if the request has no credentials.
     caller: Option<Caller>,
     /// Header to add to the response.
     header: Option<(HeaderName, HeaderValue)>,
-    /// The response to send if the route requires authentication; `None` if there is a caller.
+    /// Response to send if the route requires authentication; `None` if the caller is authenticated.
     challenge: Option<Response>,
 }
 
 impl AuthenticatedRequest {
-    /// Builds the response; 204 without a body.
+    /// Builds the response to the request: status 204 if `body` is `None`.
     fn answer(self, body: Option<&Value>) -> Response {
         let mut response = match body {
             Some(body) => json_response(StatusCode::OK, body),
@@ -180,7 +179,7 @@ impl AnpServerState {
                 (Some(Caller { request: caller.request.clone().or(request), ..*caller }), header, None)
             }
             AuthenticationResult::Absent(challenge) => match parts.extensions.get::<CallerCheckResult>() {
-                // On an open server, authentication is optional.
+                // On a server that is open to anonymous callers, authentication is optional.
                 Some(CallerCheckResult::Known(caller)) => (Some(caller.clone()), None, None),
                 Some(CallerCheckResult::Invalid | CallerCheckResult::Expired(_)) => return Err(challenge),
                 Some(CallerCheckResult::Missing) | None => (None, None, Some(challenge)),
@@ -190,8 +189,8 @@ impl AnpServerState {
     }
 }
 
-/// Returns whether a request has ANP credentials: a signature or a JWT. A token of another server is not treated as an
-/// unknown key; its bearer must sign.
+/// Whether a request has ANP credentials: a signature or a JWT. A token of another server is not treated as an unknown
+/// key; its bearer must sign.
 fn has_anp_credentials(parts: &Parts) -> bool {
     let text = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (scheme, rest) = text.split_once(' ').unwrap_or_default();
@@ -201,7 +200,7 @@ fn has_anp_credentials(parts: &Parts) -> bool {
         || (scheme.eq_ignore_ascii_case("bearer") && rest.trim_start().starts_with("eyJ"))
 }
 
-/// The response to a request that is refused before its route, or at the HTTP level.
+/// Builds the response to a request that is refused before its route or at the HTTP level.
 fn refuse(error: &EngineError) -> Response {
     error_response(nuncio_http::status(error.code), error)
 }

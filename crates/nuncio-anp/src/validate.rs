@@ -1,6 +1,6 @@
 //! Validates ANP documents and reports every error with its location.
 //!
-//! A violation of the specification is an error; what is allowed but misread or refused by existing software is a
+//! A violation of the specification is an error; allowed content that existing software misreads or refuses is a
 //! warning. Proofs and DIDs are not checked here, because that needs keys and a network.
 
 mod description;

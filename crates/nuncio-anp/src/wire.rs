@@ -35,16 +35,16 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::digest::Digest;
 use serde_json::json;
 
-/// Version of the descriptions we write.
+/// Value of `protocolVersion` in the descriptions that Nuncio writes.
 pub const PROTOCOL_VERSION: &str = "1.0.0";
 /// Value of `protocolType` in every document.
 pub const PROTOCOL_TYPE: &str = "ANP";
-/// OpenRPC version we write.
+/// OpenRPC version of the documents that Nuncio writes.
 pub const OPENRPC_VERSION: &str = "1.3.2";
 /// Path of a host's list of agents.
 pub const WELL_KNOWN: &str = "/.well-known/agent-descriptions";
 
-/// Profile names.
+/// Names of the ANP profiles that Nuncio supports.
 pub mod profile {
     /// Profile of the request format (P1).
     pub const CORE_BINDING: &str = "anp.core.binding.v1";
@@ -56,7 +56,7 @@ pub mod profile {
     pub const RPC: &str = "anp.rpc.v1";
 }
 
-/// Method names.
+/// Names of the ANP methods that Nuncio supports.
 pub mod method {
     pub const GET_CAPABILITIES: &str = "anp.get_capabilities";
     pub const NEGOTIATE: &str = "anp.negotiate";

@@ -1,4 +1,4 @@
-//! ANP documents and requests: the specification's examples, the habits of other software, and general properties.
+//! Integration tests of ANP documents, requests, negotiation and the ANP client.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

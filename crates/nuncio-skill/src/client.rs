@@ -55,21 +55,20 @@ pub struct Consumer {
     options: ConsumerOptions,
 }
 
-/// Settings of a [`Consumer`].
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
-    /// Sent as `caller.id` of each invocation.
+    /// Value of `caller.id` in each invocation.
     pub caller_id: String,
-    /// Sent as `caller.type`, such as `service` or `user`.
+    /// Value of `caller.type` in each invocation, such as `service` or `user`.
     pub caller_type: String,
-    /// Decides which protocol versions are accepted.
+    /// Rule for the accepted protocol versions.
     pub rule: VersionRule,
     /// Timeout of one HTTP request and its response.
     pub exchange: Duration,
     /// How long the provider may hold its response while the skill runs, sent as `Prefer: wait`. The provider may
     /// ignore the value.
     pub hold: Duration,
-    /// Limit on the pages read of one index.
+    /// Maximum number of pages read from one skill index.
     pub pages: usize,
     /// Timeout for an execution when neither the caller nor the descriptor sets one; `None` waits without limit.
     pub patience: Option<Duration>,
@@ -114,7 +113,7 @@ impl Consumer {
         self
     }
 
-    /// Runs the whole sequence: resolve the target, fetch the descriptor, submit, follow, check the output.
+    /// Invokes a skill: resolves the target, fetches the descriptor, submits, follows the execution, checks the output.
     pub async fn invoke(&self, target: &SkillTarget, call: &SkillCall) -> Result<Value, ConsumerError> {
         let described = self.describe(target, &call.credential).await?;
         let mut execution = self.submit(&described, call).await?;

@@ -23,14 +23,14 @@ use visit::DomainVisit;
 /// Time that `follow` waits for the first visit.
 const FIRST_VISIT_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Skill of a followed domain that the registry does not list.
+/// Skill of a followed domain that the registry does not list, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct UnlistedSkill {
     pub id: String,
     pub why: String,
 }
 
-/// Visits the followed domains. Cheap to clone; clones share one state.
+/// Crawler that visits the followed domains. Cheap to clone; clones share one state.
 #[derive(Debug, Clone)]
 pub struct SkillCrawler(Crawler<FollowedDomainTargets>);
 
@@ -40,7 +40,7 @@ struct FollowedDomainTargets {
     /// Minimum time between two visits of a domain.
     interval: Duration,
     catalogue: Arc<SkillCatalogue>,
-    /// Held while a snapshot is stored and listed, so that both happen in the same order.
+    /// Held while a snapshot is stored and listed, so that snapshots are listed in the order in which they are stored.
     listing_lock: tokio::sync::Mutex<()>,
     /// Number of finished visits.
     visits: watch::Sender<u64>,
@@ -81,8 +81,8 @@ impl SkillCrawler {
         self.0.run(stop).await;
     }
 
-    /// Follows a domain and has [`SkillCrawler::run`] visit it now. The flag says whether the visit has finished; a long
-    /// one continues in the background.
+    /// Follows a domain and makes [`SkillCrawler::run`] visit the domain now. The flag is `false` if the visit was not
+    /// finished in time; the visit then continues in the background.
     pub async fn follow(&self, domain: ServerOrigin, by: FollowSource) -> Result<(FollowedDomain, bool), EngineError> {
         let FollowedDomainTargets { engine, visits, .. } = self.0.targets();
         let mut visits = visits.subscribe();
@@ -95,7 +95,7 @@ impl SkillCrawler {
                     Ok(Some((now, _))) if now.next_visit == followed.next_visit => {}
                     other => return other,
                 }
-                // The sender is a field of the targets, so the channel cannot be closed.
+                // The sender lives as long as the crawler, so the channel cannot be closed.
                 let _ = visits.changed().await;
             }
         };
@@ -111,8 +111,7 @@ impl SkillCrawler {
         Ok(outcome)
     }
 
-    /// Waits until all stored snapshots are listed, so that a finished visit is never reported before its skills can
-    /// be found.
+    /// Waits until all stored snapshots are listed, so that the skills of a finished visit can be found.
     pub async fn listed(&self) {
         drop(self.0.targets().listing_lock.lock().await);
     }

@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use crate::wire::{ErrorCode, ErrorResponse, ExecutionError, RetryAdvice};
 
-/// Default delay before a retry, in milliseconds.
+/// Default retry delay in error responses, in milliseconds.
 pub(crate) const RETRY_MS: u64 = 1000;
-/// Default number of attempts.
+/// Default number of attempts advised in error responses.
 pub(crate) const RETRY_ATTEMPTS: u64 = 3;
 
-/// Code inside a failed execution whose skill ran and failed.
+/// Error code of an execution whose skill ran and failed.
 pub(crate) const EXECUTION_FAILED: &str = "EXECUTION_FAILED";
 
 /// Error body and status for an error of the engine.
@@ -31,7 +31,7 @@ pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
     (status, response)
 }
 
-/// Protocol code for an HTTP status (§8.1, and the contract where §8.1 is silent).
+/// Error code of the protocol for an HTTP status (§8.1; other statuses by Nuncio's own choice).
 fn of_status(status: u16) -> ErrorCode {
     match status {
         401 => ErrorCode::AuthRequired,

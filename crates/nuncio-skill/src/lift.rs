@@ -49,7 +49,7 @@ pub(crate) fn body(
         let expected = format!("1 to {MAX_KEY} bytes");
         faults.push(context_fault("idempotency_key", "is not a key", expected, "a text of another length"));
     }
-    // The digest ignores credentials: the same key with the same request is the same execution even if the caller
+    // The digest ignores credentials, so a repeated request matches its idempotency key even if the caller
     // authenticates differently.
     let idempotency = key.map(|key| IdempotencyKey { key, body: Digest::of_json(&json!(request)) });
     let context = request.context.unwrap_or_default();
@@ -162,7 +162,7 @@ pub(crate) fn input_faults(
     ValidationReport::new(SkillDocumentType::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
 }
 
-/// Allowed values or type at a JSON pointer of a schema; `null` if the schema is not that simple.
+/// Allowed values or type at a JSON pointer of a schema; `null` if the schema has neither there.
 fn expected_at(schema: &Value, pointer: &str) -> Value {
     let at_pointer = pointer.split('/').skip(1).try_fold(schema, |schema, part| {
         let name = part.replace("~1", "/").replace("~0", "~");
@@ -171,7 +171,7 @@ fn expected_at(schema: &Value, pointer: &str) -> Value {
     at_pointer.and_then(|schema| schema.get("enum").or_else(|| schema.get("type"))).cloned().unwrap_or_default()
 }
 
-/// Checks a trace id given in a header.
+/// Checks the length of a trace id given in a header.
 pub(crate) fn own_trace_id(text: String) -> Result<String, EngineError> {
     if text.len() <= MAX_TRACE { Ok(text) } else { Err(bad_header("X-Skill-Trace-Id")) }
 }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn malformed_traceparent_is_ignored() {
+    fn malformed_traceparent_is_ignored_and_valid_one_yields_its_trace_id() {
         let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         assert_eq!(traceparent(good).as_deref(), Some(good));
         assert_eq!(trace_id(good).unwrap(), "4bf92f3577b34da6a3ce929d0e0e4736");

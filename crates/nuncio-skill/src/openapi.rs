@@ -1,4 +1,4 @@
-//! OpenAPI paths and components of this protocol. The components are the published schemas.
+//! OpenAPI paths and components of Skill Sharing. The components are the published schemas.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,6 @@ use crate::schema;
 /// OpenAPI `paths`, relative to the server's root.
 pub(crate) const PATHS: &str = include_str!("openapi/paths.json");
 
-/// OpenAPI `components`.
 pub(crate) fn components() -> String {
     let mut schemas = schema::json_definitions();
     schemas["SkillError"] = schema::error_schema();

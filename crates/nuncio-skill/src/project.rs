@@ -17,22 +17,21 @@ mod inexpressible;
 
 pub(crate) use inexpressible::inexpressible;
 
-/// The skills of an agent with their tools. The skill that is the agent itself has none.
+/// Skills of an agent, each with the tool behind it; `None` for the skill that is the agent itself.
 pub fn skills(agent: &Agent) -> impl Iterator<Item = (Option<&Tool>, &Skill)> {
     let whole = agent.skill.as_deref().map(|skill| (None, skill));
     whole.into_iter().chain(agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?))))
 }
 
-/// Facts about the host that its documents contain.
+/// Facts about this host that appear in its skill documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostInfo {
-    /// Prefix of every URL, without a trailing slash.
+    /// Prefix of every URL in the documents, without a trailing slash.
     pub base: String,
     /// Provider name for agents without an owner.
     pub name: String,
     /// Web page of the provider.
     pub url: Option<String>,
-    /// Contact of the provider.
     pub contact: Option<String>,
 }
 
@@ -150,7 +149,7 @@ fn text(schema: &Value, key: &str) -> Option<String> {
     schema.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Single type of a parameter; the nested schema has the exact definition.
+/// Type name of a parameter; its nested schema has the exact definition.
 fn type_of(schema: &Value) -> &str {
     match &schema["type"] {
         Value::String(name) => name,
@@ -248,8 +247,8 @@ fn auth(agent: &Agent, tool: Option<&Tool>, skill: &Skill, oauth: Option<&OAuthE
     }
 }
 
-/// Version of the reference signature that a skill with this method requires. Version 2 also covers method and target,
-/// for requests whose body does not contain them.
+/// Version of the reference signature that a skill with this HTTP method requires. Version 2 also covers method and
+/// URL, for requests without a body.
 pub(crate) fn signature_version(method: SkillMethod) -> &'static str {
     if method.has_query() { "v2" } else { "v1" }
 }

@@ -1,5 +1,5 @@
-//! Registry: searches the skills of this host and of the hosts it follows. §4.2 names the registry and leaves its
-//! response format open; the format is our own.
+//! Registry that searches the skills of this host and of followed hosts. §4.2 leaves the response format open, so
+//! the format is Nuncio's own.
 
 use std::sync::Arc;
 
@@ -17,18 +17,16 @@ mod tests;
 pub struct ListedProvider {
     /// Name of the person or organisation that provides the skill.
     pub name: String,
-    /// Web page of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// Skill in the registry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedSkill {
     entry: SkillIndexEntry,
     provider: ListedProvider,
     tags: Vec<String>,
-    /// Searchable text, in lower case.
+    /// All searchable texts of the skill, in lower case.
     text: String,
 }
 
@@ -67,7 +65,7 @@ impl HostSkillListing {
 /// Skills of other hosts by origin.
 pub type SkillCatalogue = Catalogue<HostSkillListing>;
 
-/// Parsed search request.
+/// Parsed query of a registry search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryQuery {
     query: CatalogueQuery<3>,
@@ -106,7 +104,7 @@ impl RegistryQuery {
     #[must_use]
     pub fn find(&self, catalogue: &SkillCatalogue, here: &str, own: HostSkillListing) -> RegistrySearchPage {
         let mut hosts = catalogue.all();
-        // Followed copies of this host's own skills are ignored; `own` is current.
+        // If this host follows itself, `own` replaces the crawled copies of its skills.
         hosts.insert(here.to_owned(), own);
         let matches = hosts.iter().flat_map(|(origin, host_skills)| {
             let skills = host_skills.skills.iter().filter(move |skill| self.takes(origin, skill));
@@ -132,7 +130,7 @@ fn is_of(origin: &str, skill: &ListedSkill, provider: &str) -> bool {
     skill.provider.name.to_lowercase() == provider || origin == provider.trim_end_matches('/') || host == provider
 }
 
-/// Page of search results.
+/// Page of results of a registry search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RegistrySearchPage {
     /// Matching skills, sorted by origin and id.
@@ -142,7 +140,7 @@ pub struct RegistrySearchPage {
     pub next_cursor: Option<String>,
 }
 
-/// Search result: the index entry and where it was seen.
+/// Result of a registry search: the skill's index entry and the host that lists it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RegistryEntry {
     #[serde(flatten)]
@@ -165,7 +163,7 @@ impl RegistryEntry {
         }
     }
 
-    /// Encodes origin and id, separated by a space; an origin contains no space.
+    /// Encodes origin and id of the skill, separated by a space, because an origin contains no space.
     fn cursor(&self) -> String {
         format!("{} {}", self.origin, self.entry.id)
     }

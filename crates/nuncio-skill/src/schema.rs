@@ -24,7 +24,7 @@ const JSON: &str = include_str!("../../../schema/draft/schema.json");
 pub fn json_definitions() -> Value {
     let mut root: Map<String, Value> = serde_json::from_str(JSON).expect("the published schema is an object");
     let mut definitions = root.remove("$defs").unwrap_or_default();
-    // The root is the definition of a descriptor, which is `{"$ref": "#"}` among the others.
+    // The root defines the descriptor; `$defs` only refers to the root with `{"$ref": "#"}`.
     root.retain(|keyword, _| keyword != "$schema" && keyword != "title");
     definitions["SkillDescriptor"] = root.into();
     definitions
@@ -100,13 +100,12 @@ pub static CATALOGUE: LazyLock<Vec<PublishedDefinition>> = LazyLock::new(|| {
     ]
 });
 
-/// Looks up a definition by name.
 #[must_use]
 pub fn published(name: &str) -> Option<&'static PublishedDefinition> {
     CATALOGUE.iter().find(|one| one.name() == name)
 }
 
-/// Conditional fields of the authentication (§3.5.5).
+/// Rules for the conditional fields of `AuthConfig` (§3.5.5).
 fn auth_rules() -> Vec<FieldRule> {
     vec![
         FieldRule { field: "type", is: &["oauth2"], requires: &["oauth2"], forbids: &[] },
@@ -114,7 +113,7 @@ fn auth_rules() -> Vec<FieldRule> {
     ]
 }
 
-/// Conditional fields of an invocation response (§5.4).
+/// Rules for the conditional fields of `InvocationResponse` (§5.4).
 fn response_rules() -> Vec<FieldRule> {
     vec![
         FieldRule { field: "status", is: &["completed"], requires: &["output"], forbids: &["error"] },

@@ -1,4 +1,4 @@
-//! Routes of the protocol. Handlers convert requests to calls of the engine and results to responses.
+//! HTTP routes of Skill Sharing. Handlers convert requests to calls of the engine and results to responses.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -38,24 +38,23 @@ use documents::DocumentCache;
 use refuse::SkillError;
 use registry::Registry;
 
-/// Response of a handler of Skill Sharing.
 type SkillResult = Result<Response, SkillError>;
 
-/// Authenticates requests of skills with `custom` authentication, such as by the reference signature.
+/// Authenticates requests to skills with `custom` authentication, for example by the reference signature.
 #[async_trait]
 pub trait RequestAuthenticator: fmt::Debug + Send + Sync {
     /// Identifies the caller of a request.
     async fn check(&self, parts: &Parts, body: &[u8]) -> RequestCheckResult;
 }
 
-/// What a [`RequestAuthenticator`] found out about the caller.
+/// Result of [`RequestAuthenticator::check`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestCheckResult {
     /// The request has no credential of this scheme.
     Absent,
     /// The credential is invalid; the text says why.
     Invalid(String),
-    /// The credential is valid.
+    /// The credential is valid and belongs to this caller.
     Known(Caller),
 }
 
@@ -107,7 +106,7 @@ pub fn routes(skills: SkillServerState) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(skills)
 }
 
-/// Routes as data; a test compares them with the OpenAPI document.
+/// Routes as data, so that a test can compare them with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<SkillServerState>)> {
     vec![
         ("/.well-known/skill-sharing", get(discover::index).fallback(method_not_allowed)),
@@ -134,7 +133,7 @@ async fn skill(
     }
 }
 
-/// Wildcard part of a path. Invalid UTF-8 becomes a name that does not exist.
+/// Wildcard part of a request path. Invalid UTF-8 becomes a name that does not exist.
 struct WildcardPath(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for WildcardPath {
@@ -150,7 +149,7 @@ async fn method_not_allowed() -> SkillError {
     EngineError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header").into()
 }
 
-/// Caller by the key or token of the request, or by a key in the default header; `None` without credentials.
+/// Caller identified by `identity`, else by an API key in the default header; `None` without credentials.
 fn caller(
     headers: &HeaderMap,
     identity: Option<&CallerCheckResult>,
@@ -162,7 +161,7 @@ fn caller(
     }
 }
 
-/// Caller by the key or token of the request.
+/// Caller whom the HTTP server identified by a key or token; `None` if anonymous.
 fn by_identity(identity: Option<&CallerCheckResult>) -> Result<Option<Caller>, EngineError> {
     match identity {
         Some(CallerCheckResult::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
@@ -172,7 +171,7 @@ fn by_identity(identity: Option<&CallerCheckResult>) -> Result<Option<Caller>, E
     }
 }
 
-/// Caller of an API key.
+/// Caller to whom an API key belongs.
 fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
     match std::str::from_utf8(key).map(|key| engine.access().identity_by_key(key)) {
         Ok(CallerCheckResult::Known(caller)) => Ok(caller),

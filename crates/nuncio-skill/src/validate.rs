@@ -48,7 +48,7 @@ use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationRespons
 /// Result of a validation (§9.3) with faults in the form of §8.3.1.
 pub type ValidationReport = nuncio_core::report::DocumentReport<SkillDocumentType>;
 
-/// Error body `VALIDATION_ERROR` with the faults as details.
+/// Creates the error body `VALIDATION_ERROR` with the faults as details.
 impl From<&ValidationReport> for ErrorResponse {
     fn from(report: &ValidationReport) -> Self {
         Self::new(ErrorCode::ValidationError, format!("Invalid {} document", report.kind))

@@ -25,7 +25,7 @@ pub use lenient_number::LenientNumber;
 pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
 pub use nuncio_core::execution::Priority;
 
-/// Protocol version of this implementation.
+/// Skill Sharing version of this implementation.
 pub const PROTOCOL_VERSION: SkillVersion = SkillVersion { major: 1, minor: 0, patch: 0 };
 
 /// Path of a host's skill index.
@@ -56,7 +56,7 @@ macro_rules! document {
                 $(#[serde($($serde)*)])*
                 pub $field: $type,
             )*
-            /// Fields that the protocol does not define, unchanged.
+            /// Fields that the protocol does not define; they are written back unchanged.
             #[serde(flatten)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         }

@@ -1,4 +1,4 @@
-//! Conversation with an agent: its messages and the calls that wait for an answer.
+//! Conversation with an agent: its messages and the tool calls that wait for an answer.
 //!
 //! Handles known server faults: missing or repeated `turn_stop`, missing or repeated tool results, and broken
 //! connections.
@@ -28,7 +28,7 @@ pub use exchange::TurnExchange;
 /// Time to wait for the recorded events of a running turn when joining it.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// Conversation in one session.
+/// Conversation with an agent in one AAP session.
 #[derive(Debug)]
 pub struct AapConversation {
     client: Client,
@@ -46,14 +46,14 @@ pub struct AapConversation {
     pending: Vec<UnansweredCall>,
 }
 
-/// Call that waits for this client.
+/// Tool call that waits for a result or a permission from this client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnansweredCall {
     pub call: ToolCall,
     pub awaits: AwaitedAnswer,
 }
 
-/// Event of a turn.
+/// Progress of a turn, as an item of [`TurnExchange`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnUpdate {
     Text(String),
@@ -78,18 +78,17 @@ pub enum TurnUpdate {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnEnd {
     pub stop: TurnStop,
-    /// How the end was received.
     pub received: TurnCompleteness,
-    /// Calls that now wait for this client.
+    /// Tool calls that wait for this client after the turn.
     pub pending: Vec<UnansweredCall>,
 }
 
 /// How completely a turn was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnCompleteness {
-    /// Received up to its `turn_stop`.
+    /// The turn was received up to its `turn_stop` over one connection.
     Whole,
-    /// Received up to its `turn_stop`, over several connections.
+    /// The turn was received up to its `turn_stop` over several connections.
     Continued,
     /// No `turn_stop` was received; the rest was loaded from the history.
     FromHistory,
@@ -153,7 +152,7 @@ impl AapConversation {
         &self.messages
     }
 
-    /// Calls that wait for an answer. One turn must answer all of them.
+    /// Tool calls that wait for an answer. One turn must answer all of them.
     #[must_use]
     pub fn pending(&self) -> &[UnansweredCall] {
         &self.pending
@@ -169,7 +168,7 @@ impl AapConversation {
         &self.own_tools
     }
 
-    /// Lets the agent run a tool without permission from the next turn on.
+    /// Lets the agent run a tool without asking for permission from the next turn on.
     pub fn trust(&mut self, tool: &str) {
         for enabled_tools in self.enabled_tools.iter_mut().filter(|enabled_tools| enabled_tools.name.as_str() == tool) {
             self.enabled_tools_changed |= enabled_tools.trust != Some(true);
@@ -187,8 +186,8 @@ impl AapConversation {
             .collect();
     }
 
-    /// Starts a turn with this input and returns its updates. Nothing is sent until the stream is polled. Dropping the
-    /// stream does not stop the turn on servers that allow this.
+    /// Starts a turn and returns its updates. Nothing is sent until the stream is polled. Dropping the stream does not
+    /// stop the turn on servers that continue turns without a connection.
     pub fn send(&mut self, input: TurnInput) -> TurnExchange<'_> {
         let mut body = TurnBody::new(&input, self.mode());
         if std::mem::take(&mut self.enabled_tools_changed) {
@@ -200,8 +199,8 @@ impl AapConversation {
         TurnExchange::new(self, input, body)
     }
 
-    /// Joins the running turn from its beginning, if there is one. Messages of this turn that came from the history
-    /// are removed, because the stream repeats them.
+    /// Joins the running turn, if there is one, from its first event. Removes messages of this turn that came from the
+    /// history, because the stream repeats them.
     pub async fn join(&mut self) -> Result<Option<TurnExchange<'_>>, ClientError> {
         let mut stream = match self.client.running(&self.session).await {
             Ok(stream) => stream,
@@ -210,7 +209,7 @@ impl AapConversation {
             Err(error) => return Err(error),
         };
         self.pending.clear();
-        // Events so far arrive immediately.
+        // The server sends the recorded events of the turn immediately.
         let first = tokio::time::timeout(AT_ONCE, async {
             loop {
                 match stream.next().await {
@@ -223,18 +222,18 @@ impl AapConversation {
         Ok(Some(TurnExchange::joined(self, stream, first)))
     }
 
-    /// Removes messages of the turn that starts with this event.
+    /// Removes the messages of the running turn, whose first event is `first`.
     fn remove_turn(&mut self, first: &TurnEvent) {
         let user = self.messages.len() - since_user(&self.messages).len();
         let answers = |message: &Message, calls: &[&CallId]| matches!(message, Message::Tool { tool_call_id, .. } if calls.contains(&tool_call_id));
         let begins = match first {
             TurnEvent::TurnStop(_) => return,
-            // A turn that answers permissions begins with a tool result;
+            // A turn whose input answers permission requests begins with a tool result.
             TurnEvent::ToolResult { call, .. } => {
                 let at = self.messages.iter().rposition(|message| answers(message, &[call]));
                 at.filter(|at| *at >= user).unwrap_or(self.messages.len())
             }
-            // any other begins after its input: a user message, or results of client tools.
+            // Any other turn begins after its input: a user message, or results of client tools.
             _ => {
                 let calls = self.messages.iter().flat_map(Message::tool_calls);
                 let ours: Vec<_> =
@@ -259,7 +258,7 @@ impl AapConversation {
         }
     }
 
-    /// Adds an input that the server accepted to the conversation.
+    /// Adds a turn input to the messages after the server accepted it.
     fn accepted(&mut self, input: TurnInput) {
         self.pending.clear();
         match input {
@@ -276,19 +275,19 @@ impl AapConversation {
         }
     }
 
-    /// What an unanswered call waits for.
+    /// Whether an unanswered tool call waits for a result or for a permission.
     fn awaits(&self, call: &ToolCall) -> AwaitedAnswer {
         let ours = self.own_tools.iter().any(|tool| tool.name == call.name.as_str());
         if ours { AwaitedAnswer::Result } else { AwaitedAnswer::Permission }
     }
 
-    /// Whether only this client can answer the call: its own tool, or one that requires permission.
+    /// Whether a tool call must be answered by this client: a call of its own tool, or one that requires permission.
     fn needs_us(&self, call: &ToolCall) -> bool {
         let asks = |tool: &ToolRef| tool.name == call.name && tool.trust != Some(true);
         self.awaits(call) == AwaitedAnswer::Result || self.enabled_tools.iter().any(asks)
     }
 
-    /// Unanswered calls of the agent's last message.
+    /// Unanswered tool calls of the agent's last message.
     fn unresolved(&self) -> Vec<UnansweredCall> {
         let exchange = since_user(&self.messages);
         let Some(last) = exchange.iter().rev().find(|message| matches!(message, Message::Assistant { .. })) else {

@@ -1,16 +1,15 @@
-//! Errors of the client.
+//! Errors of the AAP client.
 
 use std::error::Error as _;
 
 use serde_json::Value;
 
-/// Length limit of a server's error message.
+/// Length limit of a server's error message, in characters.
 const MAX_MESSAGE: usize = 500;
 
 /// Failure of a request to an AAP server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The server could not be reached.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
     /// The response ended before it was complete.
@@ -20,20 +19,19 @@ pub enum ClientError {
     #[error("the server refuses ({status}): {message}")]
     Refused {
         status: u16,
-        /// Message of the server, from JSON or plain text.
+        /// Error message of the server, from a JSON or plain-text body.
         message: String,
         code: Option<String>,
     },
     /// The response does not follow AAP.
     #[error("the server does not speak AAP v3 as we know it: {0}")]
     NotAap(String),
-    /// The response exceeds the size limit.
     #[error("{0}")]
     TooLarge(String),
 }
 
 impl ClientError {
-    /// Whether the server answered 404.
+    /// Whether the server answered 404 or 405.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { status: 404 | 405, .. })
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_body_is_parsed_as_json_or_plain_text() {
+    fn error_message_is_read_from_json_or_plain_text_without_control_characters() {
         let refused = |body: &[u8]| ClientError::refused(500, body);
         let said = |message: &str, code: Option<&str>| ClientError::Refused {
             status: 500,

@@ -14,7 +14,7 @@ pub enum TurnEvent {
     TextDelta(String),
     /// `thinking_delta`: part of a thinking block.
     ThinkingDelta(String),
-    /// A `text` event: a complete text block.
+    /// `text`: a complete text block.
     Text(String),
     /// `thinking`: a complete thinking block.
     Thinking(String),
@@ -34,14 +34,13 @@ pub enum TurnEvent {
     },
 }
 
-/// End of a turn.
+/// Data of a `turn_stop` event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnStop {
-    /// An unknown reason counts as `end_turn`.
+    /// Stop reason; an unknown one counts as `end_turn`.
     pub reason: StopReason,
     pub usage: Option<Usage>,
     pub error: Option<StopError>,
-    /// Whether the turn was cancelled.
     pub cancelled: bool,
 }
 
@@ -79,7 +78,7 @@ impl TurnStop {
 }
 
 impl TurnEvent {
-    /// Parses an event from its name and data.
+    /// Parses an event from its name and data; unknown or malformed events become [`TurnEvent::Unknown`].
     #[must_use]
     pub fn read(event: &str, data: &str) -> Self {
         Self::known(event, data).unwrap_or_else(|| Self::Unknown { event: event.to_owned(), data: data.to_owned() })
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turn_stop_carries_usage_error_and_cancelled() {
+    fn turn_stop_reason_usage_and_error_code_are_parsed() {
         let data = r#"{"stopReason":"error","turnId":"s.1","usage":{"inputTokens":3,"outputTokens":4},"error":{"code":"brain_failed","message":"no"},"future":1}"#;
         let TurnEvent::TurnStop(stop) = TurnEvent::read("turn_stop", data) else { panic!() };
         assert_eq!(stop.reason, StopReason::Error);
@@ -127,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn unknown_stop_reason_counts_as_end_turn() {
+    fn stop_reason_cancelled_is_parsed_as_cancelled_end_turn() {
         let TurnEvent::TurnStop(stop) = TurnEvent::read("turn_stop", r#"{"stopReason":"cancelled"}"#) else { panic!() };
         assert_eq!((stop.reason, stop.cancelled), (StopReason::EndTurn, true));
     }
 
     #[test]
-    fn malformed_event_data_is_passed_on_unparsed() {
+    fn unknown_event_or_malformed_data_yields_unknown_event_with_raw_data() {
         for (event, data) in [
             ("weather", "{}"),
             ("text_delta", "plain"),

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn key_is_hidden_in_debug_and_valid_as_header() {
+    fn api_key_is_trimmed_hidden_in_debug_and_must_be_visible_ascii() {
         let key = ApiKey::parse(" nk_hunter2\n").unwrap();
         assert_eq!(key.expose(), "nk_hunter2");
         assert_eq!(format!("{key:?}"), "ApiKey(***)");

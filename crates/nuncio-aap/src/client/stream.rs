@@ -16,11 +16,11 @@ use super::error::ClientError;
 use super::event::{TurnEvent, TurnStop};
 use super::tolerant;
 
-/// Turn event with the id for resuming the stream after it.
+/// Turn event with the id from which the stream can be resumed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResumableEvent {
     pub event: TurnEvent,
-    /// Last event id of the stream, if the server sends ids.
+    /// Latest event id that the server sent, if any.
     pub id: Option<Arc<str>>,
 }
 
@@ -61,7 +61,7 @@ impl TurnStream {
         let over = !matches!(chunk, Some(Ok(_))) || fault.is_some();
         self.ready.extend(std::iter::from_fn(|| decoder.next_event()).map(|event| Ok(resumable(&event))));
         if over && let Some((_, decoder)) = self.body.take() {
-            // The last event may lack its blank line; whether its data parses shows if it is complete.
+            // The last event may lack its blank line; it counts as complete if its data can be parsed.
             let last = decoder.finish().map(|event| resumable(&event));
             self.ready.extend(last.filter(|resumable| !matches!(resumable.event, TurnEvent::Unknown { .. })).map(Ok));
         }
@@ -94,7 +94,7 @@ fn resumable(event: &SseEvent) -> ResumableEvent {
     ResumableEvent { event: TurnEvent::read(&event.event, &event.data), id: event.id.clone() }
 }
 
-/// The stream events that would produce a message.
+/// Stream events that describe the content of a complete message.
 fn events(message: Message) -> Vec<TurnEvent> {
     match message {
         Message::Assistant { content: Content::Text(text), .. } => vec![TurnEvent::Text(text)],

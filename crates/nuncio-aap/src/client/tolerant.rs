@@ -1,4 +1,4 @@
-//! Lenient parsing of messages from other servers, without duplicate tool results.
+//! Lenient parsing of messages from other AAP servers, without duplicate tool results.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,13 @@ use nuncio_core::message::{Block, Message};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// Parses messages; unreadable messages and blocks of unknown types are skipped.
+/// Parses messages; skips unreadable messages, blocks of unknown types and duplicate tool results.
 pub(super) fn messages(values: Vec<Value>) -> Vec<Message> {
     let mut answered = HashSet::new();
     let read = values.into_iter().filter_map(message);
     read.filter(|message| match message {
         Message::Tool { tool_call_id, .. } => answered.insert(tool_call_id.clone()),
-        // A later exchange may reuse a call id.
+        // Tool call ids may repeat after a user message.
         Message::User { .. } => {
             answered.clear();
             true
@@ -45,7 +45,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn unknown_blocks_unknown_roles_and_duplicate_results_are_skipped() {
+    fn unknown_blocks_unknown_roles_and_duplicate_tool_results_are_skipped() {
         let read = messages(vec![
             json!({"role": "user", "content": "hi"}),
             json!({"role": "narrator", "content": "meanwhile"}),

@@ -1,4 +1,4 @@
-//! JSON readers that track the path for error messages.
+//! JSON readers that track the path of each value for error messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +52,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Fields of a JSON object, removed one by one; the remaining ones are unknown fields. `null` counts as absent.
+/// Reader that removes each field it reads from a JSON object; the rest are unknown fields. `null` counts as absent.
 #[derive(Debug)]
 pub(super) struct ObjectReader {
     at: JsonPath,
@@ -139,7 +139,7 @@ impl ObjectReader {
         self.take(key).map(|value| list(&at, value)).transpose()
     }
 
-    /// Converts every field of the object to a string.
+    /// Returns all fields of the object; a value that is not a string is a `BadOption` error.
     pub(super) fn all_texts(self) -> Result<BTreeMap<String, String>, EngineError> {
         let at = self.at;
         let text = |(key, value): (String, Value)| match value {

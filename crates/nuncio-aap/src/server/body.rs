@@ -1,4 +1,4 @@
-//! Reads JSON request bodies.
+//! Reads the JSON bodies of AAP requests.
 
 use axum::extract::Request;
 use nuncio_core::Code;
@@ -19,7 +19,7 @@ pub(super) async fn read(
     is_json(&parts.headers)?;
     let key = idempotency_key(&parts.headers)?;
     let bytes = aap.bodies.read(&aap.engine, &parts.extensions, body, CredentialLocation::Header).await?;
-    // The parser limits nesting to 128 levels.
+    // `serde_json` limits nesting to 128 levels.
     let value = serde_json::from_slice(&bytes)
         .map_err(|error| EngineError::new(Code::BadJson, format!("the body is not JSON: {error}")))?;
     let idempotency = key.map(|key| IdempotencyKey { key: key.to_owned(), body: Digest::of_bytes(&bytes) });

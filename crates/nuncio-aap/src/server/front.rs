@@ -20,7 +20,7 @@ const PATHS: &[PathRules] = &[PathRules {
     ..PathRules::new(BASE)
 }];
 
-/// AAP, as servers mount it.
+/// AAP as one of the protocols that the HTTP server mounts.
 #[derive(Debug)]
 pub struct AapFront;
 

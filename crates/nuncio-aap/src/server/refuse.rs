@@ -1,4 +1,4 @@
-//! Error responses.
+//! Error responses of AAP.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -6,7 +6,7 @@ use http::{HeaderValue, StatusCode, header};
 use nuncio_engine::EngineError;
 use serde_json::json;
 
-/// Error response of an AAP handler.
+/// Error of an AAP handler, sent as an AAP error response.
 #[derive(Debug)]
 pub(super) struct AapError(EngineError);
 
@@ -22,7 +22,7 @@ impl IntoResponse for AapError {
     }
 }
 
-/// Error response for a request that was refused before its handler.
+/// Builds the AAP error response for an engine error.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
     let status = nuncio_http::status(error.code);

@@ -18,12 +18,12 @@ use nuncio_engine::Engine;
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::Clock;
 
-/// Interval of comments that keep a silent connection open.
+/// Interval of SSE comments that keep a silent connection open.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// Approximate size limit of a chunk, in bytes.
+/// Approximate size limit of one chunk of the event stream, in bytes.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Typical size of an event, in bytes, for preallocation.
+/// Typical size of an encoded event, in bytes, for preallocation.
 const TYPICAL_EVENT_BYTES: usize = 64;
 
 /// Streams the events of a turn from number `from` until the turn ends.
@@ -37,7 +37,7 @@ pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engin
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Buffering proxies would delay the stream.
+    // Tells reverse proxies not to buffer, because buffering would delay events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }
@@ -58,7 +58,7 @@ impl EventReader {
         Self { turn, mode, next, clock, heartbeat }
     }
 
-    /// Next chunk; `None` when the turn ended and everything was sent.
+    /// Next chunk of the event stream; `None` when the turn has ended and all events were sent.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let mut piece = BytesMut::new();
@@ -95,7 +95,7 @@ impl EventReader {
     }
 }
 
-/// Writes one event, or nothing if the mode excludes it. This is the hot path of a stream: it copies constants,
+/// Writes one event, or nothing if the stream mode excludes it. The function is a hot path: it copies constants,
 /// formats numbers without allocation and scans text once.
 fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: TurnLogEvent<'_>) {
     let by_piece = mode != StreamMode::Message;

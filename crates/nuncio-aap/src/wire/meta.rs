@@ -5,7 +5,7 @@ use serde::de::Deserializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Supported protocol version.
+/// AAP version that this server and client support.
 pub const VERSION: u64 = 3;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct AgentInfo {
 }
 
 impl AgentInfo {
-    /// An agent that `GET /meta` does not list: nothing is known to be supported.
+    /// Placeholder for an agent that `GET /meta` does not list; it has no capabilities.
     #[must_use]
     pub fn unlisted(name: &str) -> Self {
         Self {
@@ -68,12 +68,12 @@ pub struct ToolSpec {
     /// JSON Schema of the arguments.
     #[serde(default)]
     pub parameters: Value,
-    /// Members that the protocol does not define; a session returns them as they were sent.
+    /// Tool members that AAP does not define; `GET /sessions/:id` returns them unchanged.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// `AgentOption`: an option of an agent.
+/// `AgentOption`: a setting of an agent that each session may set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OptionInfo {
     pub name: String,
@@ -87,12 +87,11 @@ pub struct OptionInfo {
     /// Allowed values of a `select`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// Default value of the option.
     #[serde(default)]
     pub default: String,
 }
 
-/// `AgentCapabilities`: an empty object means supported, an absent key unsupported.
+/// JSON form of `AgentCapabilities`: an empty object means supported, an absent key unsupported.
 mod capabilities {
     use std::collections::BTreeMap;
 
@@ -100,7 +99,7 @@ mod capabilities {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
     use serde_json::{Map, Value};
 
-    /// Group and name of each capability.
+    /// JSON group, JSON member name and Rust field of each capability.
     fn members(of: &mut Capabilities) -> [(&'static str, &'static str, &mut bool); 8] {
         [
             ("history", "compacted", &mut of.compacted_history),
@@ -134,7 +133,7 @@ mod capabilities {
         let sent = Value::deserialize(from)?;
         let mut capabilities = none();
         for (group, member, has) in members(&mut capabilities) {
-            // `true` is not in the protocol, but some servers send it.
+            // AAP does not define `true`, but some servers send it for a supported capability.
             *has = matches!(&sent[group][member], Value::Object(_) | Value::Bool(true));
         }
         Ok(capabilities)

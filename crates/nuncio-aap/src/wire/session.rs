@@ -58,8 +58,8 @@ pub struct SessionsPage {
     pub next: Option<String>,
 }
 
-/// Answer to `GET /sessions/:id/history`: the messages under the requested kind. A client reads `T` as plain JSON,
-/// because it skips messages it does not know.
+/// Answer to `GET /sessions/:id/history`: messages, keyed by history kind. The client uses plain JSON for `T`, because
+/// it skips messages of unknown types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HistoryAnswer<T> {
     pub history: BTreeMap<String, T>,
@@ -67,9 +67,9 @@ pub struct HistoryAnswer<T> {
 
 string_enum! {
     pub enum HistoryKind {
-        /// The history as the model sees it.
+        /// Messages after compaction, as the model sees them.
         Compacted = "compacted",
-        /// The complete history.
+        /// All messages, without compaction.
         Full = "full",
     }
 }

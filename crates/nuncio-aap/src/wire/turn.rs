@@ -10,16 +10,15 @@ use serde_json::{Value, json};
 
 use super::meta::ToolSpec;
 
-/// Body of a turn request.
+/// Body of `POST /sessions/:id/turns`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct TurnBody {
     /// One user message, or answers to all pending calls.
     pub messages: Vec<Value>,
     pub stream: StreamMode,
-    /// Changes of the agent's settings for the rest of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentOverride>,
-    /// Tools that the client provides from now on; `None` keeps them.
+    /// Tools that the client provides from this turn on; `None` keeps the previous list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolSpec>>,
 }
@@ -27,7 +26,7 @@ pub struct TurnBody {
 /// Changes of the agent's settings for the rest of the session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct AgentOverride {
-    /// Complete list of enabled tools.
+    /// Complete new list of enabled tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolRef>>,
     /// Options to set; others keep their values.
@@ -46,8 +45,8 @@ impl TurnBody {
     }
 }
 
-/// `PostSessionTurnResponse` with the additional fields of our `turn_stop`. A client reads it member by member, because
-/// other servers deviate from it.
+/// Response of a turn without streaming: `PostSessionTurnResponse` plus the additional fields of Nuncio's `turn_stop`.
+/// The client parses such responses member by member, because other servers deviate from this type.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnResponse {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Two gateways: the near one has an `aap` brain that calls the far one, which plays scripts.
+//! Tests of the `aap` brain: a local gateway (`near`) forwards turns to a scripted agent on a second gateway (`far`).
 
 use nuncio_testkit::{AapClient, Gateway, eventually};
 use serde_json::{Value, json};
@@ -63,7 +63,6 @@ impl GatewayPair {
         Self { aap: near.aap(), far, near }
     }
 
-    /// Waits until the far gateway has no sessions.
     async fn wait_until_far_sessions_are_deleted(&self) {
         let far = self.far.aap();
         eventually("the sessions there are deleted", async || {
@@ -120,7 +119,7 @@ async fn remote_stop_reasons_and_failures_are_forwarded() {
 }
 
 #[tokio::test]
-async fn remote_agent_calls_local_tools_through_local_policy() {
+async fn local_tool_called_by_remote_agent_runs_and_is_audited_locally() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[("near_tool", true)]).await;
     let script = json!([[call("c1", "near_tool")], [call("c1", "near_tool")], [{"echo": "results"}]]);
@@ -133,7 +132,7 @@ async fn remote_agent_calls_local_tools_through_local_policy() {
 }
 
 #[tokio::test]
-async fn remote_tool_runs_after_local_client_grants_permission() {
+async fn remote_tool_runs_only_after_local_client_grants_permission() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let asked =
@@ -153,7 +152,7 @@ async fn remote_tool_runs_after_local_client_grants_permission() {
 }
 
 #[tokio::test]
-async fn denial_is_forwarded_with_its_reason() {
+async fn denial_of_a_remote_tool_call_reaches_the_remote_agent_with_its_reason() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
@@ -165,7 +164,7 @@ async fn denial_is_forwarded_with_its_reason() {
 }
 
 #[tokio::test]
-async fn local_remote_and_client_calls_of_one_step_are_answered_together() {
+async fn local_remote_and_client_tool_calls_of_one_step_all_return_results() {
     let pair = GatewayPair::start().await;
     let tools = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
     let request = json!({"agent": {"name": "near", "tools": [{"name": "near_tool", "trust": true}]}, "tools": tools});
@@ -184,7 +183,7 @@ async fn local_remote_and_client_calls_of_one_step_are_answered_together() {
 }
 
 #[tokio::test]
-async fn new_message_abandons_pending_remote_call() {
+async fn new_user_message_abandons_pending_remote_tool_call() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.aap.play(&session, json!([[call("c1", "far_tool")]])).await;
@@ -210,7 +209,7 @@ async fn permission_given_after_gateway_restart_does_not_run_the_remote_tool() {
 }
 
 #[tokio::test]
-async fn cancelling_local_turn_cancels_remote_turn() {
+async fn cancelling_local_turn_deletes_remote_session() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     let mut stream = pair.aap.stream(&session, "delta", json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
@@ -220,7 +219,7 @@ async fn cancelling_local_turn_cancels_remote_turn() {
 }
 
 #[tokio::test]
-async fn unreachable_remote_server_fails_turn_and_is_named() {
+async fn unreachable_remote_server_fails_turn_with_its_address_in_the_error() {
     let pair = GatewayPair::start().await;
     let session = pair.aap.session("near", &[]).await;
     pair.far.stop().await;
@@ -230,7 +229,7 @@ async fn unreachable_remote_server_fails_turn_and_is_named() {
 }
 
 #[tokio::test]
-async fn remote_api_key_is_read_from_secrets() {
+async fn remote_api_key_is_read_from_secrets_and_missing_key_fails_with_401() {
     let far = Gateway::builder().agent("far", FAR).start().await;
     let holder = far.key(&[]).await;
     let file = tempfile::NamedTempFile::new().unwrap();

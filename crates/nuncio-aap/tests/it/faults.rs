@@ -1,4 +1,4 @@
-//! Recovery from known faults of other servers, one test per fault.
+//! Tests that the AAP client recovers from known faults of other AAP servers, one test per fault.
 
 use futures_util::StreamExt as _;
 use nuncio_aap::client::{ClientError, TurnCompleteness, TurnUpdate};
@@ -86,7 +86,7 @@ async fn missing_turn_stop_without_history_keeps_received_text() {
 }
 
 #[tokio::test]
-async fn missing_turn_stop_after_client_call_leaves_call_pending() {
+async fn missing_turn_stop_after_client_tool_call_leaves_the_call_pending() {
     let server =
         ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, events(&[start(), call("c1", "mine")]))])
             .await;
@@ -143,7 +143,7 @@ async fn denial_is_added_to_messages_when_the_server_does_not_stream_it() {
 }
 
 #[tokio::test]
-async fn duplicate_tool_results_count_once() {
+async fn duplicate_streamed_tool_result_is_added_once() {
     let updates =
         events(&[start(), call("c1", "add"), result("c1", "3"), result("c1", "3"), delta("3"), stop("end_turn")]);
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
@@ -155,7 +155,7 @@ async fn duplicate_tool_results_count_once() {
 }
 
 #[tokio::test]
-async fn duplicate_tool_results_in_history_count_once() {
+async fn duplicate_tool_result_in_history_is_added_once() {
     let messages = json!([
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "add", "input": {}}]},
@@ -174,7 +174,7 @@ async fn duplicate_tool_results_in_history_count_once() {
 }
 
 #[tokio::test]
-async fn broken_stream_is_resumed_after_last_event() {
+async fn broken_stream_is_resumed_after_last_received_event() {
     let server = ScriptedServer::start(vec![
         created(),
         ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
@@ -195,7 +195,7 @@ async fn broken_stream_is_resumed_after_last_event() {
 }
 
 #[tokio::test]
-async fn turn_without_turn_stop_after_every_resume_is_incomplete() {
+async fn turn_whose_resumed_streams_never_send_turn_stop_ends_incomplete_with_error() {
     let empty = || ScriptedAnswer::stream(STREAM, numbered(2, &[]));
     let cut = ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
     let answers = [created(), cut].into_iter().chain(std::iter::repeat_with(empty).take(6));
@@ -206,7 +206,7 @@ async fn turn_without_turn_stop_after_every_resume_is_incomplete() {
 }
 
 #[tokio::test]
-async fn stream_that_cannot_be_resumed_falls_back_to_history() {
+async fn turn_is_completed_from_history_when_its_broken_stream_cannot_be_resumed() {
     let server = ScriptedServer::start(vec![
         created(),
         ScriptedAnswer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
@@ -220,7 +220,7 @@ async fn stream_that_cannot_be_resumed_falls_back_to_history() {
 }
 
 #[tokio::test]
-async fn history_is_polled_while_turn_runs() {
+async fn history_is_polled_until_the_interrupted_turn_has_ended() {
     let call = json!({"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "hidden", "input": {}}]});
     let server = ScriptedServer::start(vec![
         created(),
@@ -237,7 +237,7 @@ async fn history_is_polled_while_turn_runs() {
 }
 
 #[tokio::test]
-async fn history_answer_to_an_earlier_equal_text_is_not_taken_as_the_new_answer() {
+async fn history_answer_to_an_earlier_identical_message_is_not_used_for_the_new_one() {
     let first = json!([{"role": "user", "content": "again"}, {"role": "assistant", "content": "first"}]);
     let server = ScriptedServer::start(vec![
         created(),
@@ -254,7 +254,7 @@ async fn history_answer_to_an_earlier_equal_text_is_not_taken_as_the_new_answer(
 }
 
 #[tokio::test]
-async fn deleted_session_is_an_error_in_stream_mode() {
+async fn turn_in_deleted_session_fails_with_404_and_adds_no_message() {
     let server = ScriptedServer::start(vec![
         created(),
         ScriptedAnswer::json(TURNS, 404, &json!({"error": "Session not found"})),
@@ -291,7 +291,7 @@ async fn json_response_to_stream_request_is_accepted() {
 }
 
 #[tokio::test]
-async fn unexpected_json_response_is_an_error() {
+async fn json_response_that_is_no_turn_ends_the_turn_with_an_error() {
     for answer in [json!({"ok": true}), json!("ok"), json!(["ok"])] {
         let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
         let mut conversation = server.conversation(&streams()).await;
@@ -302,7 +302,7 @@ async fn unexpected_json_response_is_an_error() {
 }
 
 #[tokio::test]
-async fn agent_without_stream_capability_gets_mode_none() {
+async fn turn_of_agent_without_stream_capability_requests_stream_mode_none() {
     let answer = json!({"stopReason": "end_turn", "messages": [{"role": "assistant", "content": "plain"}]});
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::json(TURNS, 200, &answer)]).await;
     let mut conversation = server.conversation(&json!({})).await;
@@ -312,7 +312,7 @@ async fn agent_without_stream_capability_gets_mode_none() {
 }
 
 #[tokio::test]
-async fn keeps_order_of_text_and_thinking_blocks() {
+async fn order_of_text_and_thinking_blocks_is_kept() {
     let updates =
         events(&[start(), delta("a"), ("thinking_delta", json!({"delta": "hm"})), delta("b"), stop("end_turn")]);
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;
@@ -337,7 +337,7 @@ async fn blocks_keep_streamed_order_when_history_orders_them_differently() {
 }
 
 #[tokio::test]
-async fn unknown_events_fields_and_plain_text_data_are_tolerated() {
+async fn unknown_events_unknown_fields_and_plain_text_data_do_not_fail_the_turn() {
     let updates = format!(
         ": hello\n\nevent: error\ndata: oh no\n\nevent: empty\ndata:\n\n{}",
         events(&[
@@ -356,7 +356,7 @@ async fn unknown_events_fields_and_plain_text_data_are_tolerated() {
 }
 
 #[tokio::test]
-async fn last_event_without_blank_line_is_parsed() {
+async fn last_event_without_trailing_blank_line_is_parsed() {
     let updates = events(&[start(), delta("a"), stop("end_turn")]);
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates.trim_end())]).await;
     let mut conversation = server.conversation(&streams()).await;
@@ -365,7 +365,7 @@ async fn last_event_without_blank_line_is_parsed() {
 
 #[tokio::test]
 async fn only_client_tool_calls_and_permission_requests_are_pending() {
-    // c1 ran on the server, which did not report it; c2 is a client tool; c3 requires permission.
+    // c1 ran on the server, which sent no result for c1; c2 calls a client tool; c3 requires permission.
     let updates =
         events(&[start(), call("c1", "hidden"), delta("so"), call("c2", "mine"), call("c3", "add"), stop("tool_use")]);
     let server = ScriptedServer::start(vec![created(), ScriptedAnswer::stream(TURNS, updates)]).await;

@@ -1,4 +1,4 @@
-//! The client against a real gateway.
+//! Tests of the AAP client against a real gateway.
 
 use futures_util::StreamExt as _;
 use nuncio_aap::client::{AapConversation, HistoryKind, NewSession, TurnCompleteness, TurnEvent, TurnUpdate};
@@ -44,7 +44,7 @@ async fn conversation(gateway: &Gateway) -> AapConversation {
 }
 
 #[tokio::test]
-async fn client_and_server_histories_agree_after_calls() {
+async fn client_and_server_histories_are_equal_after_tool_calls() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     let script = json!([
@@ -88,7 +88,7 @@ async fn turn_can_be_cancelled_and_session_deleted() {
 }
 
 #[tokio::test]
-async fn stream_resumes_after_any_event() {
+async fn stream_resumed_after_any_event_returns_the_remaining_events() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     say(&mut conversation, &play(&json!([[{"text": "a b c d"}]]))).await;
@@ -103,7 +103,7 @@ async fn stream_resumes_after_any_event() {
 }
 
 #[tokio::test]
-async fn tool_trusted_after_session_start_runs_without_prompt_in_next_turn() {
+async fn tool_trusted_after_session_start_runs_in_next_turn_without_permission_request() {
     let gateway = gateway().await;
     let mut conversation = conversation(&gateway).await;
     conversation.trust("echo");
@@ -113,7 +113,7 @@ async fn tool_trusted_after_session_start_runs_without_prompt_in_next_turn() {
 }
 
 #[tokio::test]
-async fn every_stream_mode_yields_same_messages() {
+async fn every_stream_mode_yields_the_same_text_and_a_turn_stop() {
     let gateway = gateway().await;
     for mode in [StreamMode::Delta, StreamMode::Message, StreamMode::None] {
         let conversation = conversation(&gateway).await;

@@ -1,4 +1,4 @@
-//! Requests of the client and its handling of invalid responses.
+//! Tests of the requests that the AAP client sends and of its handling of invalid responses.
 
 use nuncio_aap::client::{ApiKey, Client, ClientError, HistoryKind};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::scripted::{ScriptedAnswer, ScriptedServer, client, created};
 
 #[tokio::test]
-async fn key_is_sent_with_every_request_and_ids_are_escaped() {
+async fn request_carries_api_key_and_escapes_session_id_in_path() {
     let server = ScriptedServer::start(vec![ScriptedAnswer::text("GET /", 404, "404 Not Found")]).await;
     let http =
         nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::AllowedAddresses::default(), false, None)
@@ -21,7 +21,7 @@ async fn key_is_sent_with_every_request_and_ids_are_escaped() {
 }
 
 #[tokio::test]
-async fn other_protocol_version_and_non_aap_response_are_refused() {
+async fn meta_with_other_protocol_version_or_without_json_is_refused() {
     let server = ScriptedServer::start(vec![
         ScriptedAnswer::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
         ScriptedAnswer::text("GET /api/meta", 200, "<html>"),
@@ -33,13 +33,13 @@ async fn other_protocol_version_and_non_aap_response_are_refused() {
 }
 
 #[tokio::test]
-async fn redirect_is_not_followed() {
+async fn redirect_is_an_error_and_is_not_followed() {
     let server = ScriptedServer::start(vec![ScriptedAnswer::text("GET /api/meta", 302, "elsewhere")]).await;
     assert!(matches!(server.client().meta().await, Err(ClientError::Refused { status: 302, .. })));
 }
 
 #[tokio::test]
-async fn session_list_follows_server_cursor() {
+async fn cursor_of_the_session_list_is_sent_escaped_for_the_next_page() {
     let page = |next: Option<&str>| {
         let mut page = json!({"sessions": [{"sessionId": "s1", "agent": {"name": "a"}, "createdAt": "new"}]});
         if let Some(next) = next {
@@ -69,7 +69,7 @@ async fn history_response_without_the_requested_kind_is_an_error() {
 }
 
 #[tokio::test]
-async fn unreachable_server_is_reported() {
+async fn closed_port_is_reported_as_unreachable_server() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

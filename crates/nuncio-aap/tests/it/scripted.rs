@@ -1,4 +1,4 @@
-//! Server that sends scripted responses.
+//! AAP server for tests that sends scripted responses.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -35,25 +35,24 @@ impl ScriptedAnswer {
         Self { on, status: 200, kind: "text/event-stream", body: body.into(), cut: false }
     }
 
-    /// Breaks the connection at the end of the body.
+    /// Makes the server break the connection after the body instead of ending the response normally.
     pub(crate) fn cut(self) -> Self {
         Self { cut: true, ..self }
     }
 }
 
-/// Event stream without ids, as the SDK writes it.
+/// Event stream without event ids, as the AAP SDK writes it.
 pub(crate) fn events(events: &[(&str, Value)]) -> String {
     events.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect()
 }
 
-/// Event stream with ids, as Nuncio writes it.
+/// Event stream with event ids, as Nuncio writes it.
 pub(crate) fn numbered(from: usize, list: &[(&str, Value)]) -> String {
     let line =
         |(at, event): (usize, &(&str, Value))| format!("id: 1.{}\n{}", from + at, events(std::slice::from_ref(event)));
     list.iter().enumerate().map(line).collect()
 }
 
-/// A request that the scripted server received.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
@@ -84,12 +83,12 @@ impl ScriptedServer {
         client(&self.url)
     }
 
-    /// Requests to a path that the scripted server received, oldest first.
+    /// Received requests whose request line contains `on`, oldest first.
     pub(crate) fn asked(&self, on: &str) -> Vec<ReceivedRequest> {
         self.asked.lock().unwrap().iter().filter(|asked| asked.line.contains(on)).cloned().collect()
     }
 
-    /// Conversation with an agent of these capabilities, whose tool `add` requires permission.
+    /// Begins a conversation with an agent that has `capabilities` and whose tool `add` requires permission.
     pub(crate) async fn conversation(&self, capabilities: &Value) -> AapConversation {
         let agent =
             serde_json::from_value(json!({"name": "other", "version": "1.0.0", "capabilities": capabilities})).unwrap();
@@ -113,7 +112,7 @@ pub(crate) fn created() -> ScriptedAnswer {
     ScriptedAnswer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
 }
 
-/// Sends an input and collects the updates.
+/// Sends an input; returns all updates of the turn and its end.
 pub(crate) async fn send(conversation: &mut AapConversation, input: TurnInput) -> (Vec<TurnUpdate>, TurnEnd) {
     let mut updates: Vec<TurnUpdate> = conversation.send(input).map(Result::unwrap).collect().await;
     match updates.pop() {

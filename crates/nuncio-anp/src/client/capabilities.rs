@@ -18,15 +18,15 @@ pub struct MessageService {
 }
 
 impl MessageService {
-    /// Digest that changes when endpoint or capabilities change.
+    /// Digest of endpoint and capabilities of the message service, for detecting changes.
     pub(super) fn digest(&self) -> Digest {
         Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))
     }
 }
 
 impl AnpClient {
-    /// Determines the agent's message endpoint: from its DID document or, if that has none, from its description, which
-    /// is only a hint. Also returns notes about inconsistencies.
+    /// Determines the agent's message endpoint: from its DID document or, if the document has none, from its
+    /// description. Also returns notes about inconsistencies.
     pub(super) fn endpoint(&self, agent: &VerifiedDescription) -> Result<(Url, Vec<String>), ClientError> {
         let mut notes = Vec::new();
         let hint = agent.description.negotiation().and_then(|it| it.url.as_deref());

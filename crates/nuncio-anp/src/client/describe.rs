@@ -24,7 +24,7 @@ const MAX_NOTED_FAULTS: usize = 5;
 
 #[derive(Debug, Clone)]
 pub struct VerifiedDescription {
-    /// The URL from which the description was fetched.
+    /// URL from which the description was fetched.
     pub url: Url,
     /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
@@ -32,7 +32,7 @@ pub struct VerifiedDescription {
     /// The verified DID document of the described agent.
     pub document: Option<Arc<BoundDocument>>,
     pub checks: DescriptionChecks,
-    /// Deviations and warnings, for people.
+    /// Deviations of the description from the specification and other warnings, as texts for the user.
     pub notes: Vec<String>,
     pub(super) named_host: UserNamedHost,
 }
@@ -44,8 +44,8 @@ impl VerifiedDescription {
         self.document.as_ref().map(|bound| bound.did())
     }
 
-    /// Returns whether a URL is on one of the agent's own hosts: the one the user named, the one that served the
-    /// description, or the one of its DID.
+    /// Whether a URL is on the host that the user named, on the host that served the description, or on the host of
+    /// the agent's DID.
     #[must_use]
     pub fn is_on_own_host(&self, url: &Url) -> bool {
         let of_did = self.did().is_some_and(|did| Some(did.host()) == url.host_str());
@@ -54,7 +54,7 @@ impl VerifiedDescription {
 }
 
 impl AnpClient {
-    /// Fetches and verifies an agent description. Failed checks do not make this fail; callers must ask
+    /// Fetches and verifies an agent description. A failed check is not an error here; callers must use
     /// [`DescriptionChecks::ensure_trusted`] before they call the agent.
     pub async fn describe(&self, target: &AgentTarget) -> Result<VerifiedDescription, ClientError> {
         let named_host = target.named_host(self.options.local)?;

@@ -1,4 +1,4 @@
-//! Errors of the client.
+//! Errors of the ANP client.
 
 use nuncio_core::{Code, string_enum};
 use nuncio_engine::remote_error;
@@ -12,9 +12,9 @@ pub(crate) use nuncio_core::address::shown;
 pub(crate) use nuncio_core::text::plain;
 
 remote_error! {
-    /// Why an agent could not be found, trusted, negotiated with or called.
+    /// Error while finding, verifying, negotiating with or calling an agent.
     pub struct ClientError(ClientErrorDetails {
-        /// The JSON-RPC error of the remote side, if the remote side sent one.
+        /// JSON-RPC error that the remote side sent, if any.
         pub rpc_error: Option<RpcError> = |_| None,
     })
 }
@@ -23,7 +23,7 @@ string_enum! {
     pub enum Reason {
         /// The target text is not a DID, a URL or a host.
         BadTarget = "bad_target",
-        /// The target is a host with several agents.
+        /// The target is a host with several agents, so the agent must be named.
         WhichAgent = "which_agent",
         /// The caller named no method, or the agent has no such method.
         WhichMethod = "which_method",
@@ -46,7 +46,7 @@ string_enum! {
         BadArguments = "bad_arguments",
         IdentityNeeded = "identity_needed",
         CannotSign = "cannot_sign",
-        /// The caller is authenticated but not allowed.
+        /// The remote side knows the caller but does not allow the call.
         Forbidden = "forbidden",
         /// The response is a JSON-RPC or ANP error.
         Failed = "failed",
@@ -121,8 +121,8 @@ impl ClientError {
         }
     }
 
-    /// Returns whether the remote side no longer accepts the agreement. Nothing was executed, and negotiating again may
-    /// help (ANP-06 §10.1).
+    /// Whether the remote side no longer accepts the agreement. Nothing was executed, and negotiating again may help
+    /// (ANP-06 §10.1).
     #[must_use]
     pub fn is_stale(&self) -> bool {
         let code = self.0.rpc_error.as_ref().and_then(RpcError::known_code);

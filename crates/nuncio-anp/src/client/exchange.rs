@@ -17,10 +17,9 @@ use super::sign::RequestSigner;
 use super::target::UserNamedHost;
 use super::tokens::TokenCache;
 
-/// When the client sends its credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthTiming {
-    /// The client authenticates only after the server asked for it.
+    /// The client sends credentials only after the server asked for them.
     WhenAsked,
     AtOnce,
 }
@@ -29,7 +28,7 @@ pub(super) enum AuthTiming {
 pub(super) struct ClientRequest<'a> {
     pub(super) url: &'a Url,
     pub(super) named_host: &'a UserNamedHost,
-    /// `None` sends GET, a body sends POST with JSON.
+    /// JSON body of a `POST` request; `None` sends a `GET` request.
     pub(super) body: Option<Bytes>,
     pub(super) auth_timing: AuthTiming,
     pub(super) max_bytes: usize,
@@ -44,13 +43,13 @@ pub(super) struct HttpExchange {
     pub(super) signer: Option<Arc<dyn RequestSigner>>,
     pub(super) bearer: Option<Bearer>,
     pub(super) tokens: Arc<TokenCache>,
-    /// Time limit for one request with its response, unless a caller names another.
+    /// Time limit for one request with its response, unless the request has its own.
     pub(super) timeout: Duration,
 }
 
 impl HttpExchange {
-    /// Sends a request, and repeats it once with a signature if the server asks for one. A redirect is an error; the
-    /// caller judges any other status.
+    /// Sends a request, and repeats it once with a signature if the server asks for one. A redirect is an error; any
+    /// other status is returned.
     pub(super) async fn exchange(&self, outgoing: &ClientRequest<'_>) -> Result<FetchResponse, ClientError> {
         let request = self.request(outgoing)?;
         let first = self.with_credentials(request.clone(), outgoing)?;
@@ -98,7 +97,8 @@ impl HttpExchange {
         })
     }
 
-    /// Adds credentials: the user's token for the named host, a token granted earlier by that server, or a signature.
+    /// Adds credentials to a request: the user's token for the named host, a token that the server granted, or a
+    /// signature.
     fn with_credentials(
         &self,
         mut request: FetchRequest,
@@ -160,7 +160,7 @@ pub(super) fn json_body<'a>(url: &Url, answer: &'a FetchResponse, signed: bool) 
     Ok(&answer.body)
 }
 
-/// The error for a status other than 200.
+/// Error for a response with a status other than 200.
 pub(super) fn status_error(url: &Url, answer: &FetchResponse, signed: bool) -> ClientError {
     let (address, status) = (shown(url), answer.status);
     let challenge_sent = answer.header("www-authenticate").and_then(Challenge::read);

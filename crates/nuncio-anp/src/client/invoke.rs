@@ -1,4 +1,4 @@
-//! Describes, negotiates and calls in one operation.
+//! Invocation of an agent: fetches its description, negotiates and calls in one operation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,15 +32,15 @@ pub struct Invocation {
 }
 
 impl AnpClient {
-    /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the description is fetched
-    /// and negotiated again, once.
+    /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the client fetches the
+    /// description and negotiates once more.
     pub async fn invoke(&self, invocation: &Invocation) -> Result<Value, ClientError> {
         let Invocation { target, method, arguments, timeout } = invocation;
         let (agent, read_now) = self.described_agent(target).await?;
         let stale = match self.attempt(&agent, method, arguments, *timeout).await {
             Err(error) if error.is_stale() => error,
             outcome => {
-                // The caller's permissions changed, and the agreement depends on them (ANP-06 §10.1).
+                // The caller's permissions may have changed, and the agreement depends on them (ANP-06 §10.1).
                 if let Err(error) = &outcome
                     && matches!(error.reason, Reason::Forbidden | Reason::IdentityNeeded)
                 {
@@ -70,7 +70,7 @@ impl AnpClient {
         self.call(agent, &operation, arguments, timeout).await
     }
 
-    /// Finds the method to call, by negotiation if it is not named. `names` are the names of the arguments.
+    /// Finds the method to call, by negotiation if the caller named no method. `names` are the names of the arguments.
     pub async fn prepare(
         &self,
         agent: &VerifiedDescription,
@@ -110,7 +110,7 @@ impl AnpClient {
         chosen(agreement, &all, names)
     }
 
-    /// Returns the description of a target, and whether it was fetched just now.
+    /// Returns the description of a target, and whether it was fetched now instead of taken from the cache.
     async fn described_agent(&self, target: &AgentTarget) -> Result<(Arc<VerifiedDescription>, bool), ClientError> {
         let now = self.http.clock.now();
         let key = self.cache_key(target);
@@ -122,15 +122,15 @@ impl AnpClient {
         Ok((agent, true))
     }
 
-    /// The cache key includes the caller, because a description may differ by caller.
+    /// Cache key of a description; the key includes the caller, because a description may differ by caller.
     fn cache_key(&self, target: &AgentTarget) -> String {
         let who = self.http.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
         format!("{who} {target}")
     }
 }
 
-/// Selects the method of the negotiated interface: by the schema that the result names, by the capability's name, the
-/// only method, or the only method that accepts these arguments.
+/// Selects the method of the negotiated interface: by the schema URL in the result, by the capability's name, the
+/// only method, or the only method that accepts arguments with these names.
 fn chosen(agreement: &Agreement, all: &[RemoteMethod], names: &[&str]) -> Result<RemoteMethod, ClientError> {
     let of_name = |name: &str| all.iter().find(|it| it.name == name);
     let result = &agreement.result;

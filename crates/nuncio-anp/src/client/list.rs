@@ -17,7 +17,7 @@ pub struct HostListing {
     /// URL of the first page of the host's agent list.
     pub url: Url,
     pub agents: Vec<HostAgent>,
-    /// Deviations of the list from the specification, for people.
+    /// Deviations of the list from the specification, as texts for the user.
     pub notes: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl AnpClient {
         })
     }
 
-    /// The description URL of the host's only agent; an error if there are several.
+    /// Description URL of the host's only agent; an error if the host lists several.
     pub(super) async fn only_agent(&self, host: &Url) -> Result<Url, ClientError> {
         let listing = self.list(host).await?;
         match listing.agents.as_slice() {

@@ -26,10 +26,10 @@ use crate::wire::{
     texts,
 };
 
-/// What a caller needs from an interface. The request contains nothing of the data that will be sent later.
+/// Requirements of a caller on an interface. The request contains no data of the later call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NegotiationRequest {
-    /// What should be done, in natural language.
+    /// Description of the task in natural language.
     pub intent: Option<String>,
     /// Intent tags, such as `hotel.booking`.
     pub tags: Vec<String>,
@@ -37,7 +37,7 @@ pub struct NegotiationRequest {
     pub required: Vec<String>,
     /// The security profile that the interface must have.
     pub security: Option<SecurityProfile>,
-    /// Whether approval by a person is required or excluded.
+    /// `true` requires approval by a person, `false` excludes it; `None` accepts both.
     pub human_authorization: Option<bool>,
     pub max_latency_ms: Option<u64>,
     /// Whether only interfaces with callable methods are acceptable.
@@ -52,7 +52,7 @@ pub struct NegotiationRequest {
 pub struct Agreement {
     pub result: NegotiationResult,
     pub decided: ChosenBy,
-    /// Deviations of the result from the specification, for people.
+    /// Deviations of the result from the specification, as texts for the user.
     pub notes: Vec<String>,
     /// Whether the agreement came from the cache.
     pub reused: bool,
@@ -67,7 +67,7 @@ pub enum ChosenBy {
 }
 
 impl NegotiationRequest {
-    /// The content types we send and accept.
+    /// Content types that this client sends and accepts.
     const CONTENT_TYPES: [&str; 2] = ["application/json", "text/plain"];
 
     fn profiles(&self) -> Vec<&'static str> {
@@ -76,12 +76,12 @@ impl NegotiationRequest {
         [profile::CORE_BINDING, profile::RPC].into_iter().chain(talks).chain(drafts).collect()
     }
 
-    /// Returns whether the request concerns a protocol draft.
+    /// Whether the request asks for a protocol draft or decides on one.
     fn drafts(&self) -> bool {
         self.draft || self.draft_decision.is_some()
     }
 
-    /// The security profiles we support, plus the requested one, so that any can be requested.
+    /// Security profiles that this client supports, plus the requested one, so that any profile can be requested.
     fn securities(&self) -> Vec<SecurityProfile> {
         let usual = SecurityProfile::TransportProtected;
         [Some(usual), self.security.filter(|it| *it != usual)].into_iter().flatten().collect()
@@ -164,7 +164,7 @@ impl AnpClient {
         Ok(runtime)
     }
 
-    /// Finds the negotiation partner; none if the description or the capabilities exclude negotiation (ANP-06 §6.3).
+    /// Finds the service to negotiate with; none if description or capabilities exclude negotiation (ANP-06 §6.3).
     async fn find_partner(&self, agent: &VerifiedDescription) -> Result<NegotiationPartnerLookup, ClientError> {
         let nobody = |why: &str| Ok(NegotiationPartnerLookup::Nobody(why.to_owned()));
         if agent.description.negotiation().is_none() {
@@ -207,7 +207,7 @@ impl AnpClient {
         Ok(Agreement { result, decided: ChosenBy::Agent(runtime), notes, reused: false })
     }
 
-    /// Builds the request with minimal disclosure, and with an origin proof if we have a DID (ANP-06 §12.1).
+    /// Builds the request with minimal disclosure, and with an origin proof if the client has a DID (ANP-06 §12.1).
     fn negotiate_request(
         &self,
         agent: &VerifiedDescription,
@@ -238,8 +238,8 @@ impl AnpClient {
         Ok(json!({"jsonrpc": "2.0", "id": id, "method": method::NEGOTIATE, "params": params}))
     }
 
-    /// Checks that the chosen interface is in the agent's description, in a freshly fetched one, or has a URL. Returns
-    /// notes.
+    /// Checks that the chosen interface is in the agent's description, in a newly fetched one, or has a URL. Returns
+    /// warnings for the user.
     async fn known_interface(
         &self,
         agent: &VerifiedDescription,

@@ -16,15 +16,15 @@ const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistrationReceipt {
-    /// The registration endpoint.
+    /// URL of the directory's registration endpoint.
     pub at: Url,
-    /// The id that the directory assigned.
+    /// Id of the entry that the directory assigned.
     pub id: Option<String>,
 }
 
 impl AnpClient {
-    /// Registers the agent of a description URL with a directory. First resolves the directory's DID and description,
-    /// which name the registration endpoint.
+    /// Registers the agent with this description URL at a directory. The registration endpoint comes from the
+    /// directory's own verified description.
     pub async fn register(&self, directory: &Url, description: &Url) -> Result<RegistrationReceipt, ClientError> {
         let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))

@@ -42,7 +42,7 @@ impl RemoteMethod {
         })
     }
 
-    /// The declared type of an argument, if it has exactly one.
+    /// Declared JSON type of an argument, if it has exactly one.
     #[must_use]
     pub fn type_of(&self, argument: &str) -> Option<&str> {
         self.input.pointer("/properties")?.get(argument)?.get("type")?.as_str()
@@ -50,7 +50,7 @@ impl RemoteMethod {
 }
 
 impl AnpClient {
-    /// Collects all callable methods of an agent, with notes about unreadable interfaces.
+    /// Collects all callable methods of an agent, with warnings about unreadable interfaces.
     ///
     /// # Errors
     /// The agent has interfaces, and none of them can be read.
@@ -65,7 +65,7 @@ impl AnpClient {
         }
     }
 
-    /// Returns the readable methods, notes, and the error of the first unreadable interface.
+    /// Returns the readable methods, warnings, and the error of the first unreadable interface.
     async fn readable_operations(
         &self,
         agent: &VerifiedDescription,
@@ -110,7 +110,7 @@ impl AnpClient {
         found.ok_or_else(|| unread.unwrap_or_else(|| unknown_method(agent, name, &all)))
     }
 
-    /// The methods of one interface, found by id or by the URL of its document.
+    /// Methods of one interface, found by id or by the URL of its document.
     pub(super) async fn operations_of(
         &self,
         agent: &VerifiedDescription,
@@ -156,7 +156,7 @@ impl AnpClient {
     }
 }
 
-/// The error for an unknown method; lists the existing ones.
+/// Error for an unknown method; lists the existing methods.
 fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[RemoteMethod]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
     let address = shown(&agent.url);
@@ -169,17 +169,17 @@ fn unknown_method(agent: &VerifiedDescription, name: &str, all: &[RemoteMethod])
 
 fn is_openrpc(interface: &Interface) -> bool {
     let is_declared = interface.protocol.as_deref().is_some_and(|word| word.eq_ignore_ascii_case("openrpc"));
-    // Some software writes inline documents this way.
+    // Some software uses the type `InlineOpenRPC` for inline documents.
     is_declared || interface.r#type == "InlineOpenRPC"
 }
 
-/// The inline document, which some software calls `definition`.
+/// Inline OpenRPC document of an interface, in `content` or, as some software writes it, in `definition`.
 fn inline(interface: &Interface) -> Option<OpenRpc> {
     let mut documents = interface.content.iter().chain(interface.extra.get("definition"));
     documents.find_map(|document| serde_json::from_value(document.clone()).ok())
 }
 
-/// The methods of a document. Methods with an unresolvable reference are skipped.
+/// Methods of an OpenRPC document. Methods with an unresolvable reference are skipped.
 fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<RemoteMethod>, ClientError> {
     let components = document.components.as_ref().map(|it| Value::Object(it.clone()));
     let server = document.servers.iter().flatten().next().map(|server| server.url.as_str());
@@ -210,7 +210,7 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
     Ok(found)
 }
 
-/// A named object of the document itself, or what its `$ref` leads to.
+/// Returns the object itself or, if it has a `$ref`, the object that the reference leads to.
 fn resolve_reference<T: Clone + DeserializeOwned>(
     object: &T,
     name: &str,
@@ -224,9 +224,8 @@ fn resolve_reference<T: Clone + DeserializeOwned>(
     serde_json::from_value(components?.pointer(pointer)?.clone()).ok()
 }
 
-/// Repairs references of a schema: an unresolvable one becomes `{}`, because it would disable validation of the rest.
-/// Some software refers to a model by the parameter's name, with different capitalisation; such references are
-/// corrected.
+/// Repairs references of a schema. References that differ from a component's name only in capitalisation are corrected;
+/// an unresolvable reference becomes `{}`, because it would disable validation of the rest.
 fn repair_references(schema: Value, components: Option<&Value>) -> Value {
     match schema {
         Value::Object(mut object) => {

@@ -63,7 +63,7 @@ impl AnpClient {
     }
 }
 
-/// Digest that identifies a version of the document.
+/// Digest of a DID document, for detecting changes.
 pub(super) fn digest(document: &BoundDocument) -> nuncio_core::digest::Digest {
     nuncio_core::digest::Digest::of_json(&Value::Object(document.document().whole().clone()))
 }

@@ -1,4 +1,4 @@
-//! Signing of outgoing requests.
+//! Signing of outgoing ANP requests with a DID.
 
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl RequestSigner for KeySigner {
 
     fn sign(&self, outgoing: &mut FetchRequest, nonce: Option<&str>, components: &[String]) -> Result<(), String> {
         outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
-        // The fragment is not sent.
+        // The signed URL has no fragment, because a fragment is not sent.
         let mut target = outgoing.url.clone();
         target.set_fragment(None);
         let new_nonce = random_name(&*self.entropy, "");

@@ -1,4 +1,4 @@
-//! The agent or host that a user names.
+//! Targets of the ANP client: the agent or host that a user names.
 
 use std::fmt;
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn target_parses_dids_urls_and_hosts() {
+    fn target_is_parsed_from_did_url_or_host_and_other_text_is_refused() {
         let did = "did:wba:example.com:agents:hotel";
         for (text, target) in [
             (did, AgentTarget::Did(Did::parse(did).unwrap())),

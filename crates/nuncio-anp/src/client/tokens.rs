@@ -9,10 +9,10 @@ use nuncio_identity::challenge::AccessGrant;
 use url::Url;
 
 const MAX_CACHED_TOKENS: usize = 1024;
-/// Lifetime of a token whose server names none, and the maximum.
+/// Lifetime of a token whose server states none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(3600);
 const MAX_LIFETIME: Duration = Duration::from_secs(86_400);
-/// A token is not used any more this long before it expires.
+/// Time before its expiry from which a token is no longer used.
 const EXPIRY_MARGIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_token_is_limited_to_origin_did_and_lifetime() {
+    fn cached_token_is_used_only_for_its_origin_and_did_until_it_expires() {
         let tokens = TokenCache::default();
         let url = |text: &str| Url::parse(text).unwrap();
         let did = |text: &str| Did::parse(text).unwrap();

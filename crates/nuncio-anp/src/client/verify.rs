@@ -13,7 +13,7 @@ use url::Url;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::{authority, did_authority};
 
-/// Results of all checks, in order.
+/// Results of all checks of a description, in the order in which they were made.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
 pub struct DescriptionChecks(Vec<DescriptionCheck>);
@@ -26,7 +26,7 @@ pub struct DescriptionCheck {
 }
 
 string_enum! {
-    /// What a check verifies.
+    /// Claim of a description that a check verifies.
     pub enum CheckSubject {
         /// The DID document belongs to the DID.
         Did = "did",
@@ -36,9 +36,9 @@ string_enum! {
         Proof = "proof",
         /// The description is meant for the host that served it.
         Domain = "domain",
-        /// The proof contains our challenge.
+        /// The proof contains the challenge of this client.
         Challenge = "challenge",
-        /// The description's `url` is where it was fetched.
+        /// The description's `url` is the URL from which it was fetched.
         Address = "address",
     }
 }
@@ -64,7 +64,7 @@ impl DescriptionChecks {
         self.0.iter()
     }
 
-    /// The result of a check, if it was made.
+    /// Result of the check of `subject`, if it was made.
     #[must_use]
     pub fn of(&self, subject: CheckSubject) -> Option<&CheckOutcome> {
         self.0.iter().find(|check| check.subject == subject).map(|check| &check.outcome)
@@ -111,7 +111,7 @@ pub(super) enum DidLookup {
     None,
     /// The DID could not be resolved.
     Unknown(String),
-    /// The DID document does not match.
+    /// The DID document does not belong to the DID.
     Wrong(String),
     Found(Arc<BoundDocument>),
 }
@@ -170,7 +170,7 @@ fn service(checks: &mut DescriptionChecks, claimed: &ClaimedDescription<'_>, fou
     }
 }
 
-/// Checks the proof; returns whether it is valid.
+/// Checks the proof of a description; returns whether the proof is valid.
 fn proof(
     checks: &mut DescriptionChecks,
     claimed: &ClaimedDescription<'_>,

@@ -28,7 +28,7 @@ use crate::project::HostDocuments;
 /// Time limit for one request of a verification.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_CONCURRENT_REGISTRATIONS: usize = 8;
-/// Delay before a stale entry is verified again. It doubles each time, up to the normal interval.
+/// Delay before a stale entry is verified again; the delay doubles each time, up to the normal interval.
 const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// Who may register agents of other hosts over the network.
@@ -37,7 +37,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(5 * 60);
 pub enum RegistrationPolicy {
     /// Only operator commands add agents.
     Nobody,
-    /// Keys of this server, and DIDs for agents of their own host.
+    /// Local callers and holders of a key of this server may register any agent, DIDs only agents of their own host.
     #[default]
     Known,
     Anyone,
@@ -50,7 +50,7 @@ pub struct DirectoryOptions {
     pub interval: Duration,
     pub limits: DirectoryLimits,
     pub local: LocalDidScheme,
-    /// Base URL of this server; `None` if none is running.
+    /// Base URL of this server; `None` if no server is running.
     pub here: Option<String>,
 }
 
@@ -70,15 +70,15 @@ pub struct DirectoryIndex {
 
 struct ListedAgentTargets {
     engine: Engine,
-    /// Fetches targets named by operators.
+    /// Client for targets that operators name.
     configured: AnpClient,
-    /// Fetches targets named by anybody else; only public addresses are allowed.
+    /// Client for targets that other callers name; only public addresses are allowed.
     strangers: AnpClient,
     options: DirectoryOptions,
     catalogue: AgentCatalogue,
     own: OwnRows,
     registration_slots: Semaphore,
-    /// Held while storing and listing an entry, so that both happen in the same order.
+    /// Held while an entry is stored and listed, so that entries are listed in the order in which they are stored.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -111,7 +111,7 @@ impl DirectoryIndex {
         for (entry, description) in agents.engine.directory().listings().await? {
             let (entry, listed) = match serde_json::from_str(&description) {
                 Ok(listed) => (entry, listed),
-                // Written by another version; the agent will be verified again now.
+                // The entry was written by another version of Nuncio, so the agent is verified again now.
                 Err(_) => (DirectoryListing { next_check: now, ..entry.clone() }, ListedAgent::unread(&entry)),
             };
             agents.list(entry, listed);
@@ -180,7 +180,7 @@ impl DirectoryIndex {
         Ok(entry)
     }
 
-    /// All entries, sorted by URL.
+    /// All directory entries, sorted by URL.
     #[must_use]
     pub fn entries(&self) -> Vec<(DirectoryListing, ListedAgent)> {
         let rows = self.agents().catalogue.all().into_values();
@@ -248,7 +248,7 @@ impl ListedAgentTargets {
         }
     }
 
-    /// Checks whether the caller may list this agent: its own DID, or any agent of its own domain.
+    /// Checks whether the caller may list this agent. A DID may list itself; a host's own DID may list all its agents.
     fn may_list(&self, verified: &VerifiedAgent, by: &Principal) -> Result<(), EngineError> {
         let (RegistrationPolicy::Known, Principal::Did(text)) = (self.options.accept, by) else { return Ok(()) };
         let own = Did::parse(text).is_ok_and(|caller| {
@@ -266,7 +266,6 @@ impl ListedAgentTargets {
         verify(&client.describe(target).await?)
     }
 
-    /// Stores and lists a verified agent.
     async fn put(
         &self,
         verified: VerifiedAgent,
@@ -354,7 +353,7 @@ fn target_authority(target: &AgentTarget) -> Option<String> {
     }
 }
 
-/// Marks every request as untrusted, so that only public addresses are fetched.
+/// HTTP client that marks every request as untrusted, so that only public addresses are fetched.
 #[derive(Debug)]
 struct UntrustedFetch(Arc<dyn Fetch>);
 

@@ -19,7 +19,7 @@ use crate::client::{AgentSigners, AnpClient};
 use crate::project::HostDocuments;
 use crate::wire::canonical;
 
-/// Interval at which changed descriptions are looked for.
+/// Interval of the check for changed descriptions.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Delay after failed registrations.
@@ -31,20 +31,20 @@ pub struct RegistrationStatus {
     pub directory: ServerOrigin,
     /// Time of the last successful registration.
     pub registered: Option<Timestamp>,
-    /// The id that the directory assigned.
+    /// Id of the entry that the directory assigned.
     pub id: Option<String>,
-    /// Time of the next attempt.
+    /// Time of the next registration attempt.
     pub next: Timestamp,
-    /// Consecutive failed attempts.
+    /// Number of consecutive failed registration attempts.
     pub failures: u32,
-    /// Error of the last attempt, if it failed.
+    /// Error of the last registration attempt, if it failed.
     pub problem: Option<String>,
     /// Digest of the description that was registered.
     #[serde(skip, default = "unregistered")]
     description: Digest,
 }
 
-/// The digest before the first registration.
+/// Placeholder digest of an agent before its first registration.
 fn unregistered() -> Digest {
     Digest::ZERO
 }
@@ -111,7 +111,7 @@ impl PublisherState {
         self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The registrations to make now. Agents that are not publicly listed are skipped.
+    /// Registrations that are due now. Agents that are not publicly listed are skipped.
     fn due(&self) -> Vec<RegistrationStatus> {
         let now = self.engine.now();
         let mut status = self.statuses();

@@ -23,7 +23,7 @@ fn wanted(query: &[(&str, &str)]) -> SearchQuery {
 }
 
 #[test]
-fn tag_search_matches_subtags_only() {
+fn tag_search_matches_the_tag_and_its_subtags_only() {
     for (tag, looked_for, is) in [
         ("hotel.booking.create", "hotel.booking", true),
         ("hotel.booking", "hotel.booking", true),
@@ -38,7 +38,7 @@ fn tag_search_matches_subtags_only() {
 }
 
 #[test]
-fn listed_texts_are_single_line_and_truncated() {
+fn listed_agent_has_single_line_text_and_limited_tags_and_capabilities() {
     let tags: Vec<_> = (0..500).map(|n| format!("tag{n}")).collect();
     let abilities: Vec<_> = (0..500).map(|n| json!({"id": format!("cap{n}"), "intentTags": ["same"]})).collect();
     let long = format!("\u{1b}[31mred\u{202e}\n{}", "x".repeat(10_000));
@@ -59,7 +59,7 @@ fn listed_agent_round_trips_through_json() {
 }
 
 #[test]
-fn search_pages_of_any_size_return_each_agent_once() {
+fn agent_search_pages_of_any_size_return_each_agent_once() {
     let catalogue = AgentCatalogue::default();
     let own: Vec<_> = (0..17).map(|n| row(&format!("https://h{n}.example/ad.json"), &json!({}))).collect();
     let mut all: Vec<_> = own.iter().map(|(url, _)| url.clone()).collect();
@@ -84,7 +84,7 @@ fn search_pages_of_any_size_return_each_agent_once() {
 }
 
 #[test]
-fn search_requires_every_word_ignoring_case() {
+fn agent_search_requires_every_word_ignoring_case() {
     let (_, sea) =
         row("https://a.example/ad.json", &json!({"description": "Rooms by the SEA", "owner": {"name": "Ada"}}));
     let takes = |query: &[(&str, &str)]| wanted(query).takes("https://a.example/ad.json", &sea);

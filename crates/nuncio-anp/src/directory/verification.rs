@@ -1,5 +1,5 @@
-//! Decides whether a description may be listed: it must be valid, and all its claims about author and location must be
-//! verified.
+//! Decides whether a description may be listed in the directory: it must be valid, and its claims about author and
+//! location must be verified.
 
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
@@ -15,7 +15,6 @@ use crate::validate::{self, AnpDocumentType};
 const REQUIRED_CHECKS: [CheckSubject; 5] =
     [CheckSubject::Did, CheckSubject::Service, CheckSubject::Proof, CheckSubject::Domain, CheckSubject::Address];
 
-/// A description that may be listed.
 #[derive(Debug)]
 pub(super) struct VerifiedAgent {
     pub(super) url: Url,
@@ -29,7 +28,7 @@ pub(super) struct ListingRefusal {
     pub(super) error: EngineError,
 }
 
-/// What happens to an agent that is already listed.
+/// Reason for refusing a description, which decides what happens to an existing entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RefusalKind {
     /// A claim is false, or the description is gone: the entry is removed.

@@ -22,11 +22,11 @@ pub struct CallerDecision {
     pub id: String,
     /// Digest of the draft's document.
     pub digest: Digest,
-    /// True unless `decision` is `reject`.
+    /// Whether the caller accepts the draft: true unless `decision` is `reject`.
     pub accepts: bool,
 }
 
-/// The draft that a drafting request is about; `None` if the request asks for a new one.
+/// Caller's decision on an existing draft; `None` if the request asks for a new draft.
 pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, RpcError> {
     let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
         CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
@@ -51,7 +51,7 @@ pub fn caller_decision(body: &NegotiateBody) -> Result<Option<CallerDecision>, R
     Ok(Some(CallerDecision { id, digest, accepts }))
 }
 
-/// The document of a draft, without its digest.
+/// Builds the document of a draft, without its digest.
 #[must_use]
 pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) -> Value {
     let methods = blueprint.methods.iter().map(|method| ArtifactMethod {
@@ -80,7 +80,7 @@ pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) 
     })
 }
 
-/// The interface and URLs of a draft before and after both sides accepted it.
+/// Interface and URLs of a draft, before and after both sides accepted the draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLocations {
     pub interface: String,
@@ -90,7 +90,7 @@ pub struct DraftLocations {
     pub used: String,
 }
 
-/// The state of a draft as a negotiation result, with its digest.
+/// Builds the negotiation result for the state of a draft, with its digest.
 ///
 /// # Errors
 /// The agent's side rejected the draft, or the draft expired.
@@ -170,7 +170,7 @@ pub fn result(
     Ok(result.sealed())
 }
 
-/// The existing interfaces and why none matches.
+/// Existing interfaces of the agent, each with the reason why it does not match.
 #[must_use]
 pub fn alternatives(draft: &judge::DraftingOffer<'_>) -> Vec<Alternative> {
     draft.alternatives.iter().map(alternative).collect()

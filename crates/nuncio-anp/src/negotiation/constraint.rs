@@ -7,7 +7,7 @@ use super::request::PreparedRequest;
 use super::score::Score;
 
 string_enum! {
-    /// A requirement of the caller, by the request field that asks for it.
+    /// Requirement of the caller, identified by its field in the request.
     #[derive(PartialOrd, Ord)]
     #[repr(u16)]
     pub enum Constraint {
@@ -18,7 +18,7 @@ string_enum! {
         SupportedProfiles = "supportedProfiles",
         RequiredSecurityProfile = "requiredSecurityProfile",
         SupportedSecurityProfiles = "supportedSecurityProfiles",
-        /// The interface offers at least the protection of the request itself.
+        /// The interface offers at least the security profile under which the request was sent.
         OwnSecurityProfile = "security_profile",
         SupportedContentTypes = "supportedContentTypes",
         SupportedExecutionModes = "supportedExecutionModes",
@@ -33,7 +33,7 @@ string_enum! {
     }
 }
 
-/// The constraints on the security profile, the strictest first.
+/// Constraints on the security profile, the strictest first.
 pub(super) const SECURITY_CONSTRAINTS: [Constraint; 3] =
     [Constraint::RequiredSecurityProfile, Constraint::SupportedSecurityProfiles, Constraint::OwnSecurityProfile];
 
@@ -71,7 +71,7 @@ impl ConstraintSet {
         self.0 & 1 << constraint as u16 != 0
     }
 
-    /// The constraints of the set, in the order of their declaration.
+    /// Constraints of the set, in the order of their declaration.
     pub fn iter(self) -> impl Iterator<Item = Constraint> {
         Constraint::ALL.into_iter().filter(move |constraint| self.has(*constraint))
     }
@@ -83,7 +83,7 @@ impl ConstraintSet {
     }
 }
 
-/// The constraints that an offer does not satisfy.
+/// Returns the constraints that an offer does not satisfy.
 pub(super) fn check(
     offer: &InterfaceOffer,
     wanted: &PreparedRequest<'_>,
@@ -114,7 +114,7 @@ pub(super) fn check(
     let (takes, may_take) = (offer.latency_of(ability), wanted_constraints.max_latency_ms);
     must(Constraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
     must(Constraint::NaturalLanguage, wanted.takes_type(offer.kind));
-    // Natural language accepts any intent, and a named capability is more specific than words.
+    // A natural-language interface accepts any intent, and a required capability replaces a matching intent.
     let is_about_it = score.intent > 0 || !request.required_capabilities.is_empty();
     must(Constraint::Intent, is_about_it || offer.kind == InterfaceType::NaturalLanguage);
     if security.is_none() {
@@ -123,7 +123,7 @@ pub(super) fn check(
     lacks
 }
 
-/// Decides which of the security constraints to report.
+/// Decides which of the violated security constraints to report.
 fn report_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut ConstraintSet) {
     let requested = wanted.requested().of(&SECURITY_CONSTRAINTS);
     let before = *lacks;

@@ -7,7 +7,7 @@ use nuncio_core::string_enum;
 
 use super::term_match::{IntentTag, WordSet};
 
-/// An interface as it is currently available.
+/// Interface that is currently available to a caller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceOffer {
     /// Id of the interface in the agent description.
@@ -25,9 +25,9 @@ pub struct InterfaceOffer {
     pub abilities: Vec<OfferedCapability>,
     /// Whether each use needs a person's approval.
     pub human_authorization: bool,
-    /// Measured latency, unless an ability has its own.
+    /// Measured latency of the interface in milliseconds; an ability may have its own.
     pub latency_ms: Option<u64>,
-    /// Time limit of one use, unless an ability has its own.
+    /// Time limit of one use in milliseconds; an ability may have its own.
     pub timeout_ms: Option<u64>,
     /// URL of the interface or of its description.
     pub url: String,
@@ -55,13 +55,13 @@ impl From<Arc<Capability>> for OfferedCapability {
 }
 
 impl InterfaceOffer {
-    /// The ability's latency, or the interface's.
+    /// Latency of the ability in milliseconds; without one, that of the interface.
     #[must_use]
     pub fn latency_of(&self, ability: Option<&OfferedCapability>) -> Option<u64> {
         ability.and_then(|ability| ability.latency_ms).or(self.latency_ms)
     }
 
-    /// The ability's time limit, or the interface's.
+    /// Time limit of the ability in milliseconds; without one, that of the interface.
     #[must_use]
     pub fn timeout_of(&self, ability: Option<&OfferedCapability>) -> Option<u64> {
         ability.and_then(|ability| ability.timeout_ms).or(self.timeout_ms)
@@ -79,14 +79,14 @@ string_enum! {
 }
 
 string_enum! {
-    /// Protection of messages, from weakest to strongest. Similar spellings are refused.
+    /// Protection of messages, from weakest to strongest. Only the exact spellings are accepted.
     #[derive(PartialOrd, Ord)]
     pub enum SecurityProfile {
-        /// Encrypted in transit only (TLS).
+        /// Messages are encrypted in transit only (TLS).
         TransportProtected = "transport-protected",
-        /// End-to-end encrypted among the members of a group.
+        /// Messages are end-to-end encrypted among the members of a group.
         GroupE2ee = "group-e2ee",
-        /// End-to-end encrypted between two parties.
+        /// Messages are end-to-end encrypted between two parties.
         DirectE2ee = "direct-e2ee",
     }
 }
@@ -127,7 +127,7 @@ impl PreparedOffer {
         Self { offer, tags }
     }
 
-    /// Share of the wanted words that the ability contains, out of 1000; of an offer without abilities, its description.
+    /// Share of the wanted words in ability `at`, out of 1000; without abilities, in the offer's description.
     pub(super) fn words_of(&self, at: usize, wanted: &WordSet) -> u32 {
         match self.offer.abilities.get(at) {
             Some(OfferedCapability { capability, .. }) => {

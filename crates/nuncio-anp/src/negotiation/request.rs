@@ -1,4 +1,4 @@
-//! Negotiation requests.
+//! Negotiation requests, and their values that the comparison with offers needs.
 
 use nuncio_core::json::essence;
 use nuncio_core::string_enum;
@@ -15,7 +15,7 @@ pub struct InterfaceRequest {
     /// Negotiation mode; an absent one means `structured_selection`.
     pub mode: Option<String>,
     pub intent: Intent,
-    /// Capabilities that the interface must have, all of them.
+    /// Capabilities that the interface must have; all are required.
     pub required_capabilities: Vec<String>,
     pub caller: CallerCapabilities,
     pub constraints: wire::Constraints,
@@ -23,7 +23,7 @@ pub struct InterfaceRequest {
     pub candidate_interfaces: Vec<String>,
     /// Profiles or protocols to choose from; empty for all.
     pub candidate_protocols: Vec<String>,
-    /// Protection of the request itself, the minimum for the result.
+    /// Security profile under which the request was sent; the chosen profile must not be weaker.
     pub security_profile: Option<SecurityProfile>,
     /// Time of the request by the caller's clock.
     pub created_at: Option<Timestamp>,
@@ -73,8 +73,8 @@ impl<'a> PreparedRequest<'a> {
         self.tags.is_empty() && self.words.is_empty() && self.request.required_capabilities.is_empty()
     }
 
-    /// The strongest profile that both sides support. A required profile must match exactly, and the request's own
-    /// protection is the minimum.
+    /// Strongest security profile that both sides support. A required profile must match exactly, and the profile of
+    /// the request itself is the minimum.
     pub(super) fn security(&self, offer: &InterfaceOffer) -> Option<SecurityProfile> {
         let allowed = |profile: &SecurityProfile| SECURITY_CONSTRAINTS.iter().all(|it| self.allows(*it, *profile));
         offer.security_profiles.iter().copied().filter(allowed).max()
@@ -95,7 +95,7 @@ impl<'a> PreparedRequest<'a> {
         }
     }
 
-    /// The content type to send: the caller's preferred one of those that both support.
+    /// Content type to send: the one that the caller prefers among those that both sides support.
     pub(super) fn content_type<'o>(&self, offer: &'o InterfaceOffer) -> Option<&'o str> {
         let supported = self.request.caller.supported_content_types.as_deref();
         let mut common = offer
@@ -113,7 +113,7 @@ impl<'a> PreparedRequest<'a> {
         self.request.constraints.preferred_content_types.iter().position(|range| covers(range, content_type))
     }
 
-    /// The execution mode: the offer's preferred one of those that the caller supports.
+    /// Execution mode: the one that the offer prefers among those that the caller supports.
     pub(super) fn execution_mode(&self, offer: &InterfaceOffer) -> Option<ExecutionMode> {
         let usable = |mode: &ExecutionMode| *mode != ExecutionMode::Drafting && self.takes_mode(*mode);
         offer.execution_modes.iter().copied().find(usable)
@@ -138,7 +138,7 @@ impl<'a> PreparedRequest<'a> {
         candidates.is_empty() || candidates.iter().any(is_it)
     }
 
-    /// The constraints that the request contains.
+    /// Constraints that the request contains.
     pub(super) fn requested(&self) -> ConstraintSet {
         let InterfaceRequest { caller, constraints, .. } = self.request;
         let mut requested = ConstraintSet::default();

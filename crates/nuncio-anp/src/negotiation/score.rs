@@ -39,7 +39,7 @@ pub struct Score {
 }
 
 string_enum! {
-    /// How the intent was recognised.
+    /// Basis of the intent score.
     #[derive(Default)]
     pub enum IntentMatchKind {
         #[default]
@@ -49,7 +49,7 @@ string_enum! {
     }
 }
 
-/// Returns the score of an offer, and the index of the ability that it is for.
+/// Returns the score of an offer, and the index of its best ability.
 pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
@@ -60,7 +60,7 @@ pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Sco
     let ranked = entry.tags.iter().enumerate().map(|(at, tags)| {
         let words = entry.words_of(at, &wanted.words);
         let (points, by) = intent(tags, wanted, words);
-        // Named capabilities first, then points, then words; among equals the first.
+        // Required capabilities rank first, then more points, then more words, then the lower index.
         ((is_required(at), points, words, Reverse(at)), by)
     });
     let ((_, intent, _, Reverse(at)), intent_by) = ranked.max_by_key(|(rank, _)| *rank).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Hierarchical tags, and texts as comparable sets of words.
+//! Matching of terms: hierarchical tags, and texts as sets of words.
 
-/// Limit of words per text that are compared.
+/// Maximum number of words that are compared.
 const MAX_WORDS: usize = 512;
-/// Initial capacity for the words of a text; most texts have fewer.
+/// Initial capacity for the words of a text; most texts have at most this many.
 const USUAL_WORDS: usize = 48;
-/// Length below which a text certainly has fewer than `MAX_WORDS` words: each takes one byte and a separator.
+/// Length up to which a text has fewer than `MAX_WORDS` words, because a word takes one byte and a separator.
 const SHORT_TEXT_BYTES: usize = 2 * MAX_WORDS - 2;
-/// Initial capacity for the parts of a tag; most tags have fewer.
+/// Initial capacity for the parts of a tag; most tags have at most this many.
 const USUAL_PARTS: usize = 4;
 
 /// Stop words, which are not compared.
@@ -16,7 +16,7 @@ const EMPTY_WORDS: [&[u8]; 36] = [
     b"to", b"we", b"will", b"with", b"would", b"you", b"your",
 ];
 
-/// The stop words as sorted numbers, for a binary search.
+/// Stop words, packed into numbers and sorted for a binary search.
 const EMPTY_NUMBERS: [u64; EMPTY_WORDS.len()] = numbers(EMPTY_WORDS);
 
 /// A tag such as `hotel.booking.create`, as hashes of its parts from general to specific.
@@ -24,7 +24,7 @@ const EMPTY_NUMBERS: [u64; EMPTY_WORDS.len()] = numbers(EMPTY_WORDS);
 pub(super) struct IntentTag(Vec<u64>);
 
 impl IntentTag {
-    /// Parses a tag without regard to case; `None` if it is empty.
+    /// Parses a tag, ignoring case; `None` if the tag is empty.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = Vec::with_capacity(USUAL_PARTS);
         let mut begin = 0;
@@ -39,8 +39,8 @@ impl IntentTag {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
-    /// How well this tag matches `wanted`, out of 1000: equal 1000; below `wanted` 900; above it 600 times the share of
-    /// common parts; otherwise 0.
+    /// Points for how well this tag matches `wanted`: 1000 if equal; 900 if below `wanted`; 600 times the share of
+    /// common parts if above `wanted`; otherwise 0.
     pub(super) fn answers(&self, wanted: &Self) -> u32 {
         let shared = self.0.iter().zip(&wanted.0).take_while(|(one, other)| one == other).count();
         match (shared == self.0.len(), shared == wanted.0.len()) {
@@ -52,7 +52,7 @@ impl IntentTag {
     }
 }
 
-/// The distinct words of some texts, as hashes. Scripts without spaces are split into pairs of characters.
+/// Distinct words of some texts, as hashes. Scripts without spaces are split into pairs of characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct WordSet(Box<[u64]>);
 
@@ -72,8 +72,7 @@ impl WordSet {
         self.0.is_empty()
     }
 
-    /// Share of these words that the texts contain, out of 1000. The texts' words are not stored, since each text is
-    /// compared once.
+    /// Share of the words in this set that the texts contain, out of 1000.
     pub(super) fn found_in<'a>(&self, texts: impl Iterator<Item = &'a str> + Clone) -> u32 {
         if self.0.is_empty() {
             return 0;
@@ -101,7 +100,6 @@ impl WordSet {
     }
 }
 
-/// The bit of a word in the bloom filter.
 const fn bit(word: u64) -> u64 {
     1 << (word & 63)
 }
@@ -153,7 +151,7 @@ fn gather_any(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
     ended.iter().all(|word| take(word.as_bytes()))
 }
 
-/// Returns the collected word in lower case and clears it; `None` if it is empty.
+/// Returns the collected word in lower case and clears the buffer; `None` if the word is empty.
 fn end(word: &mut String) -> Option<String> {
     let ended = std::mem::take(word);
     (!ended.is_empty()).then(|| ended.to_lowercase())
@@ -179,7 +177,7 @@ fn gather_plain(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
         if !has_room {
             return false;
         }
-        // A capital begins the next word; any other separator belongs to none.
+        // A capital letter begins the next word; any other separator belongs to no word.
         (begin, capitals, before) = (if is_capital { at } else { at + 1 }, is_capital, byte);
     }
     true
@@ -190,7 +188,7 @@ fn is_empty(word: &[u8]) -> bool {
     word.len() < 8 && EMPTY_NUMBERS.binary_search(&as_number(word)).is_ok()
 }
 
-/// The word without its longest inflectional ending, if at least three letters remain.
+/// Removes the longest inflectional ending of a word, if at least three letters remain.
 fn stem(word: &[u8]) -> &[u8] {
     fn cut<'a, const N: usize>(word: &'a [u8], ending: &[u8; N]) -> Option<&'a [u8]> {
         let is_letter = |byte: &&u8| **byte & 0xc0 != 0x80;
@@ -244,7 +242,7 @@ fn is_unparted(c: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' | '\u{0e00}'..='\u{0eff}')
 }
 
-/// Hash that is the same on all machines: FNV-1a over eight bytes at a time, with the high bits mixed in each time.
+/// Hash that is equal on all machines: FNV-1a over eight bytes at a time, with the high bits mixed in each time.
 fn hash(text: &[u8]) -> u64 {
     let step = |hash: u64, part: u64| {
         let mixed = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -273,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tag_match_score_follows_hierarchy() {
+    fn equal_tag_scores_highest_then_subtag_then_parent_tag_and_others_zero() {
         let answers =
             |has: &str, wants: &str| IntentTag::parse(has).unwrap().answers(&IntentTag::parse(wants).unwrap());
         for (has, wants, points) in [
@@ -292,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn inflected_words_match_their_stem() {
+    fn word_match_score_ignores_word_endings_and_stop_words() {
         let found = |wants: &str, has: &str| WordSet::of([wants]).found_in([has].into_iter());
         assert_eq!(found("Book the rooms", "room booking"), 1000);
         assert_eq!(found("searchRooms", "Search for a room"), 1000);
@@ -320,14 +318,14 @@ mod tests {
             "ABCdef",
             "bookings, reservations; booked & booking",
         ] {
-            // One non-ASCII letter makes the whole text take the general path.
+            // One non-ASCII letter makes the whole text use the Unicode implementation.
             let (plain, other) = (WordSet::of([text]), WordSet::of([format!("{text} é").as_str()]));
             let mut with = plain.0.to_vec();
             with.push(hash("é".as_bytes()));
             with.sort_unstable();
             assert_eq!(*with, *other.0, "{text:?}");
         }
-        // A long text gives the same words as a short one, up to the limit.
+        // Words after `MAX_WORDS` other words are not compared; stop words do not count.
         let filler = "the ".repeat(1000);
         let (short, far) = (format!("{filler} room"), format!("{} room", "x1 ".repeat(MAX_WORDS)));
         let found = |has: &str| WordSet::of(["rooms"]).found_in([has].into_iter());
@@ -337,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_stop_at_word_limit() {
+    fn number_of_words_compared_in_a_long_text_is_limited() {
         let long: String = (0..100_000).map(|n| format!("w{n} ")).collect();
         assert_eq!(WordSet::of([long.as_str()]).0.len(), MAX_WORDS);
         assert!(WordSet::of(["房".repeat(100_000).as_str()]).0.len() <= MAX_WORDS);

@@ -1,4 +1,4 @@
-//! Tests of negotiation: the nine refusal causes, downgrade attempts, and properties of arbitrary offers.
+//! Tests of negotiation: the nine error codes, downgrade attempts, and properties of arbitrary offers.
 
 mod causes;
 mod downgrade;
@@ -29,7 +29,7 @@ fn booking() -> Arc<Capability> {
     capability("cap.hotel.booking", "Hotel room booking", &["hotel.booking", "reservation.create"])
 }
 
-/// The structured interface of the specification's example.
+/// Structured interface of the specification's example.
 fn structured() -> InterfaceOffer {
     InterfaceOffer {
         id: "interface.booking.structured.v1".to_owned(),
@@ -49,7 +49,7 @@ fn structured() -> InterfaceOffer {
     }
 }
 
-/// The natural-language interface of the specification's example.
+/// Natural-language interface of the specification's example.
 fn conversation() -> InterfaceOffer {
     InterfaceOffer {
         id: "interface.conversation.nl.v1".to_owned(),
@@ -70,7 +70,7 @@ fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The request of the specification's example (§7.2), without its request for human authorization.
+/// Request of the specification's example (§7.2), without `requiresHumanAuthorization`.
 fn request() -> InterfaceRequest {
     InterfaceRequest {
         mode: Some("structured_selection".to_owned()),
@@ -113,7 +113,7 @@ fn refused(offers: &InterfaceOffers, request: &InterfaceRequest) -> (ErrorCode, 
 }
 
 #[test]
-fn specification_example_chooses_structured_interface() {
+fn negotiation_example_of_the_specification_selects_structured_interface() {
     let offers = InterfaceOffers::new(vec![conversation(), structured()]);
     let mut wanted = request();
     wanted.constraints.requires_human_authorization = Some(true);
@@ -139,14 +139,14 @@ fn specification_example_chooses_structured_interface() {
 }
 
 #[test]
-fn caller_preferences_decide_between_equal_interfaces() {
+fn preferred_interface_and_content_types_decide_between_suitable_interfaces() {
     let offers = InterfaceOffers::new(vec![structured(), conversation()]);
     let mut wanted = request();
     wanted.constraints.preferred_interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
     assert_eq!(it.alternatives[0].lost, RejectionReason::FewerPoints(106));
-    // Content types too, in order; the offer's own preference if the caller has none.
+    // The caller's preferred content type wins; without a preference, the one that the offer prefers.
     wanted.constraints.preferred_content_types = texts(&["application/*", "text/plain"]);
     assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));
     wanted.constraints.preferred_content_types.clear();
@@ -154,7 +154,7 @@ fn caller_preferences_decide_between_equal_interfaces() {
 }
 
 #[test]
-fn intent_matches_by_tags_or_else_by_words() {
+fn intent_is_matched_by_its_tags_or_without_tags_by_its_words() {
     let rooms = |id: &str, capabilities: Vec<Arc<Capability>>| {
         let abilities = capabilities.into_iter().map(OfferedCapability::from).collect();
         InterfaceOffer { id: id.to_owned(), abilities, ..structured() }
@@ -174,7 +174,7 @@ fn intent_matches_by_tags_or_else_by_words() {
 }
 
 #[test]
-fn drafting_is_offered_if_no_structured_interface_fits() {
+fn protocol_drafting_is_selected_only_if_requested_and_no_structured_interface_fits() {
     let mut drafting = conversation();
     drafting.execution_modes.push(ExecutionMode::Drafting);
     let offers = InterfaceOffers::new(vec![drafting, structured()]);
@@ -195,7 +195,7 @@ fn drafting_is_offered_if_no_structured_interface_fits() {
     cannot.constraints.allow_natural_language_fallback = None;
     cannot.caller.supported_execution_modes = Some(talks);
     assert_eq!(refused(&offers, &cannot), (ErrorCode::NoMatchingInterface, vec!["supportedExecutionModes"]));
-    // In plain selection the natural-language interface is chosen.
+    // In the default mode, the natural-language interface is chosen instead of drafting.
     wanted.constraints.allow_natural_language_fallback = Some(true);
     wanted.mode = None;
     let it = accepted(&offers, &wanted);

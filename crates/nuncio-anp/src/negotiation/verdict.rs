@@ -10,11 +10,11 @@ use crate::wire::ErrorCode;
 
 pub const MAX_ALTERNATIVES: usize = 16;
 
-/// The result of a successful negotiation.
+/// Result of a successful negotiation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InterfaceSelection<'a> {
     Accepted(ChosenInterface<'a>),
-    /// No structured interface fits; this one can be used to draft a protocol.
+    /// No structured interface fits; the contained interface can be used to draft a protocol.
     Draft(DraftingOffer<'a>),
 }
 
@@ -22,7 +22,7 @@ pub enum InterfaceSelection<'a> {
 pub struct ChosenInterface<'a> {
     pub offer: &'a InterfaceOffer,
     pub ability: Option<&'a OfferedCapability>,
-    /// The strongest profile that both sides support.
+    /// Strongest security profile that both sides support.
     pub security: SecurityProfile,
     pub content_type: Option<&'a str>,
     pub mode: Option<ExecutionMode>,
@@ -37,7 +37,7 @@ pub struct ChosenInterface<'a> {
 pub struct DraftingOffer<'a> {
     pub offer: &'a InterfaceOffer,
     pub security: SecurityProfile,
-    /// The existing interfaces, and why none fits.
+    /// Existing interfaces, each with the reason why it does not fit.
     pub alternatives: Vec<Alternative<'a>>,
 }
 
@@ -55,7 +55,7 @@ pub enum RejectionReason {
     /// The best security profile common with the caller is weaker than that of the chosen interface.
     WeakerSecurity(SecurityProfile),
     FewerPoints(u32),
-    /// The interface scores equal, and its id sorts later.
+    /// The interface has the same score as the chosen one, and its id sorts later.
     LaterId,
     /// The interface can only be used for drafting.
     NotStructured,
@@ -73,7 +73,7 @@ impl std::fmt::Display for RejectionReason {
     }
 }
 
-/// The nearest interfaces that were not chosen. Those that this caller may not use are left out.
+/// Nearest interfaces that were not chosen. Interfaces that the caller may not use are left out.
 pub(super) fn alternatives<'a>(evaluated: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
     let winner = chosen.map(|chosen| &evaluated[chosen]);
     let others = evaluated.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
@@ -96,7 +96,7 @@ fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> Rejectio
     }
 }
 
-/// Why no interface was chosen.
+/// Error of a negotiation in which no interface was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NegotiationRefusal {
@@ -107,13 +107,13 @@ pub struct NegotiationRefusal {
     pub unsupported: ConstraintSet,
     /// Supported values that the caller could use instead.
     pub supported: Vec<String>,
-    /// Request fields that should be filled in.
+    /// Request fields that the caller should fill in.
     pub missing: Vec<&'static str>,
-    /// The interface that violates the fewest constraints.
+    /// Id of the interface that violates the fewest constraints.
     pub nearest: Option<String>,
 }
 
-/// Causes that concern a single requirement, with the constraints they stand for.
+/// Error codes for a single requirement that no interface satisfies, with the constraints that they report.
 pub(super) const CAUSES_OF_ONE_REQUIREMENT: &[(ErrorCode, &[Constraint])] = &[
     (ErrorCode::UnsupportedCandidateProfile, &[Constraint::CandidateProtocols, Constraint::SupportedProfiles]),
     (ErrorCode::UnsupportedCandidateSecurity, &SECURITY_CONSTRAINTS),

@@ -10,8 +10,7 @@ const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
 
 impl HostDocuments {
-    /// The description of this host's directory, without a proof. With `takes`, the description includes the
-    /// registration interface.
+    /// Description of this host's directory, without a proof. With `takes`, it includes the registration interface.
     #[must_use]
     pub fn directory(&self, did: Option<&str>, takes: bool) -> AgentDescription {
         let name = self.base.split_once("://").map_or(self.base.as_str(), |(_, rest)| rest);
@@ -48,7 +47,7 @@ impl HostDocuments {
         }
     }
 
-    /// A REST interface, described by OpenAPI.
+    /// REST interface of the directory, described by OpenAPI.
     fn rest(&self, id_suffix: &str, about: &str, security: &str, capability: &str) -> Interface {
         let id = format!("interface.directory.{id_suffix}");
         let mut interface = Interface {

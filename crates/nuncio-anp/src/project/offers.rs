@@ -16,9 +16,9 @@ pub struct ToolState {
     pub available: bool,
     /// Whether the caller may use the tool.
     pub granted: bool,
-    /// Recent duration of the tool's calls.
+    /// Recent duration of the tool's calls, in milliseconds.
     pub latency_ms: Option<u64>,
-    /// Time limit of a call, including approval.
+    /// Time limit of a call including its approval, in milliseconds.
     pub timeout_ms: u64,
 }
 
@@ -28,11 +28,11 @@ pub struct ConversationInterfaceState {
     pub available: bool,
     /// Whether the caller may converse with the agent.
     pub granted: bool,
-    /// Recent duration of the agent's answers.
+    /// Recent duration of the agent's answers, in milliseconds.
     pub latency_ms: Option<u64>,
     pub timeout_ms: Option<u64>,
     pub drafts: bool,
-    /// Whether the caller can sign messages with a DID. Others use the chat method instead.
+    /// Whether the caller can sign messages with a DID. Callers without a DID use the chat method instead.
     pub signs: bool,
 }
 
@@ -42,8 +42,8 @@ pub struct OfferContext<'a> {
 }
 
 impl HostDocuments {
-    /// The offers of an agent. Tools the caller may not use are offered as not granted, so that the negotiation can ask
-    /// for authentication; mark them unavailable where authentication would not help.
+    /// Offers of an agent. Tools that the caller may not use are offered as not granted, so that the negotiation can
+    /// ask for authentication; if authentication would not help, such tools should be marked as unavailable.
     #[must_use]
     pub fn offers(&self, agent: &Agent, moment: &OfferContext<'_>) -> Vec<InterfaceOffer> {
         let mut offers = Vec::new();
@@ -58,7 +58,7 @@ impl HostDocuments {
         offers
     }
 
-    /// The available tools of one set that the caller may use, or may not (`granted`).
+    /// Offer of the available tools of one document; `granted` selects those that the caller may or may not use.
     fn tools_offer(
         &self,
         agent: &Agent,

@@ -1,4 +1,4 @@
-//! An agent's tools as OpenRPC documents.
+//! Builds OpenRPC documents of an agent's tools.
 
 use nuncio_core::agent::{Agent, Tool};
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ pub const CHAT: &str = "chat";
 /// Name of the conversation method if a tool is named `chat`.
 const OTHER_CHAT: &str = "agent.chat";
 
-/// The conversation method of an agent; `None` if the agent does not converse with others.
+/// Name of an agent's conversation method; `None` if the agent offers no conversation.
 #[must_use]
 pub fn chat_method(agent: &Agent) -> Option<&'static str> {
     let taken = agent.exposed_tools().any(|tool| tool.name.as_str() == CHAT);
@@ -99,7 +99,7 @@ fn method(tool: &Tool, components: &mut SchemaComponents) -> Method {
     }
 }
 
-/// The parameters of a schema: required ones first, each group sorted by name.
+/// Parameters of an argument schema: first the required ones, then the optional ones, each sorted by name.
 fn params(schema: &Value) -> Vec<ContentDescriptor> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -113,7 +113,7 @@ fn params(schema: &Value) -> Vec<ContentDescriptor> {
     params
 }
 
-/// A schema as an object; some clients do not support `true` and `false`.
+/// Converts a schema to an object, because some clients do not support the schemas `true` and `false`.
 fn object(schema: &Value) -> Value {
     match schema {
         Value::Bool(true) => json!({}),

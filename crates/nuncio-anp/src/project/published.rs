@@ -10,7 +10,7 @@ use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, Secu
 
 impl HostDocuments {
     pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::InformationItem {
-        // Our own files are public; the protection of other URLs is unknown.
+        // Files on this host are public; the protection of other URLs is unknown.
         let (url, security) = match &information.source {
             InformationLocation::Url(url) => (url.to_string(), None),
             InformationLocation::File(path) => {
@@ -27,7 +27,7 @@ impl HostDocuments {
         }
     }
 
-    /// A published file as it is served. Products are completed from the agent file and must then be valid.
+    /// Content of a published file as served. Products are completed from the agent file and must then be valid.
     pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, AnpReport> {
         let InformationLocation::File(path) = &information.source else {
             let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");

@@ -38,7 +38,7 @@ impl SchemaComponents {
         let mut schema = schema.clone();
         if let Some(object) = schema.as_object_mut() {
             DEFINITION_KEYWORDS.iter().for_each(|section| drop(object.remove(*section)));
-            // The dialect is declared once per document.
+            // `$schema` is removed, because the dialect is declared once per document.
             object.remove("$schema");
         }
         let schema = rewriter.schema(&schema);
@@ -73,7 +73,7 @@ struct ReferenceRewriter<'a> {
 impl ReferenceRewriter<'_> {
     fn schema(&self, schema: &Value) -> Value {
         match schema {
-            // References inside a schema with its own `$id` are relative to it.
+            // References inside a schema with its own `$id` are relative to that `$id` and stay unchanged.
             Value::Object(object) if !object.contains_key("$id") => {
                 let rewrite = |(key, value): (&String, &Value)| {
                     let value = match (key.as_str(), value) {

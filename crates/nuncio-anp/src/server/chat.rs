@@ -1,4 +1,4 @@
-//! Conversation over JSON-RPC: one message in, the agent's answer in the response. Also calls under a drafted protocol.
+//! Conversation over JSON-RPC: a request has one message, its response the agent's answer.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::rpc::invalid_params;
 use crate::wire::{ErrorCode, RpcError};
 
 impl AnpServerState {
-    /// Sends a message to the agent and waits for the agent's answer. Tools run through the call chain on behalf of
-    /// this caller, who cannot be asked about permissions, so calls that need approval wait for an approver.
+    /// Sends a message to the agent and waits for the agent's answer. Tools run on behalf of this caller, who cannot
+    /// be asked for permission, so calls that need approval wait for an approver.
     pub(super) async fn chat(
         &self,
         served: &Arc<PublishedAgent>,

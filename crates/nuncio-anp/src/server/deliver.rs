@@ -44,7 +44,7 @@ impl AnpServerState {
         while sending.next().await.is_some() {}
     }
 
-    /// Returns the due replies that are not in delivery, and the next due time.
+    /// Returns the due replies that are not yet being delivered, and the next due time.
     async fn due_replies(
         &self,
         in_delivery: &HashSet<String>,
@@ -89,7 +89,7 @@ impl AnpServerState {
         }
     }
 
-    /// Repeats `work` until the store succeeds.
+    /// Repeats `work`, an access to the store, until it succeeds.
     async fn retry_until_ok<T, F: Future<Output = Result<T, EngineError>>>(&self, work: impl Fn() -> F) -> T {
         loop {
             match work().await {

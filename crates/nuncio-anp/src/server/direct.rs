@@ -1,5 +1,5 @@
-//! `direct.send`: a signed message to an agent. The turn is stored before the message is accepted; the reply is sent to
-//! the sender's message service in the same way.
+//! `direct.send`: a signed message to an agent. The turn is stored before the message is accepted; the reply is sent
+//! with `direct.send` to the sender's message service.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::AnpServerState;
 use crate::wire::{AnpRequest, ErrorCode, RpcError, TargetKind};
 
 /// Member of the signed `meta` that marks a message as a reply. Replies are not answered, because two agents would
-/// never stop.
+/// reply to each other without end.
 pub(super) const IS_ANSWER: &str = "x_answers";
 
 const MAX_ID_BYTES: usize = 256;
 
 impl AnpServerState {
     pub(super) async fn direct(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
-        // Only an origin proof counts, because the message may have been forwarded.
+        // Only an origin proof identifies the sender, because the message may have been forwarded.
         let sender = match caller.map(|caller| (caller.principal.clone(), caller)) {
             Some((Principal::Did(did), caller)) if request.auth.is_some() => (did, caller),
             _ => return Err(RpcError::new(ErrorCode::Unauthorized).with_message("direct.send needs an origin proof")),
@@ -65,8 +65,8 @@ impl AnpServerState {
         Ok(accepted)
     }
 
-    /// Starts the turn of a direct message, or finds the turn that the same operation started. From then on a reply is
-    /// pending.
+    /// Starts the turn of a direct message, or finds the turn that an earlier request with the same operation id
+    /// started. A reply is then pending.
     async fn begin(
         &self,
         served: &Arc<PublishedAgent>,
@@ -76,7 +76,7 @@ impl AnpServerState {
         request: &AnpRequest,
         from: ReplyAddress,
     ) -> Result<(), RpcError> {
-        // There is one conversation per sender and agent; its idempotency key finds it again.
+        // There is one conversation per sender and agent, found by its idempotency key.
         let name = format!("anp/{}", served.agent.name);
         let always = IdempotencyKey { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
         let session = self.engine.conversations().open_unattended_session(caller, served, Some(always)).await?;
@@ -94,7 +94,7 @@ impl AnpServerState {
     }
 }
 
-/// The text of a message: exactly one of the three body members, matching the content type (P3 §6).
+/// Text of a message: exactly one of the three body members, matching the content type (P3 §6).
 fn text(request: &AnpRequest, content_type: &str) -> Result<String, RpcError> {
     let wrong = |message: &str| RpcError::new(ErrorCode::InvalidPayloadShape).with_message(message);
     let is_text = essence(content_type).eq_ignore_ascii_case("text/plain");

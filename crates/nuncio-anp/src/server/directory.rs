@@ -20,7 +20,7 @@ use crate::wire::{CollectionPage, Registration, canonical};
 
 const MAX_REGISTRATION_BYTES: usize = 16 * 1024;
 
-/// `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`
+/// Handles `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`.
 pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) -> Response {
     let asked = QueryParameters::of(request.uri());
     let wanted = match SearchQuery::read(asked.pairs()) {
@@ -39,7 +39,7 @@ pub(super) async fn agents(State(anp): State<AnpServerState>, request: Request) 
 }
 
 impl Registration {
-    /// Parses the agent that the body of a registration names.
+    /// Parses the body of a registration, which names the agent.
     fn target(body: &[u8]) -> Result<AgentTarget, EngineError> {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
@@ -63,7 +63,7 @@ impl Registration {
     }
 }
 
-/// `POST /registry/agents`
+/// Handles `POST /registry/agents`.
 pub(super) async fn register(State(anp): State<AnpServerState>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     if anp.directory.accepts() != RegistrationPolicy::Anyone
@@ -98,7 +98,7 @@ pub(super) async fn register(State(anp): State<AnpServerState>, request: Request
     Ok(response)
 }
 
-/// `DELETE /registry/agents/{id}`
+/// Handles `DELETE /registry/agents/{id}`.
 pub(super) async fn remove(State(anp): State<AnpServerState>, Path(id): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     if let Some(challenge) = asked.challenge.take() {
@@ -115,7 +115,7 @@ pub(super) async fn remove(State(anp): State<AnpServerState>, Path(id): Path<Str
     removed.map(|_| asked.answer(None)).map_err(|error| refused(&error))
 }
 
-/// `GET /registry/ad.json`
+/// Handles `GET /registry/ad.json`.
 pub(super) async fn description(State(anp): State<AnpServerState>, headers: HeaderMap) -> Response {
     let did = anp.identities.service_did();
     let name = format!("directory {}", did.as_deref().unwrap_or_default());
@@ -125,7 +125,7 @@ pub(super) async fn description(State(anp): State<AnpServerState>, headers: Head
     })
 }
 
-/// Runs the work to its end even if the client disconnects.
+/// Completes `work` even if the client disconnects.
 async fn finished<T: Send + 'static>(
     work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
 ) -> Result<T, EngineError> {

@@ -1,4 +1,4 @@
-//! Public documents: the list of agents, descriptions and interfaces.
+//! Routes of the public documents: the list of agents, descriptions and interfaces.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use super::{AnpServerState, refuse};
 use crate::project::ToolDocumentKind;
 use crate::wire::canonical;
 
-/// Responses depend only on the URL, so only the encoding varies.
+/// `Vary` header: apart from the URL, responses depend only on the accepted encoding.
 pub(super) const VARY: &str = "accept-encoding";
 
 /// Documents by name, for one edition of the agents.
 pub(super) type DocumentCache = EditionCache<u64, String, CacheableDocument>;
 
 impl AnpServerState {
-    /// Answers with a document; `missing` is the error if there is none.
+    /// Builds the response with a document; `missing` is the error if there is no document.
     pub(super) fn answer_document(
         &self,
         headers: &HeaderMap,
@@ -60,7 +60,7 @@ pub(super) struct PageQuery {
     page: Option<usize>,
 }
 
-/// `GET /.well-known/agent-descriptions?page=`
+/// Handles `GET /.well-known/agent-descriptions?page=`.
 pub(super) async fn agents(
     State(anp): State<AnpServerState>,
     asked: Result<Query<PageQuery>, QueryRejection>,
@@ -76,13 +76,13 @@ pub(super) async fn agents(
     })
 }
 
-/// `GET /agents/{name}/ad.json`
+/// Handles `GET /agents/{name}/ad.json`.
 pub(super) async fn description(
     State(anp): State<AnpServerState>,
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Response {
-    // A new key changes the DID, and thereby the description.
+    // The cache name includes the DID, because a new key changes the DID and the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
     anp.answer_document(&headers, format!("ad {name} {did}"), "there is no such agent here", || {
         let agent = anp.agent(&name)?;
@@ -91,7 +91,7 @@ pub(super) async fn description(
     })
 }
 
-/// `GET /agents/{name}/interfaces/{set}.json`
+/// Handles `GET /agents/{name}/interfaces/{set}.json`.
 pub(super) async fn interface(
     State(anp): State<AnpServerState>,
     Path((name, file)): Path<(String, String)>,
@@ -104,7 +104,7 @@ pub(super) async fn interface(
     })
 }
 
-/// `GET /agents/{name}/information/{stem}.json`
+/// Handles `GET /agents/{name}/information/{stem}.json`.
 pub(super) async fn information(
     State(anp): State<AnpServerState>,
     Path((name, file)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Protocol drafts for callers whom no interface fits (ANP-06 §9).
+//! Negotiation of protocol drafts, if no structured interface fits a caller (ANP-06 §9).
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl AnpServerState {
         let caller = identified(caller)?;
         let answer = if decision.accepts { DraftAnswer::Accept } else { DraftAnswer::Reject };
         let draft = match drafts.answer_draft(caller, served, &decision.id, &decision.digest, answer).await {
-            // The final state of the draft says more than the error.
+            // The result for the final state of the draft is more informative than the error.
             Err(error) if error.code == Code::DraftNotAccepted => {
                 let draft = drafts.draft(caller, served, &decision.id).await.map_err(refused)?;
                 if draft.digest != decision.digest {
@@ -93,7 +93,7 @@ impl AnpServerState {
         Ok(json!(result))
     }
 
-    /// A call under a drafted protocol, through the chat method.
+    /// Runs a call under a drafted protocol, sent through the chat method.
     pub(super) async fn call_drafted(
         &self,
         served: &Arc<PublishedAgent>,
@@ -136,14 +136,14 @@ pub(super) fn negotiation_id(request: &AnpRequest, body: &NegotiateBody) -> Stri
     body.negotiation_id.clone().unwrap_or_else(|| request.id.clone())
 }
 
-/// Returns the caller if authenticated; drafts need one.
+/// Returns the authenticated caller; an error without one, because drafts require authentication.
 fn identified(caller: Option<&Caller>) -> Result<&Caller, RpcError> {
     caller.filter(|caller| caller.principal != Principal::Anonymous).ok_or_else(|| {
         RpcError::new(ErrorCode::AuthorizationRequired).with_message("A protocol is drafted with who is known")
     })
 }
 
-/// Maps engine errors to the specification's codes.
+/// Maps engine errors about drafts to error codes of ANP.
 fn refused(error: EngineError) -> RpcError {
     let code = match error.code {
         Code::DraftFailed => ErrorCode::NoMatchingInterface,

@@ -11,7 +11,7 @@ use crate::directory as registry;
 use crate::project;
 use crate::wire::WELL_KNOWN;
 
-/// Routes check signatures by DIDs themselves. Tokens count only where descriptions link, so not in the directory.
+/// Path rules without a check of DID signatures, which the routes check. The directory accepts no tokens.
 const PATHS: &[PathRules] = &[
     PathRules::public(WELL_KNOWN),
     PathRules::public("/.well-known/did.json"),
@@ -25,7 +25,7 @@ const fn signed_by_did(prefix: &'static str) -> PathRules {
     PathRules { key_signatures: SignatureRule::Refused, ..PathRules::public(prefix) }
 }
 
-/// ANP, as servers mount it.
+/// ANP as one of the protocols that the HTTP server mounts.
 #[derive(Debug)]
 pub struct AnpFront;
 

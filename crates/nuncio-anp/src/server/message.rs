@@ -26,7 +26,7 @@ pub struct OutgoingDirectMessage {
 }
 
 impl OutgoingDirectMessage {
-    /// An agent's reply as a message, whose id is derived from the message it replies to.
+    /// Creates the message for an agent's reply; its id is derived from the message that it answers.
     #[must_use]
     pub(super) fn answer(reply: &PendingReply, text: String) -> Self {
         let PendingReply { agent, to, answers, .. } = reply;
@@ -35,7 +35,7 @@ impl OutgoingDirectMessage {
         Self { agent, to, id: format!("answer-{}", &id[..32]), answers, text }
     }
 
-    /// The signed parts of the request: `meta` and `body`.
+    /// Signed parts of the request that carries the message: `meta` and `body`.
     #[must_use]
     pub fn parts(&self, from: &str, now: Timestamp) -> (Value, Value) {
         let mut meta = json!({
@@ -60,7 +60,7 @@ impl OutgoingDirectMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryFailure {
     pub why: String,
-    /// Whether a later attempt may succeed.
+    /// Whether a later delivery attempt may succeed.
     pub later: bool,
 }
 

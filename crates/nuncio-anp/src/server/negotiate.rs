@@ -1,4 +1,4 @@
-//! `anp.negotiate`: chooses an interface for one caller from what is available now.
+//! `anp.negotiate`: chooses one of the currently available interfaces for a caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl AnpServerState {
         self.draft(caller, &served, request, &body, alternatives).await
     }
 
-    /// What the agent offers this caller now.
+    /// Interfaces that the agent currently offers to the caller.
     fn offers(&self, caller: Option<&Caller>, served: &PublishedAgent) -> InterfaceOffers {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
@@ -65,7 +65,7 @@ impl AnpServerState {
         InterfaceOffers::new(self.host.offers(agent, &OfferContext { tool: &tool, conversation }))
     }
 
-    /// The agent that a request addresses by its DID. If the message service is addressed, it must have exactly one
+    /// Agent that a request addresses by its DID. A request to the message service itself needs a host with exactly one
     /// agent.
     pub(super) fn addressee(&self, request: &AnpRequest) -> Result<Arc<PublishedAgent>, RpcError> {
         let wrong = |message: &str| RpcError::new(ErrorCode::InvalidTargetBinding).with_message(message);

@@ -1,4 +1,4 @@
-//! An agent's own endpoint: its tools as JSON-RPC 2.0 methods. Numeric ids and batches are accepted, unlike in the core
+//! JSON-RPC endpoint of one agent, with its tools as methods. Numeric ids and batches are accepted, unlike in the core
 //! binding.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const MAX_BATCH: usize = 32;
 /// Error code of a tool that ran and failed, from the range JSON-RPC reserves for servers.
 const TOOL_FAILED: i64 = -32000;
 
-/// `POST /agents/{name}/rpc`
+/// Handles `POST /agents/{name}/rpc`.
 pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<String>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
     let missing = |_| refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
@@ -51,7 +51,7 @@ pub(super) async fn call(State(anp): State<AnpServerState>, Path(name): Path<Str
     Ok(asked.answer(answer.as_ref()))
 }
 
-/// Handles one request; `None` for a notification.
+/// Handles one JSON-RPC request; returns `None` for a notification.
 async fn one(anp: &AnpServerState, served: &Arc<PublishedAgent>, caller: &Caller, request: Value) -> Option<Value> {
     let id = request.get("id").cloned();
     let outcome = match read(request) {
@@ -66,7 +66,7 @@ async fn one(anp: &AnpServerState, served: &Arc<PublishedAgent>, caller: &Caller
     Some(AnpResponse::new(id?, outcome).to_json())
 }
 
-/// Returns the method and its arguments; `None` if they are not given by name.
+/// Parses method name and arguments; the arguments are `None` if they are not given by name.
 fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError> {
     let invalid =
         |message: &str| RpcError::new(ErrorCode::InvalidRequest).with_message(format!("Invalid request: {message}"));
@@ -131,7 +131,7 @@ fn of_failure(ExecutionFailure { code: reason, message, .. }: ExecutionFailure) 
     with_reason(code, message, reason)
 }
 
-/// Maps an engine error that occurred before the tool ran.
+/// Maps an engine error that occurred before the tool ran to a JSON-RPC error.
 impl From<EngineError> for RpcError {
     fn from(error: EngineError) -> Self {
         let code = match error.code {
@@ -149,7 +149,7 @@ impl From<EngineError> for RpcError {
     }
 }
 
-/// An error that also names the code of the engine's error.
+/// Builds a JSON-RPC error whose data also names the code of the engine's error.
 pub(super) fn with_reason(code: ErrorCode, message: String, reason: Code) -> RpcError {
     RpcError::new(code).with_message(message).with_details(json!({"reason": reason}))
 }

@@ -11,10 +11,10 @@ use crate::wire::{
     AnpRequest, AnpResponse, ErrorCode, MAX_REQUEST_BYTES, RpcError, ServiceCapabilities, method, profile, texts,
 };
 
-/// `POST /anp`
+/// Handles `POST /anp`.
 pub(super) async fn answer(State(anp): State<AnpServerState>, request: Request) -> AnpResult {
     let mut asked = anp.authenticate(request).await?;
-    // This endpoint does not require authentication up front.
+    // This endpoint does not require authentication at the HTTP level.
     asked.challenge = None;
     let caller = asked.caller.take();
     let response = match AnpRequest::read(&asked.body) {
@@ -42,8 +42,7 @@ impl AnpServerState {
             let details = json!({"supported": [expected]});
             return Err(RpcError::new(ErrorCode::UnsupportedProfile).with_details(details));
         }
-        // Requests for a stronger security profile are not answered under a weaker one; negotiation reports this
-        // itself.
+        // A request under another security profile is refused here, except for negotiation, which reports this itself.
         if expected != profile::NEGOTIATION && request.meta.security_profile != SecurityProfile::TransportProtected {
             let details = json!({"supported": [SecurityProfile::TransportProtected.as_str()]});
             return Err(RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(details));
@@ -56,7 +55,8 @@ impl AnpServerState {
         }
     }
 
-    /// The sender of a request: from the request's origin proof, otherwise from the HTTP credentials. Both must agree.
+    /// Sender of a request: from its origin proof, otherwise from the HTTP credentials. If both are present, they must
+    /// agree.
     async fn sender(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Option<Caller>, RpcError> {
         let by_proof = match &request.auth {
             Some(_) => Some(self.identities.check_origin(request).await?),
@@ -77,8 +77,8 @@ impl AnpServerState {
         Ok(Some(Caller { request, ..self.engine.access().caller_by_did(&did) }))
     }
 
-    /// The message service's current capabilities for this caller. Messages are offered only to callers with a DID,
-    /// because only such callers can sign one.
+    /// Current capabilities of the message service for a caller. Messages are offered only to callers with a DID,
+    /// because other callers cannot sign messages.
     fn capabilities(&self, caller: Option<&Caller>) -> ServiceCapabilities {
         let mut profiles = vec![profile::CORE_BINDING, profile::NEGOTIATION, profile::RPC];
         let signs = caller.is_some_and(|caller| matches!(caller.principal, Principal::Did(_)));

@@ -10,7 +10,7 @@ use crate::wire::{AgentDescription, Interface, PROTOCOL_TYPE, Product, method, p
 
 /// Spellings of the information member, the specification's first.
 const INFORMATION_MEMBERS: [&str; 3] = ["Infomations", "Informations", "informations"];
-/// Error for an id that occurs twice, and what is expected.
+/// Message and expected value of the fault for an id that occurs twice.
 const UNIQUE_ID: (&str, &str) = ("must be unique: an earlier one is the same", "an id of its own");
 
 pub(super) fn check(validator: &mut DocumentValidator, node: &JsonNode<'_>) {

@@ -115,8 +115,8 @@ fn check_descriptor(validator: &mut DocumentValidator, document: &JsonNode<'_>, 
     }
 }
 
-/// Returns whether a value is a `$ref` object, and checks that the reference can be resolved. Existing clients follow
-/// references only in schemas.
+/// Whether a value is a `$ref` object. Reports a reference that cannot be resolved, and warns about references outside
+/// of schemas, which existing clients do not follow.
 fn is_reference(validator: &mut DocumentValidator, document: &JsonNode<'_>, node: &JsonNode<'_>) -> bool {
     let Some(reference) = node.get("$ref") else { return false };
     validator.warning(&reference, "is a reference, which clients in use follow in schemas alone", "what it refers to");

@@ -1,4 +1,4 @@
-//! Shared helpers of all validators: JSON values with their location, and collected faults.
+//! Shared by all validators: JSON values with their location, and the collection of faults.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// Collects the faults of a document. Of the members that are checked, `need_…` reports an absent one as an error,
-/// `should_…` reports it as a warning, and `may_…` accepts it. A text must not be empty.
+/// Collects the faults of a document. For an absent member, `need_…` reports an error, `should_…` a warning, and
+/// `may_…` nothing. A present text must not be empty.
 #[derive(Default)]
 pub(super) struct DocumentValidator {
     pub(super) errors: Vec<DocumentFault>,
@@ -59,7 +59,7 @@ impl<'a> JsonNode<'a> {
 }
 
 impl DocumentValidator {
-    /// Returns whether the limit of reported errors is exceeded.
+    /// Whether the limit of reported errors is exceeded.
     pub(super) fn is_full(&self) -> bool {
         self.errors.len() > MAX_FAULTS
     }
@@ -93,8 +93,8 @@ impl DocumentValidator {
         self.is(node, Value::is_object, "an object")
     }
 
-    /// Passes the objects of a list to `check`, until the limit of errors is exceeded. Reports what is no list and no
-    /// object.
+    /// Passes the objects of a list to `check`, until the limit of errors is exceeded. A value that is no list, or an
+    /// item that is no object, is an error.
     pub(super) fn each_object<'a>(&mut self, list: &JsonNode<'a>, mut check: impl FnMut(&mut Self, &JsonNode<'a>)) {
         if !self.list(list) {
             return;
@@ -121,7 +121,7 @@ impl DocumentValidator {
         holds
     }
 
-    /// An optional value of any type except null, which would be lost when written back.
+    /// Checks an optional value of any type except null, which would be lost when written back.
     pub(super) fn may_say(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(value_found) = node.get(name) {
             self.is(&value_found, |value| !value.is_null(), "something, not null");
@@ -142,7 +142,7 @@ impl DocumentValidator {
         node.get(name).and_then(|text| self.filled(&text))
     }
 
-    /// A string that should be there; `why` says what its absence leads to.
+    /// Checks a recommended string; `why` states the consequence of its absence.
     pub(super) fn should_text(&mut self, node: &JsonNode<'_>, name: &str, why: &str) {
         match node.get(name) {
             Some(text) => drop(self.filled(&text)),
@@ -150,7 +150,7 @@ impl DocumentValidator {
         }
     }
 
-    /// Reports `error` for a string that an earlier node has too.
+    /// Reports `error` for a string that an earlier node already had.
     pub(super) fn unique<'a>(
         &mut self,
         node: &JsonNode<'a>,
@@ -174,7 +174,7 @@ impl DocumentValidator {
         None
     }
 
-    /// A required string with exactly this value.
+    /// Checks a required string with exactly the value `required`.
     pub(super) fn need_word(&mut self, node: &JsonNode<'_>, name: &str, required: &str) {
         let Some(found) = node.get(name) else {
             self.missing(node, name, &format!("{required:?}"));
@@ -210,7 +210,7 @@ impl DocumentValidator {
         }
     }
 
-    /// An optional timestamp with an offset.
+    /// Checks an optional timestamp with an offset.
     pub(super) fn may_time(&mut self, node: &JsonNode<'_>, name: &str) {
         if let Some(time) = node.get(name)
             && let Some(text) = self.filled(&time)
@@ -225,7 +225,7 @@ pub(super) fn is_web_address(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// A short scalar value unchanged; of any other value its type, for messages.
+/// Form of a value in messages: a short scalar value unchanged, any other value as its type.
 fn shown(value: &Value) -> Value {
     const MAX_SHOWN_CHARACTERS: usize = 120;
     match value {

@@ -1,5 +1,5 @@
-//! Protocol artifacts (ANP-06 §10.2): a written protocol that both sides must accept before use. It is data and never
-//! executed.
+//! Protocol artifacts (ANP-06 §10.2): a written protocol that both sides must accept before use. An artifact is data
+//! and never executed.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ open! {
         content_types[]: String,
         security_profiles[]: String,
         examples[]: Value,
-        /// Requests that must be valid, and ones that must not.
+        /// Example requests, each with whether it must be valid or invalid.
         test_cases[]: Value,
         /// DID of the protocol's author.
         publisher?: String,

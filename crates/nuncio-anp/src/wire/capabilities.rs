@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::open;
 
 open! {
-    /// Current capabilities of an endpoint. They override what documents say.
+    /// Current capabilities of a message service; they override those in documents.
     "snake_case" struct ServiceCapabilities {
         service_did: String,
         supported_profiles: Vec<String>,

@@ -23,7 +23,7 @@ open! {
         created?: String,
         /// Authentication schemes of the agent by name.
         security_definitions: BTreeMap<String, SecurityDefinition>,
-        /// Authentication that applies unless an entry names another.
+        /// Default authentication of the agent's interfaces and information.
         security: Security,
         /// Published information. The specification misspells the name; other spellings are accepted.
         #[serde(rename = "Infomations", alias = "Informations", alias = "informations")]
@@ -111,7 +111,7 @@ open! {
         /// Authentication for the interface, if it differs from the default.
         security?: Security,
         security_profiles?: Vec<String>,
-        /// What can be negotiated at the interface.
+        /// Names of the subjects that can be negotiated at the interface.
         negotiates?: Vec<String>,
         /// Ids of the interface's capabilities (ANP-06).
         capability_refs?: Vec<String>,
@@ -137,7 +137,7 @@ impl Interface {
         }
     }
 
-    /// Returns whether a person must approve each use, also by `authorizationLevel` (ANP-02 §5).
+    /// Whether a person must approve each use, by `humanAuthorization` or `authorizationLevel` (ANP-02 §5).
     #[must_use]
     pub fn asks_a_person(&self) -> bool {
         let level = self.extra.get("authorizationLevel").and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! A host's agents, in pages (ANP-08).
+//! Pages of a host's list of agents (ANP-08).
 
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ impl CollectionPage {
 
 open! {
     struct CollectionItem {
-        /// `ad:AgentDescription`.
+        /// Type of the item: `ad:AgentDescription`.
         #[serde(rename = "@type")]
         kind?: String,
         name?: String,

@@ -7,7 +7,7 @@ use crate::negotiation::NegotiationRefusal;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $word:literal, $message:literal, $retry:ident;)*) => {
-        /// All errors that we send or recognise.
+        /// All errors that Nuncio sends or recognises.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[doc = $doc])* $name,)*
@@ -17,7 +17,7 @@ macro_rules! codes {
             /// All ANP error codes, ordered by number.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// JSON-RPC error number.
+            /// Number of the error in JSON-RPC.
             #[must_use]
             pub const fn code(self) -> i64 {
                 match self { $(Self::$name => $code,)* }
@@ -61,7 +61,7 @@ codes! {
     BatchNotSupported = 1004, "anp.batch_not_supported", "Batches are not supported", never;
     /// The caller is not authenticated.
     Unauthorized = 1005, "anp.unauthorized", "Unauthorized", never;
-    /// The caller is not allowed.
+    /// The caller is known but not allowed to make the request.
     Forbidden = 1006, "anp.forbidden", "Forbidden", never;
     /// No agent of this server has the target DID.
     TargetNotFound = 1007, "anp.target_not_found", "Target not found", never;
@@ -79,7 +79,7 @@ codes! {
     DidSuperseded = 1019, "anp.did_superseded", "The DID is superseded", never;
     /// The succession of a DID cannot be verified.
     DidTransitionInvalid = 1020, "anp.did_transition_invalid", "Invalid DID transition", never;
-    /// There are two conflicting successors.
+    /// The DID has two conflicting successors.
     DidTransitionConflict = 1021, "anp.did_transition_conflict", "Conflicting DID transition", never;
     NegotiationRejected = 1600, "meta.negotiation_rejected", "Negotiation rejected", never;
     NoMatchingInterface = 1601, "meta.no_matching_interface", "No matching interface", never;
@@ -95,9 +95,9 @@ codes! {
     /// The negotiation request, or the result that it relies on, is too old.
     NegotiationExpired = 1608, "meta.negotiation_expired", "Negotiation expired", never;
     RecipientUnreachable = 2000, "direct.recipient_unreachable", "Recipient unreachable", again;
-    /// The agent does not accept such messages.
+    /// The agent's policy does not accept the message.
     PolicyViolation = 2001, "direct.policy_violation", "The recipient's policy forbids it", never;
-    /// Not exactly one of `text`, `payload` and `payload_b64u`.
+    /// The message does not have exactly one of `text`, `payload` and `payload_b64u`.
     InvalidPayloadShape = 2002, "direct.invalid_payload_shape", "Invalid payload shape", never;
     ConversationConflict = 2003, "direct.conversation_conflict", "Conversation conflict", never;
     /// The agent requires a stronger security profile.
@@ -150,7 +150,7 @@ impl RpcError {
         self.data.as_ref()?.get("anp_code")?.as_str()
     }
 
-    /// The known error code with this number.
+    /// Error code with the number of this error, if the number is known.
     #[must_use]
     pub fn known_code(&self) -> Option<ErrorCode> {
         ErrorCode::from_code(self.code)

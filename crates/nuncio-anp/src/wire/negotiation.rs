@@ -24,7 +24,7 @@ open! {
 }
 
 open! {
-    /// What the caller wants done, with minimal disclosure.
+    /// Task of the caller, described with minimal disclosure.
     #[derive(Default)]
     struct Intent {
         name?: String,
@@ -51,7 +51,7 @@ open! {
     struct Constraints {
         /// Preferred interface types, best first.
         preferred_interface_types[]: String,
-        /// Whether approval by a person is required or excluded.
+        /// `true` requires approval by a person, `false` excludes it.
         requires_human_authorization?: bool,
         max_latency_ms?: u64,
         /// Whether a conversation interface is acceptable.
@@ -82,14 +82,14 @@ impl CandidateProtocol {
 }
 
 open! {
-    /// Result of a negotiation. It grants no permission.
+    /// Result of a negotiation. The result grants no permission.
     struct NegotiationResult {
         negotiation_id: String,
         status: Status,
         selected?: Selected,
         execution?: Execution,
         schemas?: Schemas,
-        /// End of the validity, RFC 3339.
+        /// End of the result's validity, RFC 3339.
         valid_until?: String,
         /// Interfaces that were not chosen, with reasons.
         alternatives[]: Alternative,
@@ -115,7 +115,7 @@ impl NegotiationResult {
         self
     }
 
-    /// Returns whether the digest is absent or correct.
+    /// Whether the digest is absent or correct.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.negotiation_digest.as_ref().is_none_or(|digest| *digest == self.digest())
@@ -142,7 +142,7 @@ open! {
         content_type?: String,
         /// URL of the interface or of its document.
         url?: String,
-        /// The artifact, its URL or its digest.
+        /// Protocol artifact, as an object, a URL or a digest.
         protocol_artifact?: Value,
     }
 }

@@ -36,7 +36,7 @@ pub struct RequestMeta {
     /// The sender's DID as claimed, unverified.
     pub sender_did: Option<String>,
     pub target: Option<Target>,
-    /// Idempotency key: a repeated request has the same one.
+    /// Idempotency key, equal in repeated requests.
     pub operation_id: Option<String>,
     pub message_id: Option<String>,
     pub content_type: Option<String>,
@@ -59,7 +59,7 @@ pub enum TargetKind {
     Service,
 }
 
-/// Proof of the sender.
+/// Proof of the sender's identity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Auth {
@@ -68,7 +68,7 @@ pub struct Auth {
     pub origin_proof: Value,
 }
 
-/// The id of an invalid request, if it could be read, and the error.
+/// Id of an invalid request, if the id could be read, and the error to send.
 pub type RefusedRequest = (Option<String>, RpcError);
 
 impl AnpRequest {
@@ -153,7 +153,7 @@ fn anonymous(id: &str, method_name: String) -> AnpRequest {
 }
 
 impl RequestMeta {
-    /// Metadata that names a profile only.
+    /// Metadata with a profile and no other member.
     pub(crate) fn new(profile: &str) -> Self {
         Self {
             profile: profile.to_owned(),
@@ -167,7 +167,8 @@ impl RequestMeta {
         }
     }
 
-    /// Accepted members. The device members belong to overlays we do not support, the last two to older versions.
+    /// Accepted members of `meta`. Nuncio ignores the device members, which belong to extensions, and the last two,
+    /// which belong to older versions.
     const KNOWN_MEMBERS: [&str; 12] = [
         "profile",
         "security_profile",
@@ -246,7 +247,7 @@ fn shape_error(field: &str, expected: &str) -> RpcError {
     error.with_details(json!({"field": field, "expected": expected}))
 }
 
-/// Returns whether the name is lower-case parts separated by dots.
+/// Whether a method name consists of lower-case parts separated by dots.
 fn is_method(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|first: char| first.is_ascii_lowercase())
@@ -259,7 +260,7 @@ fn cut(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// A response: either a result or an error.
+/// JSON-RPC response: either a result or an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AnpResponse {
     Result {
@@ -267,7 +268,7 @@ pub enum AnpResponse {
         result: Value,
     },
     Error {
-        /// Null if the id of the request could not be read.
+        /// Id of the request; null if the id could not be read.
         id: Value,
         error: RpcError,
     },

@@ -9,7 +9,7 @@ use serde_json::Map;
 use super::open;
 
 open! {
-    /// An authentication scheme. It never contains a secret.
+    /// Definition of an authentication scheme, which never contains a secret.
     struct SecurityDefinition {
         r#type?: String,
         description?: String,
@@ -22,7 +22,7 @@ open! {
 }
 
 impl SecurityDefinition {
-    /// DID-WBA: signatures by a DID, and the resulting token in `Authorization`.
+    /// Definition of DID-WBA: signatures by a DID, and the token granted for them, in `Authorization`.
     #[must_use]
     pub fn didwba() -> Self {
         Self {
@@ -66,7 +66,7 @@ pub enum Security {
 }
 
 impl Security {
-    /// Names of the security definitions that are referred to or contained.
+    /// Names of the referenced or inline security definitions.
     pub fn names(&self) -> Vec<&str> {
         match self {
             Self::Name(name) => vec![name.as_str()],

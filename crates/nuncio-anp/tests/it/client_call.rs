@@ -1,4 +1,4 @@
-//! Calls by the ANP client: signed if the client has a DID, with a token if the server granted one.
+//! Tests of calls by the ANP client: signatures with a DID, granted tokens, and refused responses.
 
 use nuncio_anp::client::{AgentTarget, Reason, RemoteMethod, VerifiedDescription};
 use nuncio_core::time::Timestamp;
@@ -18,7 +18,6 @@ fn stay() -> serde_json::Map<String, Value> {
     arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}))
 }
 
-/// The DID document of the caller.
 fn caller_document() -> BoundDocument {
     let did = caller_did();
     let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
@@ -49,7 +48,7 @@ fn challenge(value: &str) -> TestReply {
 }
 
 #[tokio::test]
-async fn signed_call_reuses_the_granted_token() {
+async fn granted_token_is_reused_for_calls_until_it_is_refused() {
     let hotel = grand_hotel(|request, before| {
         if request.line() != RPC {
             return None;
@@ -83,7 +82,7 @@ async fn signed_call_reuses_the_granted_token() {
 }
 
 #[tokio::test]
-async fn challenge_is_answered_once_with_its_nonce_and_components() {
+async fn authentication_challenge_is_answered_once_with_its_nonce_and_components() {
     let hotel = grand_hotel(|request, _| {
         let nonce = signer(request, NOW).and_then(|(_, nonce)| nonce);
         (request.line() == RPC && nonce.as_deref() != Some("server-nonce"))
@@ -175,7 +174,7 @@ async fn invalid_arguments_are_refused_before_sending() {
 }
 
 #[tokio::test]
-async fn malformed_or_mismatched_responses_are_refused() {
+async fn malformed_responses_and_rpc_errors_fail_the_call_with_a_specific_reason() {
     for (answer, reason) in [
         (json!({"jsonrpc": "2.0", "id": "other", "result": 1}), Reason::InvalidDocument),
         (json!({"jsonrpc": "2.0", "result": 1}), Reason::InvalidDocument),

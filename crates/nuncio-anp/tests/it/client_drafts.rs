@@ -1,4 +1,4 @@
-//! Errors of a negotiation, invalidation of agreements, and protocol drafts.
+//! Tests of the ANP client: negotiation errors, invalidation of agreements, and protocol drafts.
 
 use nuncio_anp::client::{
     AgentTarget, DraftDecision, Invocation, MethodChoice, NegotiationRequest, Reason, VerifiedDescription,
@@ -41,7 +41,7 @@ fn invocation() -> Invocation {
 }
 
 #[tokio::test]
-async fn each_negotiation_error_is_reported_and_nothing_is_called() {
+async fn each_negotiation_error_is_reported_and_no_method_is_called() {
     let nine = [
         (ErrorCode::NegotiationRejected, 1600, "meta.negotiation_rejected"),
         (ErrorCode::NoMatchingInterface, 1601, "meta.no_matching_interface"),
@@ -67,7 +67,7 @@ async fn each_negotiation_error_is_reported_and_nothing_is_called() {
     }
 }
 
-/// A change of the request or of the client.
+/// Change of the negotiation request or of the client.
 type ClientChange = fn(TestClient, NegotiationRequest) -> (TestClient, NegotiationRequest);
 
 #[tokio::test]
@@ -115,7 +115,7 @@ fn with_bearer(mut world: TestClient, token: &str) -> TestClient {
 }
 
 #[tokio::test]
-async fn forbidden_call_discards_the_agreement() {
+async fn forbidden_or_unauthorized_call_discards_the_agreement_and_is_not_repeated() {
     for code in [ErrorCode::Forbidden, ErrorCode::Unauthorized] {
         let hotel = grand_hotel(move |request, before| {
             (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
@@ -155,7 +155,7 @@ fn drafting() -> NegotiationRequest {
     NegotiationRequest { intent: Some("hold a table".to_owned()), draft: true, ..NegotiationRequest::default() }
 }
 
-/// A server that drafts; the artifact is changed, and its digest recomputed if `sealed`.
+/// Server that answers with a changed protocol draft; the draft's digest is recomputed if `sealed`.
 async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> TestServer {
     grand_hotel(move |request, _| {
         is(request, NEGOTIATE).then(|| {

@@ -1,4 +1,4 @@
-//! Test servers with scripted responses, and a client that resolves their names.
+//! Test support: servers with scripted responses, and an ANP client that resolves their names.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -78,7 +78,7 @@ impl TestReply {
     }
 }
 
-/// A server whose responses come from a function of the request and the number of earlier requests with the same line.
+/// Server whose response depends on the request and on the number of earlier requests with the same line.
 pub(crate) struct TestServer {
     pub(crate) port: u16,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -160,7 +160,7 @@ async fn write(stream: &mut TcpStream, reply: TestReply) {
     }
 }
 
-/// The real HTTP client, which maps `https://NAME` to test servers on this machine.
+/// Real HTTP client that maps `https://NAME` to test servers on this machine.
 #[derive(Debug)]
 struct NamedHosts {
     out: GuardedFetch,
@@ -207,7 +207,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Counts up instead of random bytes.
+/// Random source that returns increasing numbers.
 #[derive(Debug, Default)]
 struct CountingEntropy(Mutex<u8>);
 
@@ -219,7 +219,7 @@ impl Entropy for CountingEntropy {
     }
 }
 
-/// A client and its test servers.
+/// ANP client whose host names lead to test servers.
 pub(crate) struct TestClient {
     pub(crate) client: AnpClient,
     pub(crate) clock: Arc<ManualClock>,
@@ -277,7 +277,7 @@ pub(crate) fn hotel_did() -> Did {
     Did::for_key("grand-hotel.example", None, &["agents", "hotel-assistant"], &hotel_key()).unwrap()
 }
 
-/// Request line of the hotel's DID document.
+/// Request line that fetches the DID document of the test agent.
 pub(crate) fn did_line() -> String {
     let url = Url::parse(&hotel_did().resolution_url()).unwrap();
     format!("GET {}", url.path())
@@ -291,7 +291,7 @@ pub(crate) fn service_did() -> Did {
     Did::parse("did:wba:grand-hotel.example").unwrap()
 }
 
-/// The hotel's DID document with these services.
+/// DID document of the test agent with these services.
 pub(crate) fn did_document(services: &[(&str, &str)]) -> Value {
     let did = hotel_did();
     let mut document = NewDocument::new(&did, NOW);
@@ -308,7 +308,7 @@ pub(crate) fn usual_document() -> Value {
     did_document(&[("AgentDescription", AD), ("ANPMessageService", "https://grand-hotel.example/anp")])
 }
 
-/// The hotel's description, changed and then signed.
+/// Description of the test agent, changed by `change` and then signed.
 pub(crate) fn description(change: impl Fn(&mut Value)) -> Value {
     let mut value = json!(HostDocuments::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
     change(&mut value);
@@ -324,7 +324,7 @@ pub(crate) fn prove(value: Value, domain: Option<&str>) -> Value {
     Value::Object(members)
 }
 
-/// Capabilities of the hotel's service.
+/// Capabilities of the test agent's message service.
 pub(crate) fn capabilities() -> Value {
     json!({
         "service_did": service_did().as_str(),
@@ -334,7 +334,7 @@ pub(crate) fn capabilities() -> Value {
     })
 }
 
-/// The hotel's response to a negotiation, computed by our own implementation.
+/// Negotiation result of the test agent, computed with Nuncio's own implementation.
 pub(crate) fn negotiated(request: &ReceivedRequest) -> Result<Value, RpcError> {
     let request = AnpRequest::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
     let open = |_: &nuncio_core::agent::Tool| ToolState {
@@ -373,7 +373,7 @@ pub(crate) fn rpc(request: &ReceivedRequest, outcome: Result<Value, RpcError>) -
     })
 }
 
-/// A test server that behaves correctly, except where `odd` returns another response.
+/// Server of the test agent, which follows the protocol except where `odd` returns another response.
 pub(crate) async fn grand_hotel(
     odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
 ) -> TestServer {

@@ -1,4 +1,4 @@
-//! Negotiation by our client: right partner, minimal disclosure, no downgrade, and caching.
+//! Tests of negotiation by the ANP client: choice of the endpoint, minimal disclosure, no downgrade, and caching.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ fn is(request: &ReceivedRequest, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
-/// A server whose negotiation results are changed; the digest is recomputed if `sealed`.
+/// Server whose negotiation results are changed by `change`; the digest is recomputed if `sealed`.
 async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> TestServer {
     grand_hotel(move |request, _| {
         is(request, NEGOTIATE).then(|| {
@@ -55,7 +55,7 @@ async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'sta
 }
 
 #[tokio::test]
-async fn intent_is_negotiated_and_called() {
+async fn intent_is_negotiated_without_identity_and_the_selected_method_is_called() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
@@ -65,7 +65,7 @@ async fn intent_is_negotiated_and_called() {
     assert!(matches!(&agreement.decided, ChosenBy::Agent(it) if it.endpoint.path() == "/anp"));
     assert_eq!(agreement.notes, Vec::<String>::new());
 
-    // Only what is needed for the choice is disclosed, and no identity.
+    // The request contains only the intent, and no identity.
     let asked = hotel.got("POST /anp").into_iter().find(|it| is(it, NEGOTIATE)).unwrap().json();
     let expected = json!({"description": "search for free rooms"});
     assert_eq!(asked["params"]["body"]["intent"], expected);
@@ -147,7 +147,7 @@ async fn invalid_negotiation_result_is_refused() {
 }
 
 #[tokio::test]
-async fn negotiation_never_downgrades_security_profile() {
+async fn negotiation_result_with_another_security_profile_than_required_is_refused() {
     use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
     for (wanted, given) in [
         (DirectE2ee, Some("transport-protected")),
@@ -176,7 +176,7 @@ async fn negotiation_never_downgrades_security_profile() {
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
         assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
     }
-    // An honest service reports that it cannot.
+    // A correct service refuses a security profile that it does not support.
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
@@ -186,8 +186,8 @@ async fn negotiation_never_downgrades_security_profile() {
 }
 
 #[tokio::test]
-async fn did_document_overrides_the_described_endpoint() {
-    // The description points elsewhere; the DID document counts, and its service must be the one that answers.
+async fn negotiation_uses_endpoint_of_the_did_document_and_checks_its_service_did() {
+    // The description has a foreign endpoint; the client uses the endpoint of the DID document and checks its DID.
     let hotel = grand_hotel(|request, _| {
         (request.line() == "GET /agents/hotel-assistant/ad.json")
             .then(|| TestReply::json(&description(|it| it["interfaces"][0]["url"] = json!("https://evil.example/anp"))))
@@ -251,7 +251,7 @@ async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
 }
 
 #[tokio::test]
-async fn agreement_is_reused_until_request_caller_or_time_changes() {
+async fn agreement_is_reused_until_request_or_caller_changes_or_it_expires() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
@@ -277,18 +277,18 @@ async fn agreement_is_reused_until_request_caller_or_time_changes() {
     let signed = TestClient::new(&[("grand-hotel.example", &hotel)]).signed();
     assert!(!signed.client.agree(&agent, &wish()).await.unwrap().reused);
 
-    // Time passes.
+    // The agreement expires.
     world.clock.advance(Duration::from_secs(599));
     assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
     let before = hotel.asked(NEGOTIATE);
     world.clock.advance(Duration::from_secs(1));
-    // The stub's own clock does not advance, so it refuses; but it was asked.
+    // The test server's clock does not advance, so the server refuses; the request shows that the agreement expired.
     assert!(world.client.agree(&agent, &wish()).await.is_err());
     assert_eq!(hotel.asked(NEGOTIATE), before + 1);
 }
 
 #[tokio::test]
-async fn changed_capabilities_discard_the_agreement() {
+async fn changed_capabilities_of_the_agent_discard_the_agreement() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
     let hotel = grand_hotel(move |request, _| {
@@ -326,7 +326,7 @@ async fn changed_did_document_discards_the_agreement() {
 }
 
 #[tokio::test]
-async fn outdated_agreement_is_renegotiated_and_other_failures_are_not_repeated() {
+async fn call_refused_as_outdated_is_renegotiated_and_other_failures_are_not_repeated() {
     for code in [
         ErrorCode::MethodNotFound,
         ErrorCode::UnsupportedProfile,
@@ -334,7 +334,7 @@ async fn outdated_agreement_is_renegotiated_and_other_failures_are_not_repeated(
         ErrorCode::UnsupportedContentType,
         ErrorCode::NegotiationExpired,
     ] {
-        // The first call works, the second is refused, and so on.
+        // The first call succeeds, and the second is refused.
         let hotel = grand_hotel(move |request, before| {
             (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
         })

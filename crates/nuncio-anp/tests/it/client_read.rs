@@ -1,4 +1,4 @@
-//! Descriptions read by our client: verification results, and malicious hosts.
+//! Tests of the ANP client: fetching and verifying descriptions, also from malicious hosts.
 
 use nuncio_anp::client::{AgentTarget, AnpClient, CheckOutcome, CheckSubject, Reason, VerifiedDescription};
 use nuncio_engine::ports::fetch::AddressTrust;
@@ -29,19 +29,19 @@ fn outcomes(agent: &VerifiedDescription) -> Vec<(CheckSubject, &'static str)> {
     agent.checks.iter().map(|check| (check.subject, word(&check.outcome))).collect()
 }
 
-/// A test server that serves another agent description.
+/// Test server with another agent description.
 async fn describing(value: impl Fn() -> Value + Send + Sync + 'static) -> TestServer {
     grand_hotel(move |request, _| (request.line() == AD_LINE).then(|| TestReply::json(&value()))).await
 }
 
-/// A test server that serves another DID document.
+/// Test server with another DID document.
 async fn identified(value: impl Fn() -> TestReply + Send + Sync + 'static) -> TestServer {
     let line = did_line();
     grand_hotel(move |request, _| (request.line() == line).then(&value)).await
 }
 
 #[tokio::test]
-async fn agent_is_found_by_url_did_or_host() {
+async fn agent_named_by_url_did_or_host_is_found_and_verified() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = TestClient::new(&[("grand-hotel.example", &hotel)]);
     for named in [AD, hotel_did().as_str(), "grand-hotel.example"] {
@@ -62,7 +62,7 @@ async fn agent_is_found_by_url_did_or_host() {
 }
 
 #[tokio::test]
-async fn description_that_cannot_be_verified_is_usable_and_reported() {
+async fn description_that_cannot_be_verified_is_reported_as_unverified_but_usable() {
     let bare = describing(|| {
         let mut value = description(|_| {});
         value.as_object_mut().unwrap().remove("proof");
@@ -96,7 +96,7 @@ async fn description_that_cannot_be_verified_is_usable_and_reported() {
 }
 
 #[tokio::test]
-async fn description_that_fails_verification_cannot_be_called() {
+async fn agent_whose_description_fails_verification_cannot_be_called() {
     let changed = describing(|| {
         let mut value = description(|_| {});
         value["name"] = json!("Grander Hotel");
@@ -152,7 +152,7 @@ async fn description_that_fails_verification_cannot_be_called() {
         }
         let stopped = agent.checks.ensure_trusted().unwrap_err();
         assert_eq!(stopped.reason, Reason::Untrusted);
-        // Its methods can be listed, but not called.
+        // The methods of an untrusted agent can be listed, but not called.
         let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
         let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
         let error = world.client.call(&agent, &operation, &stay, None).await.unwrap_err();
@@ -162,7 +162,7 @@ async fn description_that_fails_verification_cannot_be_called() {
 }
 
 #[tokio::test]
-async fn copied_description_on_lookalike_domain_is_refuted() {
+async fn description_copied_to_a_lookalike_domain_fails_verification() {
     let hotel = grand_hotel(|_, _| None).await;
     // The same documents under another host name.
     let copy = grand_hotel(|_, _| None).await;
@@ -176,7 +176,7 @@ async fn copied_description_on_lookalike_domain_is_refuted() {
 }
 
 #[tokio::test]
-async fn successor_did_is_followed_only_if_signed_and_same_subject() {
+async fn successor_did_is_followed_only_for_the_same_subject() {
     let old = hotel_did();
     let path = |did: &nuncio_identity::Did| {
         let url = url::Url::parse(&did.resolution_url()).unwrap();
@@ -226,7 +226,7 @@ async fn successor_did_is_followed_only_if_signed_and_same_subject() {
 }
 
 #[tokio::test]
-async fn agent_list_pages_are_followed_only_on_the_same_host() {
+async fn agent_list_pages_are_merged_and_foreign_circular_or_endless_pages_refused() {
     let item = |name: &str| json!({"@type": "ad:AgentDescription", "name": name, "@id": format!("https://many.example/{name}/ad.json")});
     let page = move |items: Value, next: Option<&str>| {
         let mut page = json!({"@type": "CollectionPage", "items": items});
@@ -272,7 +272,7 @@ async fn agent_list_pages_are_followed_only_on_the_same_host() {
 }
 
 #[tokio::test]
-async fn malicious_responses_produce_specific_errors() {
+async fn each_malformed_or_hostile_response_has_its_own_error_reason() {
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     let whole = |status: u16, kind: &str, body: &str| {
         TestReply::Whole(status, vec![("content-type", kind.to_owned())], body.to_owned())
@@ -302,7 +302,7 @@ async fn malicious_responses_produce_specific_errors() {
 }
 
 #[tokio::test]
-async fn urls_in_documents_never_reach_internal_addresses() {
+async fn urls_in_documents_that_lead_to_internal_addresses_are_refused() {
     for (url, why) in [
         ("http://127.0.0.1:9/tools.json", "https"),
         ("https://127.0.0.1:9/tools.json", "127.0.0.1"),
@@ -331,7 +331,7 @@ async fn urls_in_documents_never_reach_internal_addresses() {
 }
 
 #[tokio::test]
-async fn description_that_breaks_the_specification_is_read_with_notes() {
+async fn description_that_deviates_from_the_specification_is_used_with_a_warning() {
     let openrpc = json!({
         "openrpc": "1.3.2", "info": {"title": "t", "version": "1"}, "servers": [{"url": "/rpc"}],
         "methods": [

@@ -1,4 +1,4 @@
-//! Snapshots of the examples' documents, and what existing clients require of them.
+//! Snapshots of the documents of the example agents, and tests of what existing clients require.
 //!
 //! `INSTA_UPDATE=always cargo test -p nuncio-anp documents` rewrites the snapshots.
 
@@ -31,7 +31,7 @@ fn snapshot_settings() -> insta::Settings {
     settings
 }
 
-/// JSON snapshots are indented for readability; another test checks the exact bytes.
+/// Indents JSON, so that snapshots are readable; another test checks the exact bytes.
 fn indented(bytes: &[u8]) -> String {
     let value: Value = serde_json::from_slice(bytes).unwrap();
     serde_json::to_string_pretty(&value).unwrap() + "\n"
@@ -48,7 +48,7 @@ fn documents(agent: &Agent) -> Vec<(&'static str, AnpDocumentType, Vec<u8>)> {
 }
 
 #[test]
-fn example_documents_match_their_snapshots() {
+fn documents_of_example_agents_are_valid_and_match_their_snapshots() {
     let _settings = snapshot_settings().bind_to_scope();
     for name in EXAMPLES {
         let agent = example_agent(name);
@@ -61,7 +61,7 @@ fn example_documents_match_their_snapshots() {
 }
 
 #[test]
-fn every_snapshot_belongs_to_an_example() {
+fn every_snapshot_file_belongs_to_an_example_agent() {
     for entry in std::fs::read_dir(SNAPSHOTS).unwrap() {
         let file = entry.unwrap().file_name().into_string().unwrap();
         let name = file.split('.').next().unwrap();
@@ -70,7 +70,7 @@ fn every_snapshot_belongs_to_an_example() {
 }
 
 #[test]
-fn documents_are_canonical_and_deterministic() {
+fn documents_are_canonical_json_and_identical_each_time() {
     let agent = example_agent("hotel");
     for ((_, _, once), (_, _, again)) in documents(&agent).into_iter().zip(documents(&agent)) {
         assert_eq!(once, again);
@@ -79,7 +79,7 @@ fn documents_are_canonical_and_deterministic() {
     }
 }
 
-/// What the Python SDK's `RemoteAgent.discover` and `convert_to_openai_tool` require.
+/// Checks the requirements of the Python SDK's `RemoteAgent.discover` and `convert_to_openai_tool`.
 fn assert_usable_by_sdk(description: &Value) {
     let text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
     assert!(text(&description["name"]) && text(&description["description"]));
@@ -100,7 +100,7 @@ fn assert_usable_by_sdk(description: &Value) {
 }
 
 #[test]
-fn example_descriptions_satisfy_the_python_sdk() {
+fn descriptions_of_example_agents_meet_the_requirements_of_the_python_sdk() {
     for name in EXAMPLES {
         let description = host().description(&example_agent(name), Some(DID));
         assert_usable_by_sdk(&serde_json::to_value(description).unwrap());
@@ -202,7 +202,7 @@ fn agent_without_conversation_publishes_no_chat_interface() {
 }
 
 #[test]
-fn host_agent_list_is_paginated() {
+fn agent_list_of_the_host_is_paginated_and_omits_unlisted_agents() {
     let named = |n: usize, more: &str| agent(&format!("[agent]\nname = \"a{n:03}\"\nversion = \"1.0.0\"\n{more}"));
     let mut agents: Vec<_> = (0..250).rev().map(|n| named(n, "")).collect();
     agents.push(named(999, "anp = { listed = false }\n"));

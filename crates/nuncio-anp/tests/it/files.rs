@@ -1,4 +1,4 @@
-//! Files that an agent publishes, as served.
+//! Tests of the information files that an agent publishes.
 
 use nuncio_anp::project::HostDocuments;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn served(which: usize, document: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn product_file_is_completed_from_the_agent_file() {
+fn missing_members_of_a_product_file_are_filled_from_the_agent_file() {
     let found = served(0, &json!({"sku": "R-1"})).unwrap();
     let expected = json!({
         "protocolType": "ANP",
@@ -50,7 +50,7 @@ fn product_file_is_completed_from_the_agent_file() {
 }
 
 #[test]
-fn invalid_product_file_reports_each_location() {
+fn each_fault_of_an_invalid_product_file_is_reported_with_its_path() {
     let said = served(0, &json!({"type": "Room", "name": "", "image": {}})).unwrap_err();
     assert_eq!(
         said,
@@ -64,7 +64,7 @@ fn invalid_product_file_reports_each_location() {
 }
 
 #[test]
-fn information_files_that_are_not_products_are_served_unchanged() {
+fn information_file_that_is_no_product_is_served_unchanged_if_it_is_valid_json() {
     let any = json!([1, {"a": null}]);
     assert_eq!(served(1, &any).unwrap(), any);
     let any = json!({"type": "Way"});

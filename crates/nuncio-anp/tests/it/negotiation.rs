@@ -1,4 +1,4 @@
-//! Negotiation with a declared agent through the wire types.
+//! Tests of negotiation with a declared agent through the wire types.
 
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, DraftLocations};
@@ -169,7 +169,7 @@ fn made_up(agent: &Agent, state: DraftState) -> ProtocolDraft {
 }
 
 #[test]
-fn draft_result_reports_the_draft_state() {
+fn result_for_a_protocol_draft_depends_on_the_state_of_the_draft() {
     let agent = example_agent("process-shell");
     let conversation = ConversationInterfaceState {
         available: true,

@@ -1,4 +1,4 @@
-//! Properties of arbitrary documents and requests.
+//! Property tests of the validator and parsers with changed documents and requests.
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{AgentDescription, AnpRequest, CollectionPage, OpenRpc, Product};
@@ -79,7 +79,7 @@ fn documents() -> Vec<(AnpDocumentType, Value)> {
     ]
 }
 
-/// An example document with a few random changes.
+/// Strategy for example documents with a few random changes.
 fn any_document() -> impl Strategy<Value = (AnpDocumentType, Value)> {
     let changed = |(kind, document): (AnpDocumentType, Value)| {
         let mut found = Vec::new();
@@ -96,7 +96,7 @@ fn any_document() -> impl Strategy<Value = (AnpDocumentType, Value)> {
 fn reads(kind: AnpDocumentType, document: &Value) -> bool {
     fn as_type<T: DeserializeOwned + Serialize>(document: &Value) -> bool {
         let read = serde_json::from_value::<T>(document.clone());
-        // Nothing is lost.
+        // No member is lost when the document is written back.
         read.is_ok_and(|read| serde_json::to_value(read).is_ok_and(|written| written == *document))
     }
     if !validate::validate(kind, document.to_string().as_bytes()).valid {
@@ -110,7 +110,7 @@ fn reads(kind: AnpDocumentType, document: &Value) -> bool {
     }
 }
 
-/// A valid document can be parsed and written back unchanged, and every fault points to an existing location.
+/// Checks that exactly the valid documents round-trip, and that every fault points to an existing location.
 fn holds(kind: AnpDocumentType, document: &Value) -> Result<(), TestCaseError> {
     let report = validate::check(kind, document);
     prop_assert_eq!(report.valid, reads(kind, document), "{}\n{}", report, document);
@@ -121,7 +121,7 @@ fn holds(kind: AnpDocumentType, document: &Value) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn validator_agrees_with_parser_after_any_single_change() {
+fn validator_and_parser_agree_on_examples_with_any_single_change() {
     let mut broken = Vec::new();
     for (kind, document) in documents() {
         let mut found = Vec::new();
@@ -144,12 +144,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn validator_agrees_with_parser_after_random_changes((kind, document) in any_document()) {
+    fn validator_and_parser_agree_on_examples_with_random_changes((kind, document) in any_document()) {
         holds(kind, &document)?;
     }
 
     #[test]
-    fn randomly_changed_request_is_refused_or_serialises_to_itself(
+    fn randomly_changed_request_is_refused_or_round_trips(
         path in 0..64_usize,
         value in proptest::sample::select(wrong()),
         cut in 0..2000_usize,
@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn random_documents_include_valid_and_invalid_ones() {
+fn generated_test_documents_include_valid_and_invalid_ones() {
     use proptest::strategy::{Strategy as _, ValueTree as _};
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let valid = (0..300).filter(|_| {

@@ -1,4 +1,4 @@
-//! Requests of the core binding, and the error of each invalid one.
+//! Tests of requests and responses of the core binding, and of the error code for each invalid request.
 
 use nuncio_anp::negotiation::SecurityProfile;
 use nuncio_anp::wire::{AnpRequest, AnpResponse, ErrorCode, MAX_REQUEST_BYTES, RpcError};
@@ -38,7 +38,7 @@ fn well_formed_request_round_trips() {
     assert_eq!(read.to_json(), request());
     assert_eq!(read.meta.security_profile, SecurityProfile::TransportProtected);
     assert_eq!(read.meta.created_at.unwrap().to_string(), "2026-06-27T04:00:05.000Z");
-    // The proof covers what was sent, including extensions, and nothing else.
+    // The origin proof covers method, `meta` with its extensions, and body as they were sent.
     let params = &request()["params"];
     let signed = json!({"method": "anp.negotiate", "meta": params["meta"], "body": params["body"]});
     assert_eq!(json!({"method": read.method, "meta": read.raw_meta, "body": read.body}), signed);
@@ -117,7 +117,7 @@ fn capabilities_request_needs_no_params() {
 }
 
 #[test]
-fn error_codes_match_the_specification() {
+fn numbers_and_names_of_error_codes_match_the_specification() {
     for (code, word) in [
         (1000, "anp.invalid_request_id"),
         (1001, "anp.unsupported_profile"),
@@ -161,7 +161,7 @@ fn error_codes_match_the_specification() {
 }
 
 #[test]
-fn response_must_match_the_request_and_have_result_or_error() {
+fn response_without_matching_id_or_exactly_one_of_result_and_error_is_refused() {
     let id = json!("a");
     let read = |value: Value| AnpResponse::read(value.to_string().as_bytes(), 1000, &id);
     let good = json!({"jsonrpc": "2.0", "id": "a", "result": null});

@@ -1,4 +1,4 @@
-//! The specifications' examples are parsed, valid, and written back unchanged.
+//! Tests that the examples of the specifications are parsed, valid, and written back unchanged.
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use nuncio_anp::wire::{
@@ -44,7 +44,7 @@ fn description_example_round_trips() {
 }
 
 #[test]
-fn information_member_is_accepted_in_every_spelling() {
+fn information_list_is_accepted_under_every_known_spelling_of_its_name() {
     for name in ["Infomations", "Informations", "informations"] {
         let mut document = example("description");
         let list = document.as_object_mut().unwrap().remove("Infomations").unwrap();
@@ -115,7 +115,7 @@ fn request_and_response_examples_round_trip() {
     let request = example("negotiate_request");
     let body: NegotiateBody = round_trip(&request["params"]["body"]);
     assert_eq!(body.candidate_interface_refs.len(), 2);
-    // Its proof has a form that cannot be verified; it is only parsed here.
+    // The proof in this example has a form that cannot be verified, so it is only parsed.
     let read = AnpRequest::read(request.to_string().as_bytes()).unwrap();
     assert_eq!(read.to_json(), request);
     assert_eq!(read.auth.unwrap().scheme, None);

@@ -1,4 +1,4 @@
-//! Messages of the validator.
+//! Tests of the messages of the document validator.
 
 use nuncio_anp::validate::{self, AnpDocumentType};
 use serde_json::{Value, json};
@@ -293,7 +293,7 @@ fn number_of_reported_errors_is_limited() {
 }
 
 #[test]
-fn empty_description_reports_every_missing_field() {
+fn empty_description_reports_every_missing_required_field() {
     let report = validate::check(AnpDocumentType::AgentDescription, &json!({}));
     let paths: Vec<_> = report.errors.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(paths, ["/name", "/protocolType", "/protocolVersion", "/security", "/securityDefinitions", "/type"]);

@@ -32,8 +32,8 @@ impl RetryDelays {
         Self { backoff: Backoff { first, factor: 1.5, max: MAX_DELAY }, failures: 0, min_requested: Some(first) }
     }
 
-    /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor, else four
-    /// attempts after 0.5 s, doubling each time.
+    /// Delays between attempts to reach an endpoint, and the number of attempts: as in the descriptor; without one,
+    /// four attempts with delays from 0.5 s, doubling each time.
     pub(super) fn unreachable(retry: Option<&EndpointRetry>) -> (Self, u64) {
         let (first, attempts) = retry.map_or((Duration::from_millis(500), 4), |retry| {
             (retry.backoff_ms.as_millis(), retry.max_attempts.as_u64().clamp(1, MAX_ATTEMPTS))
@@ -54,7 +54,7 @@ impl RetryDelays {
     }
 }
 
-/// `Retry-After` of an answer.
+/// Delay that the `Retry-After` header of a response requests.
 pub(crate) fn retry_after(answer: &FetchResponse, now: Timestamp) -> Option<Duration> {
     backoff::parse_retry_after(answer.header("retry-after")?, now)
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn provider_delay_overrides_own_delay_up_to_the_cap() {
+    fn retry_after_replaces_polling_delay_and_only_lengthens_retry_delay() {
         let requested = |seconds| {
             RetryDelays::polling().next_delay(Some(Duration::from_secs(seconds)), &ConstantEntropy(0)).as_millis()
         };

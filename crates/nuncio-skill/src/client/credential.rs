@@ -61,7 +61,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// Whether a host may list more skills to a caller with this credential.
+    /// Whether the credential is sent to the named host to see skills that the host hides from anonymous callers.
     pub(super) fn opens_discovery(&self) -> bool {
         matches!(self, Self::ApiKey(_) | Self::Token(_))
     }
@@ -128,8 +128,8 @@ impl Consumer {
         Ok(auth)
     }
 
-    /// Handles a missing credential. Servers on this machine may be open to local callers, so only such servers are
-    /// tried without one.
+    /// Refuses a call without the required credential, except to a server on this machine, which may accept local
+    /// callers without one.
     fn without_credential(&self, described: &ResolvedSkill) -> Result<InvocationAuth, ConsumerError> {
         let config = &described.descriptor.auth;
         if described.named_host.is_local() && address::is_local(&described.endpoint) {
@@ -179,8 +179,8 @@ fn bearer(token: &Secret) -> Secret {
     Secret(format!("Bearer {}", token.reveal()))
 }
 
-/// Computes the reference signature for `custom`: HMAC-SHA256 over timestamp, nonce and body; version 2 also covers
-/// method and target, for requests whose body does not name them.
+/// Headers of the reference signature for `custom` authentication: HMAC-SHA256 over timestamp, nonce and body.
+/// Version 2 also covers method and URL path with query; requests without a body use version 2.
 fn signature(
     secret: &Secret,
     seconds: i64,
@@ -207,8 +207,8 @@ fn signature(
     ]
 }
 
-/// Checks that the named host decides where the credential goes: the descriptor or the endpoint must be on that host.
-/// A descriptor on a third host cannot redirect the credential to its own endpoint.
+/// Checks that the credential may be sent to the endpoint: descriptor or endpoint must be on the host that the user
+/// named. A descriptor on a third host cannot redirect the credential to its own endpoint.
 pub(super) fn check_recipient(described: &ResolvedSkill, meant_for: Option<&str>) -> Result<(), ConsumerError> {
     let ResolvedSkill { named_host, url, endpoint, .. } = described;
     let is_declared = meant_for.is_some_and(|host| {
@@ -238,7 +238,7 @@ fn requirement_text(config: &AuthConfig) -> String {
     }
 }
 
-/// Error with what the skill requires, and how to give it.
+/// Error about a missing or unsuitable credential; its details describe the required authentication.
 fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> ConsumerError {
     let advice = match config.r#type {
         AuthType::ApiKey => "give it with --api-key or NUNCIO_API_KEY",
@@ -249,7 +249,7 @@ fn credential_error(reason: Reason, message: String, config: &AuthConfig) -> Con
     ConsumerError::new(reason, message).details(requirement(config)).advice(advice)
 }
 
-/// Authentication requirement in the form of §8.3.2.
+/// Required authentication of a skill as error details (§8.3.2).
 fn requirement(config: &AuthConfig) -> serde_json::Value {
     let mut details = json!({"required_auth_type": config.r#type});
     if let Some(header) = &config.header {

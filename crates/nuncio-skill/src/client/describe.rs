@@ -16,7 +16,7 @@ const MAX_LISTED_SKILLS: usize = 20;
 #[derive(Debug, Clone)]
 pub struct ResolvedSkill {
     pub descriptor: SkillDescriptor,
-    /// Address the descriptor was fetched from.
+    /// URL from which the descriptor was fetched.
     pub url: Url,
     /// URL at which the skill is invoked.
     pub endpoint: Url,
@@ -26,8 +26,8 @@ pub struct ResolvedSkill {
 }
 
 impl Consumer {
-    /// Finds and fetches a skill's descriptor. The first request carries no credential; only if the named host hides
-    /// the document is the request repeated with the credential.
+    /// Finds and fetches a skill's descriptor. The first request carries no credential; if the named host hides the
+    /// document, the request is repeated with the credential.
     pub async fn describe(
         &self,
         target: &SkillTarget,

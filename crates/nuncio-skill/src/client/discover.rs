@@ -21,7 +21,6 @@ pub struct DiscoveredIndex {
     pub url: Url,
     /// Validated index with the skills of every page.
     pub index: SkillIndex,
-    /// Warnings about the skill index.
     pub notes: Vec<String>,
 }
 
@@ -33,8 +32,8 @@ impl DiscoveredIndex {
 }
 
 impl Consumer {
-    /// Fetches all index pages of a target's host. The credential is sent to the named host alone, which may list more
-    /// skills for it.
+    /// Fetches all index pages of a target's host. The credential is sent only to the named host, which may list more
+    /// skills to authenticated callers.
     ///
     /// # Errors
     /// Fails also when two entries have the same id, even on different pages.
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn next_page_is_read_from_link_header_with_several_links() {
+    fn next_page_is_the_rel_next_target_of_any_link_header() {
         let base = Url::parse("https://a.example/.well-known/skill-sharing").unwrap();
         let next = |links: &[&str]| {
             let headers = links.iter().map(|link| ("link".to_owned(), (*link).to_owned())).collect();

@@ -17,12 +17,12 @@ pub(crate) use nuncio_core::text::plain;
 remote_error! {
     /// Error while finding, describing or invoking a skill, or the failure of its execution.
     pub struct ConsumerError(ConsumerFailure {
-        /// Code of the protocol (§8.1) or `EXECUTION_FAILED`.
+        /// Error code of the protocol (§8.1) or `EXECUTION_FAILED`.
         pub code: FailureCode = |reason| FailureCode::Protocol(reason.code()),
         pub retry: Option<RetryAdvice> = |_| None,
-        /// Execution id, when one had started.
+        /// Id of the execution, if the provider had accepted the invocation.
         pub execution: Option<String> = |_| None,
-        /// `Retry-After` that the provider sent.
+        /// Delay from the provider's `Retry-After` header.
         pub(super) retry_after: Option<Duration> = |_| None,
     })
 }
@@ -43,7 +43,7 @@ impl FailureCode {
         }
     }
 
-    /// Parses a code; an unknown code counts as a failure of the skill.
+    /// Parses an error code; an unknown code becomes `EXECUTION_FAILED`.
     pub(super) fn read(word: &str) -> Self {
         let word = if word == "EXECUTION_TIMEOUT" { ErrorCode::InvocationTimeout.as_str() } else { word };
         ErrorCode::parse(word).map_or(Self::ExecutionFailed, Self::Protocol)
@@ -59,7 +59,7 @@ impl fmt::Display for FailureCode {
 string_enum! {
     /// Specific cause of a [`ConsumerError`], finer than the protocol's code.
     pub enum Reason {
-        /// The given text is not a valid target.
+        /// The text given as a target cannot be parsed.
         BadTarget = "bad_target",
         /// The target is a host without a skill id.
         WhichSkill = "which_skill",
@@ -153,7 +153,7 @@ impl ConsumerError {
         self
     }
 
-    /// Error for a document that failed validation.
+    /// Error for a fetched document that failed validation.
     pub(super) fn invalid(url: &Url, report: &ValidationReport) -> Self {
         let (what, count) = (report.kind.as_str(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
@@ -169,7 +169,7 @@ impl ConsumerError {
             .details(json!(report.errors))
     }
 
-    /// Whether the error may be temporary.
+    /// Whether the error may be temporary: a failed connection, or status 429, 502 or 503.
     pub(super) fn is_passing(&self) -> bool {
         match self.reason {
             Reason::Unreachable => true,
@@ -179,7 +179,7 @@ impl ConsumerError {
     }
 }
 
-/// Converts an error response of a provider.
+/// Converts an error response of a provider to a [`ConsumerError`].
 pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<Duration>) -> ConsumerError {
     let address = display_url(url);
     let response = serde_json::from_slice(body).ok().and_then(ErrorResponse::tolerate);

@@ -40,13 +40,12 @@ impl<'a> OutgoingRequest<'a> {
 #[derive(Debug)]
 pub(super) struct FetchedDocument<T> {
     pub(super) document: T,
-    /// Validation warnings about the document.
     pub(super) warnings: Vec<String>,
     pub(super) answer: FetchResponse,
 }
 
 impl Consumer {
-    /// Sends a request. A redirect is an error; the caller judges all other statuses.
+    /// Sends a request. A redirect is an error; any other status is returned.
     pub(super) async fn send_request(&self, request: OutgoingRequest<'_>) -> Result<FetchResponse, ConsumerError> {
         let OutgoingRequest { method, url, named_host, headers, body, max_bytes, timeout } = request;
         if !matches!(url.scheme(), "http" | "https") {
@@ -91,7 +90,7 @@ impl Consumer {
         Ok(FetchedDocument { document, warnings, answer })
     }
 
-    /// Sends a request with the authentication of an invocation; after a 401 once more with a new token.
+    /// Sends a request with the authentication of an invocation; repeats it once with a new token after status 401.
     pub(super) async fn send_authenticated<'a>(
         &self,
         auth: &InvocationAuth,

@@ -26,7 +26,7 @@ pub struct RemoteExecution {
     pub(super) auth: InvocationAuth,
     pub(super) named_host: UserNamedHost,
     pub(super) deadline: Option<Timestamp>,
-    /// `Retry-After` of the last response.
+    /// Delay from the `Retry-After` header of the last response.
     pub(super) retry_after: Option<Duration>,
     output: Option<serde_json::Map<String, Value>>,
 }

@@ -50,7 +50,7 @@ impl Consumer {
         }
     }
 
-    /// Fetches the current status once.
+    /// Fetches the current status of an execution once.
     pub async fn poll(&self, execution: &mut RemoteExecution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else { return Ok(()) };
         let answer = self.request_about("GET", execution, &url).await?;
@@ -67,7 +67,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Requests cancellation from the provider.
+    /// Asks the provider to cancel an execution.
     pub async fn cancel(&self, execution: &RemoteExecution) -> Result<(), ConsumerError> {
         let Some(url) = execution.status_url().cloned() else {
             return Err(ConsumerError::new(Reason::NoStatusUrl, "where it could be cancelled is not said"));

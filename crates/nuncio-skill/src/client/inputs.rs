@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn missing_inputs_get_their_defaults() {
+    fn missing_optional_inputs_get_their_defaults() {
         let Value::Object(inputs) = json!({"city": "Rome", "odd": [1]}) else { panic!("an object") };
         let filled = check(&descriptor(), &inputs).unwrap();
         assert_eq!(Value::Object(filled), json!({"city": "Rome", "days": 7, "odd": [1]}));
     }
 
     #[test]
-    fn text_input_is_parsed_by_parameter_type() {
+    fn text_input_is_converted_to_the_type_of_its_parameter_or_refused() {
         let descriptor = descriptor();
         let read = |name: &str, text: &str| typed(&descriptor, name, text).ok();
         assert_eq!(read("city", "7"), Some(json!("7")));

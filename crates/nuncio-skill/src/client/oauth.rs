@@ -72,7 +72,7 @@ impl TokenStore for MemoryTokenStore {
 #[derive(Debug, Clone)]
 pub(super) struct TokenSource {
     token_url: Url,
-    /// Id and secret, for client credentials.
+    /// Client id and client secret for the OAuth client credentials grant.
     client: Option<(String, Secret)>,
     scope: String,
     resource: String,
@@ -81,7 +81,7 @@ pub(super) struct TokenSource {
 }
 
 impl TokenSource {
-    /// Source that uses client credentials.
+    /// Source that requests tokens with the OAuth client credentials grant.
     pub(super) fn client(
         described: &ResolvedSkill,
         id: &str,
@@ -95,7 +95,7 @@ impl TokenSource {
         Ok(source)
     }
 
-    /// Source that uses tokens of an earlier login; `None` without one.
+    /// Source that uses tokens of an earlier browser login; `None` if there was no login.
     pub(super) fn login(described: &ResolvedSkill, tokens: &dyn TokenStore) -> Result<Option<Self>, ConsumerError> {
         let source = Self::new(described, String::new())?.for_login();
         Ok(tokens.load(&source.key).map(|_| source))

@@ -19,7 +19,7 @@ pub enum InvocationProgress {
         url: String,
         skill_id: String,
         version: String,
-        /// URL the skill is invoked at.
+        /// URL at which the skill is invoked.
         endpoint: String,
     },
     /// A warning that does not stop the invocation.
@@ -32,7 +32,7 @@ pub enum InvocationProgress {
     Accepted { execution_id: String },
     Running {
         execution_id: String,
-        /// Number of attempts, if the provider reports it.
+        /// Number of attempts of the execution, if the provider reports it.
         #[serde(skip_serializing_if = "Option::is_none")]
         attempt: Option<u64>,
     },

@@ -20,11 +20,11 @@ use super::{Consumer, InvocationProgress, inputs};
 use crate::validate::{WireDocument as _, pretty};
 use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
 
-/// Length limit of a request URL with inputs; many proxies refuse longer ones.
+/// Length limit of a request URL with inputs, in bytes; many proxies refuse longer ones.
 const MAX_QUERY: usize = 8 * 1024;
-/// Upper bound of `Prefer: wait` on the first request. Until its response arrives there is no execution id to cancel.
+/// Upper bound of `Prefer: wait` in the submission: without its response, no execution id is known to cancel.
 const FIRST_HOLD: Duration = Duration::from_secs(1);
-/// Extra time for the provider to report its own timeout.
+/// Time that the consumer waits after the timeout, so that the provider can report the timeout itself.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 
 /// Parameters of one skill invocation.
@@ -32,10 +32,10 @@ const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 pub struct SkillCall {
     pub inputs: Map<String, Value>,
     pub credential: Credential,
-    /// Host that the credential belongs to, if it is not the named one.
+    /// Host to which the credential may be sent, if not the host in the target.
     pub credential_for: Option<String>,
     pub context: InvocationContext,
-    /// Requests with the same key are one execution; `None` generates a key.
+    /// Key under which repeated requests are one execution; `None` generates a key.
     pub idempotency_key: Option<String>,
     /// W3C trace context to forward.
     pub traceparent: Option<String>,
@@ -43,7 +43,7 @@ pub struct SkillCall {
     pub at_once: bool,
 }
 
-/// Request to an endpoint, which may be sent several times.
+/// Invocation request, which may be sent several times.
 struct EndpointRequest<'a> {
     method: &'static str,
     url: Url,
@@ -55,8 +55,8 @@ struct EndpointRequest<'a> {
 }
 
 impl Consumer {
-    /// Submits an invocation. Network failures and the statuses 429, 502 and 503 are retried with growing delays and the
-    /// same idempotency key, so that one execution results.
+    /// Submits an invocation. Network failures and the statuses 429, 502 and 503 are retried with growing delays and
+    /// the same idempotency key, so that only one execution starts.
     pub async fn submit(&self, described: &ResolvedSkill, call: &SkillCall) -> Result<RemoteExecution, ConsumerError> {
         let descriptor = &described.descriptor;
         let filled = inputs::check(descriptor, &call.inputs).map_err(|faults| bad_inputs(descriptor, &faults))?;
@@ -233,7 +233,7 @@ fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentF
     ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
 }
 
-/// Adds the idempotency key to errors after which the provider may have accepted the request all the same.
+/// Adds the idempotency key to errors after which the provider may nevertheless have accepted the request.
 fn with_retry_hint(error: ConsumerError, key: &str) -> ConsumerError {
     match error.reason {
         Reason::TooSlow | Reason::GaveUp | Reason::InvalidDocument => {
@@ -248,7 +248,6 @@ fn with_retry_hint(error: ConsumerError, key: &str) -> ConsumerError {
 }
 
 impl SkillCall {
-    /// Call with these inputs and default options.
     #[must_use]
     pub fn with(inputs: Map<String, Value>) -> Self {
         Self { inputs, ..Self::default() }

@@ -11,14 +11,13 @@ use crate::wire::WELL_KNOWN;
 pub(super) use nuncio_core::address::authority;
 pub(super) use nuncio_engine::ports::fetch::UserNamedHost;
 
-/// Target as written by a user or in an agent file.
+/// Skill or host to address, as written by a user or in an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillTarget {
     Descriptor(Url),
     /// A skill of a host, by id.
     Skill {
         id: String,
-        /// Root URL of the host.
         host: Url,
     },
     Host(Url),
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn target_parses_url_skill_at_host_and_host() {
+    fn target_is_parsed_from_descriptor_url_skill_id_at_host_or_host() {
         for (text, target) in [
             ("hotel/find@example.com", "hotel/find@example.com"),
             ("com.example.x-v1@localhost:7400", "com.example.x-v1@localhost:7400"),
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn only_named_host_is_trusted_and_scheme_is_not_downgraded() {
+    fn only_urls_on_the_named_host_without_downgrade_to_http_are_trusted() {
         let url = |text: &str| Url::parse(text).unwrap();
         let named_host = SkillTarget::parse("example.com").unwrap().named_host();
         for (text, trust) in [

@@ -15,9 +15,9 @@ use crate::wire::PROTOCOL_VERSION;
 
 /// Timeout of one request of the crawler and its response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of requests of a visit without a pause; after that a pause precedes each request.
+/// Number of requests at the start of a visit that are sent without a pause.
 const AT_ONCE: u32 = 20;
-/// Pause between two requests to a domain.
+/// Pause before each further request of a visit.
 const REQUEST_PAUSE: Duration = Duration::from_millis(100);
 /// Documents above this size, in bytes, are parsed on a blocking thread.
 const BLOCKING_PARSE_BYTES: usize = 64 * 1024;
@@ -27,7 +27,7 @@ const BLOCKING_PARSE_BYTES: usize = 64 * 1024;
 pub(super) struct FetchFailure {
     pub(super) why: String,
     pub(super) kind: FetchFailureKind,
-    /// `Retry-After` that the host sent.
+    /// Delay from the host's `Retry-After` header.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -163,8 +163,8 @@ fn parse<T: WireDocument>(body: &[u8]) -> Result<T, String> {
     parse_value(value).map_err(|report| joined(&report.errors))
 }
 
-/// Trust level for a URL that an index of that domain names. Other hosts get none, so that an index cannot make the
-/// crawler connect elsewhere. Loopback names count as one host, and their ports are distinguished.
+/// Trust level of a URL in the index of a followed domain; `None` for hosts outside of the domain, to which the crawler
+/// does not connect. Loopback names count as one host, and their ports are distinguished.
 fn trust(domain: &ServerOrigin, url: &Url) -> Option<AddressTrust> {
     let same_port = domain.url().port_or_known_default() == url.port_or_known_default();
     if domain.is_local() {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crawler_trusts_only_followed_host_and_its_subdomains() {
+    fn crawler_fetches_only_from_followed_domain_and_its_subdomains() {
         let trust = |domain: &str, url: &str| trust(&ServerOrigin::parse(domain).unwrap(), &url.parse().unwrap());
         for url in ["https://example.com/x", "https://example.com:8443/x", "https://api.example.com/x"] {
             assert_eq!(trust("example.com", url), Some(AddressTrust::Stranger), "{url}");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_etag_is_not_stored() {
+    fn malformed_or_too_long_etag_is_rejected() {
         assert!(is_tag("\"a\"") && is_tag("W/\"a\""));
         assert!(!is_tag("") && !is_tag("a b") && !is_tag("é") && !is_tag(&"a".repeat(257)));
     }

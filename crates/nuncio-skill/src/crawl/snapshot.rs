@@ -17,7 +17,6 @@ const RETRY_AGE: Duration = Duration::from_secs(60 * 60);
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct DomainSnapshot {
-    /// Pages of the domain's index, in order.
     pub(super) pages: Vec<SnapshotPage>,
     /// Skills whose access is not private.
     pub(super) skills: Vec<SnapshotSkill>,
@@ -87,13 +86,13 @@ impl DescriptorSummary {
 }
 
 impl SnapshotSkill {
-    /// State of a new skill, or of one whose index entry changed.
+    /// Creates the state of a skill that is new or whose index entry changed.
     pub(super) fn new(mut entry: SkillIndexEntry, page: usize) -> Self {
         entry.extra.clear();
         Self { entry, page, state: DescriptorState::Unread, read_at: None, etag: None }
     }
 
-    /// Whether the descriptor must be fetched.
+    /// Whether the descriptor must be fetched in this visit.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let max_age = match &self.state {
             DescriptorState::Unread | DescriptorState::Unreachable { .. } => return true,

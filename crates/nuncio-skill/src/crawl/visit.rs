@@ -21,9 +21,9 @@ const MAX_SKILLS: usize = 10_000;
 const MAX_PAGES: usize = 200;
 /// Limit on the bytes of one domain's index.
 const MAX_BYTES: usize = 16 << 20;
-/// Time limit of a visit.
+/// Time limit of a visit to one domain.
 const VISIT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// Upper bound of the pause between visits.
+/// Upper bound of the pause between visits after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Number of consecutive failed descriptors after which a visit leaves the rest to the next visit.
 const ENOUGH_FAILURES: u32 = 3;
@@ -38,7 +38,7 @@ pub(super) struct DomainVisit<'a> {
     began: Timestamp,
 }
 
-/// Index as fetched in this visit.
+/// Skill index as fetched in the current visit.
 struct FetchedIndex {
     snapshot: DomainSnapshot,
     /// Warning about the fetched index, shown to the operator.
@@ -226,7 +226,7 @@ impl<'a> DomainVisit<'a> {
     }
 }
 
-/// Stores the outcome of a descriptor fetch; returns the failure if it may be temporary.
+/// Records the outcome of a descriptor fetch in the snapshot; returns the failure if it may be temporary.
 fn record_outcome(
     skill: &mut SnapshotSkill,
     outcome: Result<ConditionalFetch<SkillDescriptor>, FetchFailure>,
@@ -240,7 +240,7 @@ fn record_outcome(
             skill.etag = etag;
         }
         Err(failure) if failure.kind == FetchFailureKind::Unreachable => {
-            // A descriptor that was fetched before stays listed while its entry is unchanged.
+            // A skill whose descriptor was fetched before stays listed while its index entry is unchanged.
             if !skill.is_listed() {
                 skill.state = DescriptorState::Unreachable { why: failure.why.clone() };
             }
@@ -267,7 +267,7 @@ fn usable(skill: &SnapshotSkill, descriptor: SkillDescriptor) -> DescriptorState
     DescriptorState::Listed(DescriptorSummary::by(descriptor))
 }
 
-/// Summary of the skills that are not listed.
+/// Text that summarises which skills are not listed.
 fn unlisted(snapshot: &DomainSnapshot) -> Option<String> {
     let mut unlisted = snapshot.unlisted();
     let first = unlisted.next()?;

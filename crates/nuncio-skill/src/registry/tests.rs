@@ -42,7 +42,7 @@ fn find(catalogue: &SkillCatalogue, own: Vec<ListedSkill>, query: &[(&str, &str)
 }
 
 #[test]
-fn skill_is_found_by_every_searchable_field() {
+fn registry_search_filters_by_type_words_tags_and_provider() {
     let catalogue = catalogue();
     let own = || vec![skill("echo", CapabilityType::Api, "Echo", &[])];
     let find = |query: &[(&str, &str)]| find(&catalogue, own(), query);
@@ -72,7 +72,7 @@ fn skill_is_found_by_every_searchable_field() {
 }
 
 #[test]
-fn invalid_parameter_is_named_in_error() {
+fn error_about_an_invalid_registry_query_parameter_names_it() {
     let long = "x".repeat(501);
     let many = [("tag", "a"); 21];
     for (query, says) in [
@@ -88,7 +88,7 @@ fn invalid_parameter_is_named_in_error() {
 }
 
 #[test]
-fn search_result_serialises_entry_without_unknown_fields() {
+fn registry_result_is_serialised_without_unknown_index_entry_fields() {
     let query = RegistryQuery::read([("tag", "hotel")]).unwrap();
     let found = query.find(&catalogue(), HERE, host_skills(Vec::new()));
     let expected = json!({"skills": [{
@@ -101,7 +101,7 @@ fn search_result_serialises_entry_without_unknown_fields() {
 }
 
 #[test]
-fn own_skills_override_crawled_copies_of_this_host() {
+fn own_skills_replace_crawled_skills_of_this_host_in_registry_results() {
     let catalogue = catalogue();
     catalogue.put(HERE, host_skills(vec![skill("old", CapabilityType::Api, "Old", &[])]));
     let own = vec![skill("new", CapabilityType::Api, "New", &[])];

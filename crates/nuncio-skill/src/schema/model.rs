@@ -10,10 +10,10 @@ pub enum Shape {
     Text,
     Number,
     Boolean,
-    /// A string that is one of the listed ones.
+    /// String that must be one of the listed values.
     Enum(Vec<&'static str>),
     List(Box<Shape>),
-    /// Object with arbitrary keys.
+    /// Object with arbitrary keys and values of one shape.
     Record(Box<Shape>),
     Unknown,
     /// Reference to a published definition.
@@ -46,9 +46,9 @@ pub struct FieldRule {
     pub field: &'static str,
     /// Values of `field` for which the rule applies.
     pub is: &'static [&'static str],
-    /// Fields that must then be present.
+    /// Fields that must be present if the rule applies.
     pub requires: &'static [&'static str],
-    /// Fields that must then be absent; `a/b` is the field `b` of `a`.
+    /// Fields that must be absent if the rule applies; `a/b` is the field `b` of `a`.
     pub forbids: &'static [&'static str],
 }
 
@@ -89,7 +89,7 @@ impl<T: HasShape> HasShape for std::collections::BTreeMap<String, T> {
     }
 }
 
-/// Gives types a fixed shape.
+/// Implements [`HasShape`] with a fixed shape for each listed type.
 macro_rules! shapes {
     ($($type:ty => $shape:expr,)*) => {$(
         impl crate::schema::model::HasShape for $type {

@@ -1,4 +1,4 @@
-//! Discovery: the index and the descriptors.
+//! Discovery routes: the skill index and the skill descriptors.
 
 use axum::extract::{Request, State};
 use http::request::Parts;
@@ -11,21 +11,20 @@ use url::form_urlencoded;
 
 use super::{RequestCheckResult, SkillError, SkillResult, SkillServerState, caller};
 
-/// Default and maximum page size.
+/// Default and maximum number of skills on one index page.
 const MAX_PAGE_SIZE: usize = 10_000;
 
-/// Headers that the response depends on.
+/// `Vary` header: request headers that the response depends on.
 const VARY: &str = "authorization, x-api-key";
 
-/// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
+/// Handles `GET /.well-known/skill-sharing?type=&limit=&cursor=`.
 pub(super) async fn index(State(skills): State<SkillServerState>, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let query = IndexQuery::read(head.uri.query().unwrap_or_default())?;
     let caller = skills.discovery_caller(&head).await;
     let visible = (caller.is_some() && skills.engine.skills().has_private_skills())
         .then(|| skills.engine.skills().visible_to(caller.as_ref()));
-    // Only callers who see more than the public index get other documents; for others nothing shows that there is
-    // more.
+    // Callers who may see hidden skills get an index of their own; all others get the public index.
     let visible = visible.filter(|skills| skills.iter().any(|offered| offered.is_hidden()));
     let page = match (visible, query.limit, &query.cursor) {
         (None, None, None) => skills.public_index(query.kind, MAX_PAGE_SIZE),
@@ -45,7 +44,7 @@ pub(super) async fn index(State(skills): State<SkillServerState>, request: Reque
     Ok(response)
 }
 
-/// `GET /skills/{id}.json`
+/// Handles `GET /skills/{id}.json`.
 pub(super) async fn descriptor(skills: &SkillServerState, id: &str, request: Request) -> SkillResult {
     let (head, _) = request.into_parts();
     let caller = skills.discovery_caller(&head).await;
@@ -57,8 +56,8 @@ pub(super) async fn descriptor(skills: &SkillServerState, id: &str, request: Req
 }
 
 impl SkillServerState {
-    /// Caller of a discovery request, by a key, a token or a signature. The documents are public, so invalid
-    /// credentials count as none.
+    /// Caller of a discovery request, identified by a key, a token or a signature. The documents are public, so
+    /// invalid credentials count as none.
     async fn discovery_caller(&self, head: &Parts) -> Option<Caller> {
         let by_key = caller(&head.headers, head.extensions.get::<CallerCheckResult>(), &self.engine);
         if let Ok(Some(by_key)) = by_key {
@@ -71,7 +70,6 @@ impl SkillServerState {
     }
 }
 
-/// Query of an index request.
 struct IndexQuery {
     kind: Option<CapabilityType>,
     limit: Option<usize>,
@@ -104,7 +102,7 @@ impl IndexQuery {
         Ok(parsed)
     }
 
-    /// URL of the next page.
+    /// URL of the index page that starts at `cursor`.
     fn next(&self, cursor: &str) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         if let Some(kind) = self.kind {

@@ -15,11 +15,11 @@ use crate::wire::{SkillDescriptor, SkillIndexEntry};
 #[derive(Debug, Clone)]
 pub(super) struct IndexPage {
     pub(super) document: CacheableDocument,
-    /// Last id on the page, if there are more pages.
+    /// Cursor of the next page: the last skill id on the page; `None` on the last page.
     pub(super) next: Option<String>,
 }
 
-/// Documents for one edition of the agents.
+/// Serialised documents for the current edition of the declared agents.
 #[derive(Debug, Default)]
 pub(super) struct DocumentCache {
     /// First page of the public index, unfiltered and by type.

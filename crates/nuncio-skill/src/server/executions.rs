@@ -20,7 +20,7 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 /// Upper bound of `Prefer: wait`.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// `GET /executions/{id}`
+/// Handles `GET /executions/{id}`.
 pub(super) async fn status(
     State(skills): State<SkillServerState>,
     WildcardPath(id): WildcardPath,
@@ -30,7 +30,7 @@ pub(super) async fn status(
     Ok(answer(&skills, StatusCode::OK, &execution, waited))
 }
 
-/// `GET /executions/{id}/result`: as the status; before the end it also has the status URL in `Location`.
+/// `GET /executions/{id}/result`: same body as the status; before the end, `Location` has the status URL.
 pub(super) async fn result(
     State(skills): State<SkillServerState>,
     WildcardPath(id): WildcardPath,
@@ -73,7 +73,7 @@ async fn read(
     Ok((execution.map_err(|error| missing(id, error))?, wait))
 }
 
-/// Caller who may read the execution, identified by any scheme that skills accept.
+/// Caller of a request about an execution, identified by any authentication scheme that skills accept.
 async fn reader(skills: &SkillServerState, request: &Parts) -> Result<Caller, SkillError> {
     let identity = request.extensions.get::<CallerCheckResult>();
     if let Some(identified) = caller(&request.headers, identity, &skills.engine)? {
@@ -96,7 +96,7 @@ fn missing(id: &str, error: EngineError) -> SkillError {
     }
 }
 
-/// `Prefer: wait`, limited to [`MAX_WAIT`].
+/// Waiting time that the client requests with `Prefer: wait`, limited to [`MAX_WAIT`].
 pub(super) fn requested_wait(headers: &HeaderMap) -> Option<Duration> {
     match preference(headers) {
         WaitPreference::Wait(span) => Some(span.min(MAX_WAIT)),
@@ -188,9 +188,8 @@ mod tests {
         Execution { attempt, state, ..Execution::accepted(id, order) }
     }
 
-    /// The members, in this order, that providers sent before server and client shared one type.
     #[test]
-    fn execution_body_has_its_members_in_order() {
+    fn execution_body_has_a_fixed_member_order_and_parses_as_invocation_response() {
         let failure = |code| ExecutionFailure { code, message: "no".to_owned() };
         let created =
             r#""timestamps":{"created_at":"2026-11-15T11:00:00.007Z","updated_at":"2026-11-15T11:00:00.007Z""#;

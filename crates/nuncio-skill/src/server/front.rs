@@ -14,7 +14,7 @@ use crate::{openapi, project};
 
 const INDEX: &str = "/.well-known/skill-sharing";
 
-/// The registry has public documents of other fronts beside its own.
+/// Other protocols publish documents below `/registry`, so that prefix is public.
 const PATHS: &[PathRules] = &[
     paths_below(INDEX, |_| true),
     paths_below("/skills", |path| path.ends_with(".json")),
@@ -23,7 +23,7 @@ const PATHS: &[PathRules] = &[
     PathRules::public("/registry"),
 ];
 
-/// Signatures by a signing key are checked by the route, which knows which skill is meant.
+/// Rules without a check of signing keys, because the route checks them once it knows the skill.
 const fn paths_below(prefix: &'static str, is_public: fn(&str) -> bool) -> PathRules {
     PathRules {
         is_public,
@@ -35,7 +35,7 @@ const fn paths_below(prefix: &'static str, is_public: fn(&str) -> bool) -> PathR
     }
 }
 
-/// Skill Sharing, as servers mount it.
+/// Skill Sharing as one of the protocols that the HTTP server mounts.
 #[derive(Debug)]
 pub struct SkillFront;
 
@@ -67,7 +67,7 @@ impl ProtocolFront for SkillFront {
 
     fn openapi(&self) -> OpenApiPart {
         let routes = super::table().into_iter().flat_map(|(path, _)| match path {
-            // One route for ids of any length, with two operations.
+            // This route serves two operations, because a skill id may have several path segments.
             "/skills/{*path}" => vec!["/skills/{id}.json".to_owned(), "/skills/{id}/invoke".to_owned()],
             path => vec![path.to_owned()],
         });
@@ -95,7 +95,7 @@ impl ProtocolFront for SkillFront {
     }
 }
 
-/// The skills that the index shows to everyone, with their tools.
+/// Skills in the public index, each with the tool behind it.
 fn listed(agent: &Agent) -> impl Iterator<Item = (Option<&Tool>, &Skill)> {
     let is_listed = |(tool, skill): &(Option<&Tool>, &Skill)| {
         skill.access != SkillAccess::Private && !tool.is_some_and(Tool::on_device)

@@ -21,7 +21,7 @@ use crate::wire::{InvocationCredentials, InvocationRequest};
 /// Length limit of a query with inputs, in bytes.
 const MAX_QUERY: usize = 8 * 1024;
 
-/// `POST /skills/{id}/invoke`, and the method that the skill declares.
+/// `/skills/{id}/invoke` with `POST` or with the method that the skill declares.
 pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request) -> SkillResult {
     let (parts, body) = request.into_parts();
     let (method, headers) = (&parts.method, &parts.headers);
@@ -33,7 +33,7 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
     let credentials = read.as_mut().ok().and_then(InvocationRequest::take_credentials);
     let authentication = caller(headers, identity, &skills.engine);
     let signed = skills.custom.check(&parts, bytes.as_deref().unwrap_or_default()).await;
-    // Looked up without regard to the caller, only to learn how callers authenticate.
+    // This lookup ignores the caller's permissions; it only tells how callers of the skill authenticate.
     let declared = skills.engine.skills().any_skill(id);
     let proof = RequestCredentials { headers, signed, credentials: credentials.as_ref() };
     let by_skill = declared
@@ -82,7 +82,7 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
     };
     let submission = lifted.map_err(|report| SkillError::invalid(&report))?;
     let schema = offered.tool.as_ref().map(|tool| tool.input.source());
-    // The body is parsed again for an error report, which is rare.
+    // The body is parsed again only for an error report, which is rare.
     let queried = in_query.then(|| submission.inputs.clone());
     let until = wait.map(|wait| skills.engine.now().after(wait));
     let submitted = skills.engine.executions().submit(&permit, submission, until).await;
@@ -105,7 +105,7 @@ pub(super) async fn invoke(skills: &SkillServerState, id: &str, request: Request
     Ok(response)
 }
 
-/// Caller of a request; `None` without credentials.
+/// Caller of a request; `None` if the request has no credentials.
 type Authentication = Result<Option<Caller>, EngineError>;
 
 fn wrong_signature(why: &str) -> Authentication {
@@ -119,8 +119,8 @@ struct RequestCredentials<'a> {
 }
 
 impl RequestCredentials<'_> {
-    /// Authenticates by the skill's own scheme; `None` if it does not apply, so that the general authentication counts.
-    /// Credentials in the body count only without a header.
+    /// Authenticates by the skill's own scheme; `None` if the scheme does not apply, so that `authentication` counts.
+    /// An API key in the body counts only if no header has credentials.
     fn by_skill_scheme(
         &self,
         auth: &SkillAuth,
@@ -144,7 +144,7 @@ impl RequestCredentials<'_> {
     }
 }
 
-/// Whether the inputs are in the query. POST always takes a body.
+/// Whether the request has its inputs in the query; `POST` always has them in the body.
 fn takes_query(skill: &Skill, method: &Method) -> bool {
     skill.method.has_query() && method.as_str() == skill.method.as_str()
 }

@@ -1,4 +1,4 @@
-//! Error responses.
+//! Error responses of Skill Sharing.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -15,7 +15,6 @@ use crate::project::{OAuthEndpoints, signature_version};
 use crate::validate::ValidationReport;
 use crate::wire::{ErrorCode, ErrorResponse};
 
-/// Error response of a handler.
 #[derive(Debug)]
 pub(super) struct SkillError {
     status: u16,
@@ -60,7 +59,7 @@ impl SkillError {
         Self::new(400, body.with_details(json!({"reason": reason, "violations": report.errors})))
     }
 
-    /// Method that the skill does not support.
+    /// Error 405 for a method that the skill does not support.
     pub(super) fn method(allowed: &str) -> Self {
         let message = format!("this address takes {allowed}");
         let body = ErrorResponse::new(ErrorCode::ValidationError, message);
@@ -130,7 +129,7 @@ impl SkillError {
         error
     }
 
-    /// The execution queue is full.
+    /// Error for a full execution queue.
     pub(super) fn full(full: QueueLimitReached) -> Self {
         let (of, message) = match full {
             QueueLimitReached::Caller => ("caller", "you have too many executions that are not over; wait for some"),

@@ -1,4 +1,4 @@
-//! Registry: skills of this host and of followed hosts (§4.2).
+//! Registry route: searches skills of this host and of followed hosts (§4.2).
 
 use std::sync::Arc;
 
@@ -16,13 +16,12 @@ use crate::registry::{HostSkillListing, ListedProvider, ListedSkill, RegistryQue
 
 const PATH: &str = "/registry/skills";
 
-/// The response does not depend on the caller, but an invalid key is refused.
+/// `Vary` header: valid callers get the same response, but a request with an invalid key is refused.
 const VARY: &str = "authorization, x-api-key";
 
 /// Own skills count as seen now, rounded to this interval in milliseconds, so that the response is stable.
 const LAST_SEEN_ROUNDING_MS: i64 = 60_000;
 
-/// State of the registry.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     pub(super) catalogue: Arc<SkillCatalogue>,
@@ -36,7 +35,7 @@ impl Registry {
     }
 }
 
-/// `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`
+/// Handles `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`.
 pub(super) async fn skills(State(skills): State<SkillServerState>, request: Request) -> SkillResult {
     let parameters = QueryParameters::of(request.uri());
     let query = RegistryQuery::read(parameters.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;

@@ -1,4 +1,4 @@
-//! Checks beyond the schema: rules of the specification (errors) and probable mistakes (warnings). The table is in
+//! Checks beyond the schema: rules of the specification (errors) and probable mistakes (warnings), as listed in
 //! [`super`].
 
 mod parameter;
@@ -75,7 +75,7 @@ impl<'a> DocumentLint<'a> {
 
     fn request(&mut self) {
         self.filled(&["/skill_id"]);
-        // All other checks concern the context, which most requests omit.
+        // All other checks of a request concern its context, which most requests omit.
         if self.at("/context").is_none() {
             return;
         }

@@ -1,5 +1,5 @@
-//! Checks a document against the definitions and words every fault as in §8.3.1. It finds a fault exactly when
-//! `schema.json` rejects the document, and stops at [`super::MAX_FAULTS`].
+//! Checks a document against the schema definitions and reports faults in the form of §8.3.1. The check finds a fault
+//! exactly when `schema.json` rejects the document, and stops at [`super::MAX_FAULTS`].
 
 use nuncio_core::json::JsonPointer;
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ const EXTENSIONS: &[(&str, &[&str])] = &[
     ("Timestamps", &[Timestamps::EXPIRES_AT]),
 ];
 
-/// Reported as the actual value of an absent field.
+/// Text reported as the actual value of an absent field.
 pub(super) const MISSING: &str = "missing";
 
 /// Checks a document against its schema and returns errors and warnings.
@@ -154,7 +154,7 @@ fn is_known(definition: &ObjectDefinition, name: &str) -> bool {
         || EXTENSIONS.iter().any(|(of, names)| *of == definition.name && names.contains(&name))
 }
 
-/// Allowed texts, if the value must be one of them.
+/// Allowed string values of an enumeration; `None` for any other shape.
 fn allowed_values(shape: &Shape) -> Option<&[&'static str]> {
     match shape {
         Shape::Enum(values) => Some(values),

@@ -8,7 +8,7 @@ use crate::wire::SkillVersion;
 /// and PATCH do not matter (§6.3).
 ///
 /// # Errors
-/// The skill must not be invoked.
+/// Fails if the consumer must not invoke the skill.
 pub fn compatibility(descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleVersion> {
     VersionRule::Seed.check(descriptor, consumer)
 }
@@ -27,7 +27,7 @@ impl VersionRule {
     /// Checks whether a consumer can read a descriptor of another protocol version.
     ///
     /// # Errors
-    /// The skill must not be invoked.
+    /// Fails if the consumer must not invoke the skill.
     pub fn check(self, descriptor: SkillVersion, consumer: SkillVersion) -> Result<(), IncompatibleVersion> {
         let compatible = match self {
             Self::Seed => descriptor.major <= consumer.major,
@@ -40,7 +40,7 @@ impl VersionRule {
         }
     }
 
-    /// Range of versions that a consumer can read.
+    /// Range of protocol versions that a consumer can read, such as `>=0.0.0 <2.0.0`.
     #[must_use]
     pub fn range(self, consumer: SkillVersion) -> String {
         let lowest = match self {

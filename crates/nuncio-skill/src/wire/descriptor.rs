@@ -219,7 +219,7 @@ document! {
 }
 
 impl CustomAuth {
-    /// Extension: machine-readable name of the signature scheme. The protocol itself has only instructions for people.
+    /// Name of an extension field: machine-readable signature scheme. The protocol has only instructions for people.
     pub const SCHEME: &str = "scheme";
 }
 
@@ -228,7 +228,7 @@ mod tests {
     use super::fill;
 
     #[test]
-    fn execution_id_is_inserted_into_template_as_one_segment() {
+    fn execution_id_is_inserted_into_url_template_as_one_escaped_path_segment() {
         for (template, id, url) in [
             ("https://a.example/s/{execution_id}", "e-1", "https://a.example/s/e-1"),
             ("https://a.example/{execution_id}/{execution_id}?x={y}", "e", "https://a.example/e/e?x={y}"),

@@ -1,4 +1,4 @@
-//! The one form of every error (§8).
+//! Error responses of the protocol (§8).
 
 use nuncio_core::string_enum;
 use serde_json::{Map, Value, json};
@@ -39,7 +39,6 @@ document! {
 }
 
 impl RetryAdvice {
-    /// Retry advice from plain numbers.
     #[must_use]
     pub fn new(suggested_delay_ms: u64, max_attempts: u64) -> Self {
         Self { suggested_delay_ms: suggested_delay_ms.into(), max_attempts: max_attempts.into(), extra: Map::new() }
@@ -127,7 +126,7 @@ impl ErrorResponse {
     }
 }
 
-/// Converts a violation from its older form.
+/// Converts a validation fault from its older form with `field` to the current one with `path`.
 fn violation(old: Value) -> Value {
     let Value::Object(mut old) = old else { return old };
     let field = old.remove("field").and_then(|field| field.as_str().map(str::to_owned)).unwrap_or_default();
@@ -144,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_codes_serialise_as_in_the_specification() {
+    fn every_error_code_serialises_to_the_text_of_as_str() {
         for code in ErrorCode::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
         }
     }
 
     #[test]
-    fn error_responses_in_older_forms_are_accepted() {
+    fn error_response_in_older_form_is_accepted_and_other_json_is_not() {
         let read = |body: Value| ErrorResponse::tolerate(json!({ "error": body }));
         let old = read(json!({"code": "EXECUTION_TIMEOUT", "message": "m", "retry": {"max_attempts": 2}})).unwrap();
         assert_eq!(old.error.code, ErrorCode::InvocationTimeout);

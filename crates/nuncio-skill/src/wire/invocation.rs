@@ -1,4 +1,4 @@
-//! What is sent to invoke a skill, and what comes back (§5.3, §5.4).
+//! Request and response of an invocation (§5.3, §5.4).
 
 use std::fmt;
 
@@ -72,9 +72,9 @@ document! {
 }
 
 impl InvocationContext {
-    /// Extension: requests with the same key are one execution.
+    /// Name of an extension field: requests with the same idempotency key are one execution.
     pub const IDEMPOTENCY_KEY: &str = "idempotency_key";
-    /// Extension: URL that the outcome is posted to.
+    /// Name of an extension field: URL to which the outcome is posted.
     pub const CALLBACK_URL: &str = "callback_url";
 
     #[must_use]
@@ -114,7 +114,7 @@ document! {
 }
 
 impl InvocationResponse {
-    /// Extension: number of attempts.
+    /// Name of an extension field: number of attempts of the execution.
     pub const ATTEMPT: &str = "attempt";
 
     /// Number of attempts, if the provider reports it.
@@ -152,7 +152,7 @@ document! {
 }
 
 impl Timestamps {
-    /// Extension: time until which the result is stored.
+    /// Name of an extension field: time until which the result is stored.
     pub const EXPIRES_AT: &str = "expires_at";
 
     /// Time until which the result is stored, if the provider reports it.

@@ -1,4 +1,4 @@
-//! Numbers as other implementations write them.
+//! Numbers of milliseconds or attempts, kept as other implementations write them.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use serde_json::Number;
 pub struct LenientNumber(Number);
 
 impl LenientNumber {
-    /// Rounded up; negative numbers become zero.
+    /// The quantity as an integer, rounded up; negative numbers become zero.
     #[must_use]
     pub fn as_u64(&self) -> u64 {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast saturates")]
         self.0.as_u64().unwrap_or_else(|| self.0.as_f64().map_or(0, |number| number.ceil() as u64))
     }
 
-    /// Value in milliseconds.
+    /// The quantity as a duration in milliseconds.
     #[must_use]
     pub fn as_millis(&self) -> Duration {
         Duration::from_millis(self.as_u64())
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn number_as_integer_rounds_fractions_up_and_negative_numbers_to_zero() {
+    fn quantity_as_integer_rounds_fractions_up_and_negative_numbers_to_zero() {
         for (text, number, count) in [
             ("0", 0, true),
             ("30000", 30_000, true),

@@ -1,4 +1,4 @@
-//! Consumer against well-behaved providers.
+//! Tests of the skill client (`Consumer`) with providers that follow the protocol.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const CALL: &str = "POST /call";
 const STATUS: &str = "GET /status/e-1";
 
 #[tokio::test]
-async fn invoke_resolves_target_and_returns_checked_output() {
+async fn invoke_resolves_the_target_sends_all_call_options_and_returns_the_output() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     let context = InvocationContext {
@@ -43,7 +43,7 @@ async fn invoke_resolves_target_and_returns_checked_output() {
 }
 
 #[tokio::test]
-async fn descriptor_url_target_skips_the_index() {
+async fn descriptor_url_as_target_is_invoked_without_reading_the_index() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     let target = SkillTarget::parse("https://good.example/b.json").unwrap();
@@ -52,7 +52,7 @@ async fn descriptor_url_target_skips_the_index() {
 }
 
 #[tokio::test]
-async fn get_skill_sends_inputs_in_query_and_accepts_immediate_output() {
+async fn skill_with_method_get_receives_inputs_in_the_query_and_may_answer_at_once() {
     let good = provider(|request, _| match request.line() {
         "GET /b.json" => {
             let mut skill = descriptor();
@@ -127,7 +127,7 @@ async fn type_filter_is_sent_and_applied_to_the_response() {
 }
 
 #[tokio::test]
-async fn target_without_skill_id_lists_the_hosts_skills() {
+async fn target_without_skill_id_fails_with_a_list_of_skills_and_unlisted_id_fails() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     let host = SkillTarget::parse("good.example").unwrap();
@@ -140,7 +140,7 @@ async fn target_without_skill_id_lists_the_hosts_skills() {
 }
 
 #[tokio::test]
-async fn unreachable_endpoint_is_retried_with_same_idempotency_key() {
+async fn unavailable_endpoint_is_retried_with_same_idempotency_key_up_to_max_attempts() {
     let flaky = |failures: usize, retry: Value| {
         provider(move |request, before| match request.line() {
             "GET /b.json" => {
@@ -168,7 +168,7 @@ async fn unreachable_endpoint_is_retried_with_same_idempotency_key() {
 }
 
 #[tokio::test]
-async fn longer_retry_after_replaces_retry_delay() {
+async fn delay_requested_by_the_provider_replaces_a_shorter_retry_delay() {
     let envelope = json!({"error": {"code": "ENDPOINT_UNREACHABLE", "message": "busy",
         "retry": {"suggested_delay_ms": 3000, "max_attempts": 3}}});
     let good = provider(move |request, before| match (request.line(), before) {
@@ -196,7 +196,7 @@ async fn retries_stop_at_the_callers_timeout() {
 }
 
 #[tokio::test]
-async fn closed_port_is_reported_as_unreachable() {
+async fn closed_port_is_reported_as_unreachable_after_retries() {
     let good = provider(|request, _| {
         let mut skill = descriptor();
         skill["endpoint"]["url"] = json!("https://gone.example/call");
@@ -233,7 +233,7 @@ async fn retry_after_replaces_polling_delay() {
 }
 
 #[tokio::test]
-async fn polling_stops_at_the_callers_timeout() {
+async fn polling_stops_five_seconds_after_the_callers_timeout() {
     let slow = provider(|request, _| (request.line() == STATUS).then(|| TestReply::json(200, &state("running")))).await;
     let world = TestConsumer::new(&[("good.example", &slow)]);
     let mut hurried = call();
@@ -247,7 +247,7 @@ async fn polling_stops_at_the_callers_timeout() {
 }
 
 #[tokio::test]
-async fn unreadable_response_reports_that_execution_may_exist() {
+async fn error_about_an_invalid_response_says_that_the_execution_may_exist() {
     let mumbling =
         provider(|request, _| (request.line() == CALL).then(|| TestReply::json(202, &json!({"hi": 1})))).await;
     let world = TestConsumer::new(&[("good.example", &mumbling)]);
@@ -288,7 +288,7 @@ async fn failed_execution_returns_providers_code_message_and_details() {
 }
 
 #[tokio::test]
-async fn cancel_sends_delete_to_the_provider() {
+async fn cancel_sends_delete_to_the_status_url_and_fails_if_it_is_refused() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     let described = world.consumer.describe(&target(), &Credential::None).await.unwrap();
@@ -305,7 +305,7 @@ async fn cancel_sends_delete_to_the_provider() {
 }
 
 #[tokio::test]
-async fn result_url_template_is_used_when_status_has_no_output() {
+async fn output_is_fetched_from_result_url_when_the_status_has_none() {
     let good = provider(|request, _| {
         let with_id = |status: &str| {
             let mut answer = state(status);
@@ -356,7 +356,7 @@ async fn descriptor_differing_from_index_causes_warning_only() {
 }
 
 #[tokio::test]
-async fn invalid_inputs_are_not_sent() {
+async fn invalid_inputs_are_reported_and_not_sent() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     let Value::Object(inputs) = json!({"times": "often", "more": 1}) else { panic!("an object") };
@@ -369,7 +369,7 @@ async fn invalid_inputs_are_not_sent() {
 }
 
 #[tokio::test]
-async fn progress_event_contains_the_endpoint_of_the_skill() {
+async fn described_progress_event_contains_endpoint_and_skill_id() {
     let good = provider(|_, _| None).await;
     let world = TestConsumer::new(&[("good.example", &good)]);
     world.invoke().await.unwrap();

@@ -1,4 +1,4 @@
-//! Consumer authentication: API keys, OAuth tokens, logins, signatures.
+//! Tests of the skill client's authentication: API keys, OAuth tokens, browser logins, signatures.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn secret() -> Secret {
     Secret::new("hunter22")
 }
 
-/// Starts a provider whose skill requires that authentication.
+/// Starts a provider whose skill requires the authentication `auth`.
 async fn provider_requiring(
     auth: Value,
     odd: impl Fn(&ReceivedRequest, usize) -> Option<TestReply> + Send + Sync + 'static,
@@ -44,7 +44,7 @@ fn oauth2() -> Value {
 }
 
 #[tokio::test]
-async fn api_key_is_sent_in_the_declared_header() {
+async fn api_key_is_sent_in_the_header_that_the_descriptor_declares() {
     for (header, sent_as, value) in
         [("X-Hotel-Key", "x-hotel-key", "hunter22"), ("Authorization", "authorization", "Bearer hunter22")]
     {
@@ -58,7 +58,7 @@ async fn api_key_is_sent_in_the_declared_header() {
 }
 
 #[tokio::test]
-async fn missing_or_wrong_kind_of_credential_sends_no_request() {
+async fn call_with_missing_or_wrong_kind_of_credential_fails_before_invocation() {
     let custom = json!({"type": "custom", "custom": {"instructions": "Sign it."}});
     for (auth, credential, reason) in [
         (json!({"type": "api_key", "header": "X-Key"}), Credential::None, Reason::CredentialMissing),
@@ -83,7 +83,7 @@ async fn credential_is_not_sent_to_skill_without_authentication() {
 }
 
 #[tokio::test]
-async fn private_skill_is_found_with_key_sent_to_named_host_only() {
+async fn hidden_skill_is_found_only_with_an_api_key() {
     let hidden = provider(|request, _| {
         let knows = request.header("authorization") == Some("Bearer hunter22");
         let mut empty = index();
@@ -106,7 +106,7 @@ async fn private_skill_is_found_with_key_sent_to_named_host_only() {
 }
 
 #[tokio::test]
-async fn signature_covers_timestamp_nonce_and_body() {
+async fn signature_of_custom_authentication_covers_timestamp_nonce_and_body() {
     let good = provider_requiring(json!({"type": "custom", "custom": {"instructions": "Sign it."}}), |_, _| None).await;
     TestConsumer::new(&[("good.example", &good)]).call(&with(Credential::Signature(secret()))).await.unwrap();
     let sent = &good.got(CALL)[0];
@@ -143,7 +143,7 @@ fn client() -> Credential {
 }
 
 #[tokio::test]
-async fn client_token_is_cached_and_replaced_after_401() {
+async fn oauth_client_token_is_reused_and_replaced_after_401() {
     let refusing = provider_requiring(oauth2(), |request, _| {
         let stale = request.header("authorization") == Some("Bearer token-0");
         let first = request.line() == CALL && stale;
@@ -157,7 +157,7 @@ async fn client_token_is_cached_and_replaced_after_401() {
     assert_eq!(asked.len(), 2, "one, and one more because the first was refused");
     let expected = json!({"grant_type": "client_credentials", "scope": "book:table read:forecast", "resource": "https://good.example"});
     assert_eq!(form(&asked[0]), expected);
-    // my+app:s%3A1
+    // Base64 of `my+app:s%3A1`.
     assert_eq!(asked[0].header("authorization"), Some("Basic bXkrYXBwOnMlM0Ex"));
     let used: Vec<_> = good.got(CALL).iter().map(|sent| sent.header("authorization").unwrap().to_owned()).collect();
     assert_eq!(used, ["Bearer token-0", "Bearer token-1", "Bearer token-1"]);
@@ -165,7 +165,7 @@ async fn client_token_is_cached_and_replaced_after_401() {
 }
 
 #[tokio::test]
-async fn token_endpoint_refusal_is_reported() {
+async fn refusal_or_invalid_response_of_the_token_endpoint_fails_the_call() {
     let denial = |status: u16, body: &'static str| async move {
         let good = provider_requiring(oauth2(), |_, _| None).await;
         let issuer = TestProvider::start(move |_, _| TestReply::Whole(status, vec![], body.to_owned())).await;
@@ -188,7 +188,7 @@ async fn token_endpoint_refusal_is_reported() {
 }
 
 #[tokio::test]
-async fn token_request_is_repeated_without_resource_parameter() {
+async fn token_request_refused_with_resource_parameter_is_repeated_without_it() {
     let good = provider_requiring(oauth2(), |_, _| None).await;
     let issuer = TestProvider::start(|request, _| {
         if request.body.contains("resource=") {
@@ -203,7 +203,7 @@ async fn token_request_is_repeated_without_resource_parameter() {
 }
 
 #[tokio::test]
-async fn foreign_token_url_does_not_receive_cached_tokens() {
+async fn oauth_token_of_one_endpoint_is_not_sent_to_another_endpoint() {
     let (good, evil, issuer) = (
         provider_requiring(oauth2(), |_, _| None).await,
         provider_requiring(oauth2(), |_, _| None).await,
@@ -226,7 +226,7 @@ async fn foreign_token_url_does_not_receive_cached_tokens() {
     assert!(form(&issuer.got("POST /token")[1])["resource"] == "https://evil.example");
 }
 
-/// Simulates a browser that follows the redirect after some requests with wrong state or path.
+/// Simulates a browser that requests the paths from `answer` at the client's loopback listener.
 async fn browser(url: String, answer: fn(&Url) -> Vec<String>) {
     let url = Url::parse(&url).unwrap();
     let back = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
@@ -244,7 +244,7 @@ fn query(url: &Url, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn login_tokens_are_stored_and_refreshed() {
+async fn tokens_of_a_browser_login_are_used_and_refreshed_after_expiry() {
     let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
     let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
     let asked: Arc<std::sync::Mutex<Option<Url>>> = Arc::default();
@@ -303,7 +303,7 @@ async fn login_tokens_are_stored_and_refreshed() {
 }
 
 #[tokio::test]
-async fn denied_authorization_stores_no_tokens() {
+async fn denied_browser_login_fails_without_a_token_request() {
     let (good, issuer) = (provider_requiring(oauth2(), |_, _| None).await, issuer().await);
     let world = TestConsumer::new(&[("good.example", &good), ("login.example", &issuer)]);
     let watcher = ProgressCallback::new(|progress| {

@@ -1,4 +1,4 @@
-//! Scripted providers, and a consumer whose host names resolve to them.
+//! Test support: scripted skill providers, and a skill client whose host names resolve to them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// Request that a provider received.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
@@ -40,10 +39,9 @@ impl ReceivedRequest {
     }
 }
 
-/// Response of a provider.
 #[derive(Debug, Clone)]
 pub(crate) enum TestReply {
-    /// Status, headers, body.
+    /// Response with status, headers and body.
     Whole(u16, Vec<(&'static str, String)>, String),
     /// Response with a body that never ends.
     Endless,
@@ -69,7 +67,7 @@ impl TestReply {
     }
 }
 
-/// HTTP server that answers with a function of the request and the number of earlier requests with the same line.
+/// HTTP server whose response depends on the request and on the number of earlier requests with the same line.
 pub(crate) struct TestProvider {
     pub(crate) port: u16,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -156,10 +154,10 @@ async fn write(stream: &mut TcpStream, reply: TestReply) {
 struct NamedHosts {
     out: GuardedFetch,
     ports: BTreeMap<String, u16>,
-    /// Request line that gets a timeout of almost zero.
+    /// Request line whose timeout is set to 50 ms.
     hurried: Option<&'static str>,
     trusts: Arc<Mutex<Vec<(String, AddressTrust)>>>,
-    /// Timeout of each request.
+    /// Recorded timeout of each request.
     spans: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
@@ -181,7 +179,7 @@ impl Fetch for NamedHosts {
     }
 }
 
-/// Clock that ends every pause at once and records it.
+/// Clock on which every pause ends immediately and is recorded.
 #[derive(Debug)]
 pub(crate) struct LeapingClock {
     now: Mutex<Timestamp>,
@@ -202,7 +200,7 @@ impl Clock for LeapingClock {
 
     fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
         let mut now = self.now.lock().unwrap();
-        // Pauses of minutes are time limits, which must not end at once.
+        // Pauses of ten minutes or more are time limits, which must not end immediately.
         let span = now.until(moment);
         if span >= Duration::from_secs(600) {
             return Box::pin(std::future::pending());
@@ -223,7 +221,7 @@ impl Entropy for ZeroEntropy {
     }
 }
 
-/// Consumer with named providers.
+/// Skill client whose host names lead to test providers.
 pub(crate) struct TestConsumer {
     pub(crate) consumer: Consumer,
     pub(crate) clock: Arc<LeapingClock>,
@@ -237,7 +235,7 @@ impl TestConsumer {
         Self::hurried(names, None)
     }
 
-    /// Gives one request line a timeout of almost zero.
+    /// Client that sends requests with the line `hurried` with a timeout of 50 ms.
     pub(crate) fn hurried(names: &[(&str, &TestProvider)], hurried: Option<&'static str>) -> Self {
         let options = ConsumerOptions { exchange: Duration::from_secs(60), ..ConsumerOptions::default() };
         let ports = names.iter().map(|(name, provider)| ((*name).to_owned(), provider.port)).collect();
@@ -296,7 +294,7 @@ pub(crate) fn call() -> SkillCall {
     SkillCall::with(inputs)
 }
 
-/// Index with one skill.
+/// Index with the one skill `a/b`.
 pub(crate) fn index() -> Value {
     json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "Good"}, "skills": [entry("a/b")]})
 }

@@ -1,4 +1,4 @@
-//! Consumer against misbehaving providers: each case gives a specific error, and nothing forbidden is invoked.
+//! Tests of the skill client with misbehaving providers: each case gives a specific error.
 
 use nuncio_engine::ports::fetch::AddressTrust;
 use nuncio_skill::client::{Credential, FailureCode, Reason, Secret, SkillCall, SkillTarget};
@@ -14,12 +14,12 @@ const DESCRIPTOR: &str = "GET /b.json";
 const CALL: &str = "POST /call";
 const STATUS: &str = "GET /status/e-1";
 
-/// Provider that answers one request differently.
+/// Provider that follows the protocol except for the response to one request line.
 async fn provider_answering(line: &'static str, reply: TestReply) -> TestProvider {
     provider(move |request, _| (request.line() == line).then(|| reply.clone())).await
 }
 
-/// Error of invoking its skill, number of invocations, and message.
+/// Invokes the provider's skill; returns reason and code of the error, number of invocations, and error message.
 async fn outcome(bad: &TestProvider) -> (Reason, ErrorCode, usize, String) {
     let error = TestConsumer::new(&[("good.example", bad)]).invoke().await.unwrap_err();
     let FailureCode::Protocol(code) = error.code else { panic!("{error}") };
@@ -53,7 +53,7 @@ async fn skill_with_invalid_descriptor_is_not_invoked() {
 }
 
 #[tokio::test]
-async fn newer_protocol_error_names_both_versions_even_if_unreadable() {
+async fn document_of_a_newer_protocol_is_refused_with_both_versions_in_the_error() {
     for line in [DESCRIPTOR, INDEX] {
         let newer =
             json!({"protocol": {"version": "2.1.0", "changelog_url": "https://good.example/new"}, "brand": "new"});
@@ -72,7 +72,7 @@ async fn newer_protocol_error_names_both_versions_even_if_unreadable() {
 }
 
 #[tokio::test]
-async fn higher_protocol_major_is_refused() {
+async fn skill_is_invoked_only_if_its_protocol_major_is_not_higher() {
     for (version, works) in [("0.9.9", true), ("1.0.0", true), ("1.99.3", true), ("2.0.0", false), ("3.0.0", false)] {
         let skill = changed(|skill| skill["protocol"]["version"] = json!(version));
         let provider = provider_answering(DESCRIPTOR, skill).await;
@@ -82,7 +82,7 @@ async fn higher_protocol_major_is_refused() {
 }
 
 #[tokio::test]
-async fn index_with_duplicate_id_is_refused() {
+async fn index_with_duplicate_id_on_one_page_or_across_pages_is_refused() {
     let mut twice = index();
     twice["skills"] = json!([entry("a/b"), entry("a/b")]);
     let bad = provider_answering(INDEX, TestReply::json(200, &twice)).await;
@@ -101,7 +101,7 @@ async fn index_with_duplicate_id_is_refused() {
 }
 
 #[tokio::test]
-async fn endless_or_foreign_index_paging_is_refused() {
+async fn index_with_circular_endless_or_foreign_next_pages_is_refused() {
     let empty = || {
         let mut page = index();
         page["skills"] = json!([]);
@@ -194,7 +194,7 @@ async fn http_endpoint_of_an_https_host_is_fetched_as_untrusted() {
 }
 
 #[tokio::test]
-async fn wrong_content_type_and_broken_json_are_reported() {
+async fn wrong_content_type_and_invalid_json_are_errors_in_every_response() {
     for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
         let page = provider_answering(line, TestReply::text(200, "<html>")).await;
         assert_eq!(outcome(&page).await.0, Reason::WrongType, "{line}");
@@ -217,7 +217,7 @@ async fn wrong_content_type_and_broken_json_are_reported() {
 }
 
 #[tokio::test]
-async fn error_without_envelope_is_classified_by_status() {
+async fn error_response_without_error_body_gets_its_code_from_the_http_status() {
     for (status, code) in [
         (500, ErrorCode::EndpointUnreachable),
         (401, ErrorCode::AuthRequired),
@@ -260,7 +260,7 @@ async fn endless_body_and_missing_response_are_aborted() {
 }
 
 #[tokio::test]
-async fn changed_execution_or_skill_id_is_refused() {
+async fn response_with_changed_execution_or_skill_id_is_refused() {
     let other = |field: &'static str| {
         let mut answer = state("completed");
         answer[field] = json!("other");
@@ -285,7 +285,7 @@ async fn changed_execution_or_skill_id_is_refused() {
 }
 
 #[tokio::test]
-async fn backward_status_change_is_refused() {
+async fn status_change_from_running_back_to_accepted_is_refused() {
     let bad = provider(|request, before| {
         let status = ["running", "accepted"].get(before).unwrap_or(&"completed");
         (request.line() == STATUS).then(|| TestReply::json(200, &state(status)))
@@ -297,7 +297,7 @@ async fn backward_status_change_is_refused() {
 }
 
 #[tokio::test]
-async fn invalid_invocation_response_is_refused() {
+async fn invalid_status_response_is_refused() {
     let broken: [fn(&mut Value); 5] = [
         |answer| drop(answer.as_object_mut().unwrap().remove("timestamps")),
         |answer| answer["status"] = json!("cancelled"),
@@ -314,7 +314,7 @@ async fn invalid_invocation_response_is_refused() {
 }
 
 #[tokio::test]
-async fn endpoint_without_status_url_is_refused() {
+async fn unfinished_execution_without_status_url_is_an_error_with_its_id() {
     let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().remove("status_url")));
     let bad = provider_answering(DESCRIPTOR, skill).await;
     let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
@@ -332,13 +332,13 @@ async fn output_violating_its_schema_is_refused() {
 }
 
 #[tokio::test]
-async fn non_json_request_type_is_refused() {
+async fn skill_with_non_json_request_content_type_is_not_invoked() {
     let skill = changed(|skill| skill["endpoint"]["content_type"] = json!("multipart/form-data"));
     let (reason, _, hits, said) = outcome(&provider_answering(DESCRIPTOR, skill).await).await;
     assert_eq!((reason, hits), (Reason::CannotSend, 0), "{said}");
 }
 
-/// An index on the named host; descriptor and endpoint, which require a key, on another.
+/// A host with an index, and a second host with the descriptor and endpoint, which require an API key.
 async fn third_party() -> (TestProvider, TestProvider) {
     let mut listed = index();
     listed["skills"][0]["descriptor_url"] = json!("https://evil.example/b.json");
@@ -356,7 +356,7 @@ async fn third_party() -> (TestProvider, TestProvider) {
 }
 
 #[tokio::test]
-async fn credential_is_not_sent_to_third_party_endpoint() {
+async fn credential_is_sent_to_third_party_endpoint_only_if_the_caller_names_it() {
     let key = SkillCall { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
     let (good, evil) = third_party().await;
     let world = TestConsumer::new(&[("good.example", &good), ("evil.example", &evil)]);
@@ -399,7 +399,7 @@ async fn credential_is_not_sent_to_status_url_on_another_host() {
 }
 
 #[tokio::test]
-async fn control_characters_of_a_provider_are_escaped() {
+async fn error_messages_contain_no_control_characters_from_a_provider() {
     let bad = provider_answering(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/\u{1b}[2J\u{202e}b"))).await;
     let error = TestConsumer::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
     assert!(!error.to_string().contains(['\u{1b}', '\u{202e}']), "{error:?}");

@@ -1,4 +1,4 @@
-//! Checks that go beyond the JSON schema.
+//! Tests of the validation rules that go beyond the JSON schema.
 
 use nuncio_skill::validate::{MAX_FAULTS, SkillDocumentType, check, validate, validate_as};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ fn probable_mistakes_are_lint_warnings() {
 }
 
 #[test]
-fn each_execution_status_requires_and_forbids_its_fields() {
+fn each_execution_status_requires_or_forbids_output_error_and_end_time() {
     let error = json!({"code": "EXECUTION_FAILED", "message": "m"});
     for status in ["accepted", "running", "completed", "failed", "timeout"] {
         for bits in 0..8 {
@@ -160,7 +160,7 @@ fn idempotency_key_and_callback_url_in_the_context_are_validated() {
 }
 
 #[test]
-fn duplicate_json_key_is_refused_with_its_path() {
+fn duplicate_json_key_is_an_error() {
     let text = descriptor().to_string().replacen("\"name\":", "\"name\":\"first\",\"name\":", 1);
     let report = validate(text.as_bytes());
     assert_eq!(report.errors.len(), 1, "{report}");
@@ -168,7 +168,7 @@ fn duplicate_json_key_is_refused_with_its_path() {
 }
 
 #[test]
-fn fault_paths_are_json_pointers() {
+fn path_of_a_fault_is_an_escaped_json_pointer() {
     let report = check(SkillDocumentType::SkillDescriptor, &{
         let mut document = descriptor();
         document["auth"] = example(661)["auth"].clone();
@@ -183,7 +183,7 @@ fn fault_paths_are_json_pointers() {
 }
 
 #[test]
-fn number_of_reported_faults_is_limited() {
+fn number_and_length_of_reported_faults_and_document_size_are_limited() {
     let mut text = String::from(r#"{"protocol":{"version":"1.0.0"},"provider":{"name":"n"},"skills":[{}"#);
     while text.len() < 300_000 {
         text.push_str(",{}");

@@ -1,4 +1,4 @@
-//! The published schema in Ajv and the TypeScript compiler.
+//! Tests of the published schemas with Ajv and the TypeScript compiler.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,7 +33,7 @@ process.stdout.write(JSON.stringify(verdicts));
 "##;
 
 #[test]
-fn ajv_agrees_with_own_validator() {
+fn ajv_and_own_validator_accept_the_same_documents() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     let mut corpus: Vec<(SkillDocumentType, Value)> = Vec::new();
@@ -59,7 +59,7 @@ fn ajv_agrees_with_own_validator() {
 }
 
 #[test]
-fn examples_compile_against_published_types_and_invalid_ones_do_not() {
+fn valid_examples_compile_with_published_typescript_types_and_invalid_do_not() {
     let folder = tempfile::tempdir().unwrap();
     let typed = |name: &str, index: usize, document: &Value| {
         format!("import type {{ {name} }} from \"./schema\";\nexport const value{index}: {name} = {document};\n")

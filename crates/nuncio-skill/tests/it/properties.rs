@@ -1,4 +1,4 @@
-//! Property tests: P1 to P5 of the protocol, and validation of arbitrary bytes.
+//! Property tests: properties P1 to P5 of the specification, and validation of arbitrary bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Unknown extra fields.
+/// Strategy for fields that the protocol does not define.
 fn extra() -> impl Strategy<Value = Map<String, Value>> {
     btree_map("x_.{0,4}", value(), 0..2).prop_map(|map| map.into_iter().collect())
 }
@@ -218,21 +218,21 @@ fn closed_lists() -> Vec<(SkillDocumentType, Value, &'static str, BTreeSet<&'sta
 }
 
 proptest! {
-    /// P1, P3 and half of P4: a conforming descriptor is accepted and round-trips.
+    /// Properties P1, P3 and half of P4 of the specification: a conforming descriptor is accepted and round-trips.
     #[test]
-    fn conforming_descriptor_round_trips(descriptor in any_descriptor()) {
+    fn conforming_descriptor_is_valid_and_round_trips(descriptor in any_descriptor()) {
         let text = validate::serialize(&descriptor);
         let report = validate(text.as_bytes());
         prop_assert!(report.valid, "{}", report);
         prop_assert_eq!(&parse(text.as_bytes()).unwrap(), &descriptor);
         prop_assert!(SkillDocumentType::SkillDescriptor.fits_schema(&serde_json::from_str(&text).unwrap()));
-        // A second round trip changes nothing.
+        // The serialised text is stable over a second round trip.
         prop_assert_eq!(validate::serialize(&parse(text.as_bytes()).unwrap()), text);
     }
 
-    /// P1: a descriptor without a required field is invalid, whatever else it contains.
+    /// Property P1 of the specification: a descriptor without a required field is invalid.
     #[test]
-    fn missing_required_field_is_named(descriptor in any_descriptor(), index in 0_usize..12) {
+    fn missing_required_descriptor_field_is_reported_with_its_path(descriptor in any_descriptor(), index in 0_usize..12) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let schema = nuncio_skill::schema::json_definitions();
         let name = schema["SkillDescriptor"]["required"][index].as_str().unwrap();
@@ -241,7 +241,7 @@ proptest! {
         prop_assert!(report.errors.iter().any(|fault| fault.path == format!("/{name}")), "{}", report);
     }
 
-    /// P2: enumerations accept no other value, not even one that differs only in case.
+    /// Property P2 of the specification: enumerations accept no other value, not even one that differs only in case.
     #[test]
     fn enumerations_refuse_other_values(word in "[A-Za-z_2]{0,10}", upper in any::<bool>()) {
         for (kind, document, path, allowed) in closed_lists() {
@@ -256,9 +256,9 @@ proptest! {
         }
     }
 
-    /// P4: an invalid document is refused and the fault names its path.
+    /// Property P4 of the specification: an invalid document is refused, and the fault names its path.
     #[test]
-    fn wrong_type_is_reported_with_its_path(descriptor in any_descriptor(), index in 0_usize..16) {
+    fn descriptor_field_of_wrong_type_is_reported_once_with_its_path(descriptor in any_descriptor(), index in 0_usize..16) {
         let mut document = serde_json::to_value(&descriptor).unwrap();
         let map = document.as_object_mut().unwrap();
         let names: Vec<_> = map.keys().filter(|name| !name.starts_with("x_")).cloned().collect();
@@ -270,7 +270,7 @@ proptest! {
         prop_assert_eq!(of_it.len(), 1, "{}", &report);
     }
 
-    /// P5: an index is valid exactly when its ids are distinct.
+    /// Property P5 of the specification: an index is valid exactly if its ids are distinct.
     #[test]
     fn index_is_valid_only_with_distinct_ids(ids in btree_set(".{0,6}", 1..6), twice in any::<prop::sample::Index>()) {
         let mut ids: Vec<_> = ids.into_iter().collect();
@@ -279,13 +279,11 @@ proptest! {
         prop_assert!(!valid_index(&ids));
     }
 
-    /// Validation of any JSON does not panic, and parsing agrees with validation.
     #[test]
     fn validation_and_parsing_agree_on_any_json(document in value()) {
         check_all_kinds(&document)?;
     }
 
-    /// The same for almost valid documents.
     #[test]
     fn validation_and_parsing_agree_on_almost_valid_documents(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), odd in value()) {
         let documents = whole();
@@ -297,7 +295,6 @@ proptest! {
         check_all_kinds(&document)?;
     }
 
-    /// The same for arbitrary bytes.
     #[test]
     fn validation_and_parsing_agree_on_any_bytes(bytes in vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>()) {
         for kind in SkillDocumentType::ALL {
@@ -311,7 +308,7 @@ proptest! {
     }
 }
 
-/// Validates the document as every kind.
+/// Checks for every document type that validation and parsing of the document agree.
 fn check_all_kinds(document: &Value) -> Result<(), TestCaseError> {
     SkillDocumentType::ALL.into_iter().try_for_each(|kind| check_kind(kind, document))
 }
@@ -341,7 +338,7 @@ fn check_kind(kind: SkillDocumentType, document: &Value) -> Result<(), TestCaseE
 }
 
 #[test]
-fn validation_and_parsing_agree_on_every_change_of_the_examples() {
+fn validation_and_parsing_agree_on_systematically_changed_examples() {
     let mut verdicts = BTreeMap::new();
     for (kind, document) in whole() {
         for other in changed(&document) {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::sample::published_file;
 
-/// Definition names of §9.1, in order.
+/// Names of the schema definitions, in the order of §9.1.
 const NAMES: [&str; 14] = [
     "SkillDescriptor",
     "SkillIndex",
@@ -66,7 +66,7 @@ fn published_schema_uses_only_the_keywords_named_in_the_specification() {
     assert_eq!(found, allowed.split(' ').map(str::to_owned).collect());
 }
 
-/// For each definition its values, or its fields by path with whether each is required.
+/// For each definition, its enumeration values or its field paths; the flag says whether a field is required.
 type FieldsByDefinition = BTreeMap<String, BTreeMap<String, bool>>;
 
 #[test]

@@ -1,11 +1,11 @@
-//! Examples of the specification and systematic changes of them.
+//! Test data: examples of the specification, and systematically changed copies of them.
 
 use std::path::Path;
 
 use nuncio_skill::validate::SkillDocumentType;
 use serde_json::{Value, json};
 
-/// Draft of a published schema file.
+/// Content of a schema file in `schema/draft`.
 pub(crate) fn published_file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/draft").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|_| panic!("{} is missing: run `cargo xtask schema`", path.display()))
@@ -21,12 +21,12 @@ pub(crate) fn example(line: u64) -> Value {
     examples().into_iter().find(|(at, _)| *at == line).unwrap().1
 }
 
-/// Descriptor of §3.6.
+/// Example descriptor of §3.6.
 pub(crate) fn descriptor() -> Value {
     example(247)
 }
 
-/// Index of §4.6.
+/// Example index of §4.6.
 pub(crate) fn index() -> Value {
     example(392)
 }
@@ -50,7 +50,7 @@ pub(crate) fn whole() -> Vec<(SkillDocumentType, Value)> {
     documents
 }
 
-/// SkillDocumentType of an example; `None` for a fragment.
+/// Document type of an example; `None` for a fragment.
 pub(crate) fn kind(example: &Value) -> Option<SkillDocumentType> {
     let has = |name: &str| example.get(name).is_some();
     match () {

@@ -1,4 +1,4 @@
-//! Examples of the specification parse, validate as the specification says, and round-trip.
+//! Tests with the examples of the specification: parsing, validation and round trips.
 
 use nuncio_skill::schema::{PublishedDefinition, json_definitions, published};
 use nuncio_skill::validate::{self, SkillDocumentType, WireDocument, check, parse_as, validate};
@@ -18,7 +18,7 @@ fn round_trip<T: WireDocument>(document: &Value) {
 }
 
 #[test]
-fn every_complete_example_is_valid_and_round_trips() {
+fn every_complete_specification_example_is_valid_and_round_trips() {
     let documents = whole();
     assert_eq!(documents.len(), 22);
     for (kind, document) in &documents {
@@ -83,7 +83,7 @@ fn error_response_for_two_faults_equals_the_example_of_the_specification() {
 }
 
 #[test]
-fn each_missing_descriptor_field_is_named() {
+fn each_missing_required_descriptor_field_is_reported_and_optional_ones_are_not() {
     let required = [
         "protocol",
         "id",
@@ -115,7 +115,7 @@ fn each_missing_descriptor_field_is_named() {
 }
 
 #[test]
-fn empty_descriptor_reports_every_missing_field() {
+fn all_missing_fields_are_reported_at_once_also_in_nested_objects() {
     let report = validate(b"{}");
     assert_eq!(report.errors.len(), 12, "{report}");
     let report = validate(br#"{"endpoint": {}, "auth": {"type": "oauth2", "oauth2": {}}, "inputs": [{}, 7]}"#);
@@ -137,7 +137,7 @@ fn empty_descriptor_reports_every_missing_field() {
 }
 
 #[test]
-fn required_fields_match_the_specified_table() {
+fn required_fields_of_each_type_match_the_specification() {
     let required = |name: &str| {
         let found = published(name).unwrap();
         let PublishedDefinition::Object(definition, _) = found else { panic!("{name} is a list of words") };
@@ -156,7 +156,7 @@ fn required_fields_match_the_specified_table() {
 }
 
 #[test]
-fn descriptor_is_indented_by_two_spaces_in_specified_order() {
+fn descriptor_is_written_with_two_space_indent_and_fields_in_specified_order() {
     let text = validate::serialize(&parse_as(&serde_json::to_vec(&descriptor()).unwrap()).unwrap());
     let top: Vec<_> = text.lines().filter(|line| line.starts_with("  \"")).map(str::trim).collect();
     let names: Vec<_> = top.iter().map(|line| line.split('"').nth(1).unwrap()).collect();
@@ -166,7 +166,7 @@ fn descriptor_is_indented_by_two_spaces_in_specified_order() {
 }
 
 #[test]
-fn null_differs_from_absent_and_unknown_fields_are_kept() {
+fn null_default_differs_from_absent_and_unknown_fields_are_kept() {
     let mut document = descriptor();
     document["inputs"][0]["default"] = json!(null);
     document["inputs"][1]["default"] = json!(9_007_199_254_740_993_u64);

@@ -1,4 +1,4 @@
-//! Version compatibility rule (§6.3).
+//! Tests of the version compatibility rule (§6.3).
 
 use nuncio_skill::validate::{VersionRule, check, compatibility, declared_protocol};
 use nuncio_skill::wire::{ErrorCode, ErrorResponse, SkillVersion};
@@ -12,7 +12,7 @@ fn version(major: u64, minor: u64, patch: u64) -> SkillVersion {
 }
 
 #[test]
-fn version_compatibility_follows_the_specified_table() {
+fn higher_major_is_incompatible_and_same_major_rule_refuses_every_other_major() {
     for descriptor in 0..=3 {
         for consumer in 0..=3 {
             let (older, newer) = (version(descriptor, 0, 0), version(consumer, 0, 0));
@@ -53,7 +53,7 @@ fn incompatibility_error_has_all_specified_details() {
 }
 
 #[test]
-fn version_must_be_three_numbers_in_every_document() {
+fn descriptor_version_and_protocol_version_must_be_three_numbers() {
     for (text, good) in [
         ("1.0.0", true),
         ("0.1.0", true),
@@ -79,7 +79,7 @@ fn version_must_be_three_numbers_in_every_document() {
 }
 
 #[test]
-fn protocol_version_is_read_from_invalid_document() {
+fn protocol_version_is_read_even_from_an_otherwise_invalid_document() {
     let newer = json!({"protocol": {"version": "2.1.0"}, "everything": "else"});
     assert_eq!(declared_protocol(&newer), Some(version(2, 1, 0)));
     assert_eq!(declared_protocol(&json!({"protocol": {"version": 2}})), None);

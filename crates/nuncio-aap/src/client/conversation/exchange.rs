@@ -23,11 +23,11 @@ use crate::wire::turn::TurnBody;
 
 /// Number of reconnects without a new event before giving up.
 const MAX_RECONNECTS: u32 = 6;
-/// Delays before the second and further reconnects.
+/// Delays before the second and further reconnects; the first reconnect is immediate.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(60));
 
-/// Running turn. An error is the last item and means that the turn did not start; later failures are reported as an
-/// [`TurnUpdate`].
+/// Running turn as a stream of updates. An error is the last item and means that the turn did not start; later
+/// failures are reported in [`TurnUpdate::Ended`].
 pub struct TurnExchange<'a> {
     conversation: &'a mut AapConversation,
     input: Option<TurnInput>,
@@ -38,7 +38,7 @@ pub struct TurnExchange<'a> {
     last_id: Option<Arc<str>>,
     attempts: u32,
     interrupted: bool,
-    /// Whether every connection so far closed cleanly, only without `turn_stop`.
+    /// Whether every connection so far closed cleanly, although without `turn_stop`.
     clean: bool,
     /// Whether a running turn was joined and no event has arrived.
     joining: bool,
@@ -93,7 +93,7 @@ impl<'a> TurnExchange<'a> {
         exchange
     }
 
-    /// Conversation without the messages of this turn.
+    /// The conversation, which gets the messages of this turn only when the turn ends.
     #[must_use]
     pub fn conversation(&self) -> &AapConversation {
         self.conversation
@@ -180,7 +180,7 @@ impl<'a> TurnExchange<'a> {
         self.phase = ExchangePhase::Resuming(resuming.boxed());
     }
 
-    /// Falls back to the history when the stream cannot be resumed.
+    /// Looks for the rest of the turn in the history when the stream cannot be resumed.
     fn reconcile(&mut self) {
         match history_kind(&self.conversation.agent) {
             Some(kind) => {
@@ -192,7 +192,7 @@ impl<'a> TurnExchange<'a> {
         }
     }
 
-    /// Adopts the turn from the history. Without new content, the order of received blocks is kept.
+    /// Replaces the received part of the turn by the turn from the history, unless the history adds nothing.
     fn adopt(&mut self, anchor: &TurnAnchor, exchange: Vec<Message>) {
         let reason = if reconcile::waits(&exchange) { StopReason::ToolUse } else { StopReason::EndTurn };
         let missing = anchor.missing(&exchange, &self.fold);
@@ -207,7 +207,7 @@ impl<'a> TurnExchange<'a> {
         self.over(TurnStop::because(reason), TurnCompleteness::FromHistory, pending);
     }
 
-    /// Ends the turn with what was received, because its end is unknown.
+    /// Ends the turn with its received part when neither resuming nor the history provides the rest.
     fn give_up(&mut self) {
         let waits = self.fold.open_calls().any(|(call, _)| self.conversation.needs_us(call));
         let stop = match (waits, self.clean && !self.fold.is_empty()) {
@@ -228,7 +228,7 @@ impl<'a> TurnExchange<'a> {
             pending
                 .extend(open.map(|(call, _)| UnansweredCall { call: call.clone(), awaits: conversation.awaits(call) }));
         }
-        // Some servers do not report denied calls.
+        // Some servers do not stream the results of denied calls.
         for (call, reason) in std::mem::take(&mut self.denied) {
             if !fold.has_answer(&call) {
                 let words = reason.map_or_else(|| "Tool call denied".into(), |why| format!("Tool call denied: {why}"));

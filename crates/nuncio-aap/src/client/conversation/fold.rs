@@ -1,4 +1,4 @@
-//! Folds the events of a turn into messages, in order.
+//! Builds the messages of a turn from its events.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) struct TurnFold {
     open: bool,
     calls: Vec<AnnouncedCall>,
     answered: HashSet<CallId>,
-    /// Concatenated text, and concatenated thinking.
+    /// All text of the turn, concatenated.
     pub(super) text: String,
     pub(super) thinking: String,
 }
@@ -26,12 +26,12 @@ pub(super) struct TurnFold {
 #[derive(Debug)]
 struct AnnouncedCall {
     call: ToolCall,
-    /// Whether the agent produced output after the call, which implies that the call was answered.
+    /// Whether the agent produced output after the call, which implies that the call has a result.
     passed: bool,
 }
 
 impl TurnFold {
-    /// Applies an event and returns the update it causes.
+    /// Applies a turn event and returns the update to report, if any.
     pub(super) fn take(&mut self, event: TurnEvent) -> Option<TurnUpdate> {
         match event {
             TurnEvent::TextDelta(piece) => self.add_block(Block::text(piece), true),
@@ -60,7 +60,7 @@ impl TurnFold {
         }
     }
 
-    /// Adds a block or a delta. A complete block that repeats its deltas causes no update.
+    /// Adds a block or, if `piece`, a delta. A complete block that repeats its deltas causes no update.
     fn add_block(&mut self, block: Block, piece: bool) -> Option<TurnUpdate> {
         let was_open = std::mem::replace(&mut self.open, piece);
         if !piece && was_open && self.blocks.last() == Some(&block) {

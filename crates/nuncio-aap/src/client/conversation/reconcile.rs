@@ -23,17 +23,16 @@ const HISTORY_DELAYS: [Duration; 5] = [
 pub(super) struct TurnAnchor {
     /// Text of the last user message.
     user: String,
-    /// Number of user messages, if it is needed to tell repeated messages apart.
+    /// Number of user messages; only set if the last two are identical.
     users: Option<usize>,
-    /// Number of agent messages between that user message and the turn.
+    /// Number of agent messages between the last user message and the turn.
     assistants: usize,
-    /// Tools whose calls wait for this client: its own, and those that require permission. An unanswered call of one of
-    /// them ends the turn.
+    /// Tools of the client and tools that require permission. An unanswered call of such a tool ends the turn.
     client_tools: Vec<String>,
 }
 
 impl TurnAnchor {
-    /// Reads the state of a conversation that ends with the turn's input.
+    /// Reads the state from a conversation whose last message is the turn's input.
     pub(super) fn of(conversation: &AapConversation) -> Self {
         let users: Vec<&Message> =
             conversation.messages.iter().filter(|message| matches!(message, Message::User { .. })).collect();
@@ -49,7 +48,7 @@ impl TurnAnchor {
         }
     }
 
-    /// Messages of the turn in a history, if the turn has ended there.
+    /// Messages after the last user message, if the history contains the turn up to its end.
     fn exchange(&self, history: &[Message]) -> Option<Vec<Message>> {
         let mut users = history.iter().filter(|message| matches!(message, Message::User { .. }));
         if self.users.is_some_and(|anchor| users.clone().count() < anchor) || users.next_back()?.text() != self.user {
@@ -66,8 +65,8 @@ impl TurnAnchor {
         over.then(|| exchange.to_vec())
     }
 
-    /// Updates for the parts of the turn that were not received. Differing blocks are repeated, because a duplicate is
-    /// better than a loss.
+    /// Updates for the parts of the turn that were not received. A block that differs from the received text is
+    /// reported completely, because a duplicate is better than a loss.
     pub(super) fn missing(&self, exchange: &[Message], received: &TurnFold) -> Vec<TurnUpdate> {
         let mut text = received.text.as_str();
         let mut thinking = received.thinking.as_str();
@@ -106,7 +105,7 @@ impl TurnAnchor {
     }
 }
 
-/// Polls the history until the turn has ended or the attempts are used up.
+/// Polls the history until it contains the end of the turn or the attempts are used up.
 pub(super) async fn poll_history(
     client: Client,
     session: String,
@@ -128,13 +127,13 @@ pub(super) async fn poll_history(
     (anchor, None)
 }
 
-/// Whether the last message has unanswered calls.
+/// Whether the last message has unanswered tool calls.
 pub(super) fn waits(exchange: &[Message]) -> bool {
     let answered = tolerant::answered(exchange);
     exchange.last().is_some_and(|last| last.tool_calls().any(|call| !answered.contains(&call.id)))
 }
 
-/// Part of a block that was not received; `heard` is the received text not yet matched.
+/// Part of a block that was not received; `unmatched` is received text that no earlier block matched.
 fn missing_part(unmatched: &mut &str, block_text: &str) -> Option<String> {
     if let Some(rest) = unmatched.strip_prefix(block_text) {
         *unmatched = rest;

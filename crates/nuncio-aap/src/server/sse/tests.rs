@@ -9,7 +9,7 @@ fn encoded(mode: StreamMode, event: TurnLogEvent<'_>) -> String {
 }
 
 #[test]
-fn event_has_four_lines_with_single_line_data() {
+fn event_is_written_as_id_event_and_single_line_data_with_a_blank_line_at_the_end() {
     assert_eq!(
         encoded(StreamMode::Delta, TurnLogEvent::Delta(OutputKind::Text, "a\n\"ü\"")),
         "id: 2.7\nevent: text_delta\ndata: {\"delta\":\"a\\n\\\"ü\\\"\"}\n\n"
@@ -22,7 +22,7 @@ fn event_has_four_lines_with_single_line_data() {
 }
 
 #[test]
-fn stream_mode_omits_events_of_the_other_mode() {
+fn message_mode_omits_deltas_and_delta_mode_omits_whole_blocks() {
     assert_eq!(encoded(StreamMode::Message, TurnLogEvent::Delta(OutputKind::Text, "a")), "");
     assert_eq!(encoded(StreamMode::Delta, TurnLogEvent::Block(OutputKind::Text, "a")), "");
 }

@@ -14,7 +14,7 @@ use crate::client::describe::VerifiedDescription;
 use crate::client::resolve::digest;
 
 const MAX_CACHED_AGREEMENTS: usize = 512;
-/// Validity of an agreement that names none, and the maximum of any.
+/// Validity of an agreement that states none.
 const DEFAULT_VALIDITY: Duration = Duration::from_secs(300);
 const MAX_VALIDITY: Duration = Duration::from_secs(3600);
 
@@ -41,12 +41,12 @@ struct CachedAgreement {
     agreement: Agreement,
     /// Digest of the agent's DID document.
     document: Digest,
-    /// Digest of the service's capabilities; `None` if it was not asked.
+    /// Digest of the message service's capabilities; `None` if they were not fetched.
     runtime: Option<Digest>,
 }
 
 impl AgreementCache {
-    /// Returns the agreement for this request if nothing it depends on has changed.
+    /// Returns an unexpired cached agreement, if DID document and interface of the agent are unchanged.
     pub(super) fn get(
         &self,
         client: &AnpClient,
@@ -85,7 +85,7 @@ impl AgreementCache {
         self.0.put(cache_key, cached, until);
     }
 
-    /// Removes agreements that were made under other capabilities.
+    /// Removes agreements that were made under other capabilities than `runtime`.
     pub(super) fn compare(&self, agent: &VerifiedDescription, runtime: &MessageService) {
         let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
         self.0

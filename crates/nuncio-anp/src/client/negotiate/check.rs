@@ -31,7 +31,7 @@ pub(super) fn check(
     let why = result.reason.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
     match result.status {
         Status::Accepted => {}
-        // We rejected the draft, so a rejected result is expected.
+        // The client rejected the draft, so a rejected result is expected.
         Status::Rejected if needs.draft_decision.as_ref().is_some_and(|decision| !decision.accepts) => {
             return Ok(notes);
         }
@@ -60,7 +60,7 @@ fn bad(message: impl Into<String>) -> ClientError {
     ClientError::new(Reason::BadAgreement, message).advice("nothing was called")
 }
 
-/// The security profile must be the requested one; a weaker one is refused (ANP-06 §12.4).
+/// Checks that the selected security profile is the requested one (ANP-06 §12.4).
 fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match (selected.security_profile.as_deref(), needs.security) {
@@ -80,7 +80,7 @@ fn check_security_profile(selected: &Selected, needs: &NegotiationRequest) -> Re
     Ok(())
 }
 
-/// The result may only contain profiles and content types that we offered, and must have a required capability.
+/// Checks that the client offered the selected profile and content type and required the selected capability.
 fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), ClientError> {
     if let Some(profile) = selected.profile.as_deref().filter(|it| !needs.profiles().contains(it)) {
         return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));
@@ -97,7 +97,7 @@ fn check_offer(selected: &Selected, needs: &NegotiationRequest) -> Result<(), Cl
     Ok(())
 }
 
-/// A protocol artifact must match its digest, and is accepted only if a draft was requested.
+/// Checks that a protocol artifact matches its digest, and that a drafted protocol was requested.
 fn check_artifact(
     selected: &Selected,
     result: &NegotiationResult,

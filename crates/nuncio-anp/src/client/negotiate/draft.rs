@@ -26,7 +26,7 @@ impl DraftDecision {
 }
 
 /// Verifies the artifact of a result: it matches its digest, was published by the agent, has no unknown fields, and its
-/// schemas and examples are valid. If a draft was named by digest, it must be that one.
+/// schemas and examples are valid. If the request named a draft by digest, the artifact must have that digest.
 pub(super) fn check(
     result: &NegotiationResult,
     needs: &NegotiationRequest,

@@ -44,7 +44,7 @@ pub(super) fn choose(
     Ok(Agreement { result, decided: ChosenBy::Client { why }, notes, reused: false })
 }
 
-/// Converts the described interfaces to offers. Missing information is assumed to be the minimum.
+/// Converts the described interfaces to offers. For missing information, the weakest value is assumed.
 fn offers(agent: &VerifiedDescription) -> Vec<InterfaceOffer> {
     let description = &agent.description;
     let mut offers: Vec<InterfaceOffer> = Vec::new();
@@ -95,7 +95,7 @@ fn offer(agent: &VerifiedDescription, interface: &Interface, kind: InterfaceType
     }
 }
 
-/// The capabilities of an interface; all of the agent's if the interface names none.
+/// Capabilities of an interface; all capabilities of the agent if the interface names none.
 fn capabilities<'a>(
     description: &'a AgentDescription,
     interface: &'a Interface,

@@ -1,4 +1,4 @@
-//! Each of the nine refusal causes in its exact conditions.
+//! Tests of the conditions for each of the nine error codes of a refused negotiation.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn with(change: impl FnOnce(&mut InterfaceRequest)) -> InterfaceRequest {
 }
 
 #[test]
-fn each_unsupported_requirement_has_its_own_cause() {
+fn each_unsupported_requirement_is_refused_with_its_own_error_code() {
     let market = market();
     for (request, cause, unsupported) in [
         (
@@ -62,7 +62,7 @@ fn each_unsupported_requirement_has_its_own_cause() {
 }
 
 #[test]
-fn unsatisfiable_combination_reports_nearest_interface() {
+fn unsatisfiable_combination_of_constraints_is_refused_with_the_nearest_interface() {
     let market = market();
     // The structured interface is fast enough but needs approval; the caller refuses natural language.
     let request = with(|it| {
@@ -86,7 +86,7 @@ fn unsatisfiable_combination_reports_nearest_interface() {
 }
 
 #[test]
-fn interface_with_too_high_latency_is_refused() {
+fn interface_slower_than_the_requested_latency_is_refused() {
     let market = InterfaceOffers::new(vec![structured()]);
     let within = |millis| with(|it| it.constraints.max_latency_ms = Some(millis));
     assert_eq!(accepted(&market, &within(120)).timeout_ms, Some(120));
@@ -96,7 +96,7 @@ fn interface_with_too_high_latency_is_refused() {
 }
 
 #[test]
-fn slow_capability_does_not_exclude_fast_one() {
+fn slow_capability_does_not_exclude_a_fast_one_of_the_same_interface() {
     let slow = OfferedCapability { latency_ms: Some(5000), ..booking().into() };
     let fast = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let fast = OfferedCapability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
@@ -110,7 +110,7 @@ fn slow_capability_does_not_exclude_fast_one() {
 }
 
 #[test]
-fn grant_for_part_of_interface_does_not_open_the_rest() {
+fn caller_granted_one_capability_of_an_interface_cannot_use_the_others() {
     let search = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let open = InterfaceOffer { abilities: vec![search.into()], ..structured() };
     let closed = InterfaceOffer { granted: false, ..structured() };
@@ -121,7 +121,7 @@ fn grant_for_part_of_interface_does_not_open_the_rest() {
 }
 
 #[test]
-fn negotiation_refuses_unknown_or_unoffered_mode() {
+fn unknown_or_unoffered_negotiation_mode_is_refused() {
     for mode in ["", "Structured_Selection", "PT=00", "natural_language_protocol_drafting"] {
         let request = with(|it| it.mode = Some(mode.to_owned()));
         assert_eq!(refused(&market(), &request).0, ErrorCode::UnsupportedNegotiationMode, "{mode}");
@@ -129,7 +129,7 @@ fn negotiation_refuses_unknown_or_unoffered_mode() {
 }
 
 #[test]
-fn empty_intent_requires_more_information() {
+fn intent_without_usable_words_is_refused_unless_a_capability_is_named() {
     let empty = with(|it| {
         it.intent = Intent {
             name: Some("…".to_owned()),
@@ -142,7 +142,7 @@ fn empty_intent_requires_more_information() {
     let refusal = market().choose(&empty, NOW).unwrap_err();
     assert_eq!(refusal.cause, ErrorCode::MoreInformationRequired);
     assert_eq!(refusal.missing, ["intent.intentTags", "intent.description"]);
-    // A named capability is enough.
+    // A required capability is sufficient without an intent.
     let named = with(|it| it.intent = Intent::default());
     assert_eq!(accepted(&market(), &named).offer.kind, InterfaceType::Structured);
 }
@@ -162,7 +162,7 @@ fn ungranted_interface_is_neither_chosen_nor_disclosed() {
 }
 
 #[test]
-fn old_requests_expire_and_future_ones_are_rejected() {
+fn request_older_than_five_minutes_or_over_a_minute_in_the_future_is_refused() {
     let at = |millis: i64| with(|it| it.created_at = Some(Timestamp::from_millis(NOW.as_millis() + millis)));
     for (millis, cause) in [
         (-300_000, None),
@@ -175,6 +175,6 @@ fn old_requests_expire_and_future_ones_are_rejected() {
 }
 
 #[test]
-fn no_offers_gives_no_matching_interface() {
+fn negotiation_without_offers_fails_with_no_matching_interface() {
     assert_eq!(refused(&InterfaceOffers::default(), &request()).0, ErrorCode::NoMatchingInterface);
 }

@@ -1,4 +1,4 @@
-//! Attempts to get less protection than requested. All are refused or without effect.
+//! Tests that no request results in a weaker security profile than it asks for.
 
 use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
 
@@ -40,20 +40,20 @@ fn required_security_profile_must_match_exactly() {
 }
 
 #[test]
-fn profile_unsupported_by_caller_is_never_chosen() {
+fn request_without_a_common_and_sufficient_security_profile_is_refused() {
     let strong = InterfaceOffers::new(vec![offer("a", &[DirectE2ee])]);
     let weak = InterfaceOffers::new(vec![offer("a", &[TransportProtected])]);
     for (offers, known, required, least) in [
-        // Required, but not supported by the caller itself.
+        // The caller requires a profile that it does not support itself.
         (&strong, &["transport-protected"][..], Some("direct-e2ee"), None),
-        // Supported by both, but not the required one.
+        // Both sides support a profile, but not the required one.
         (&weak, &["transport-protected", "direct-e2ee"], Some("direct-e2ee"), None),
         (&strong, &["transport-protected", "direct-e2ee"], Some("transport-protected"), None),
-        // No common profile.
+        // Both sides have no common profile.
         (&weak, &["direct-e2ee"], None, None),
         (&weak, &[], None, None),
         (&weak, &["transport"], None, None),
-        // Requested under a strong profile, to continue under a weak one.
+        // The request was sent under a stronger profile than the offer has.
         (&weak, &["transport-protected", "direct-e2ee"], None, Some(DirectE2ee)),
         (&weak, &["transport-protected"], Some("transport-protected"), Some(DirectE2ee)),
         (&weak, &["transport-protected"], None, Some(GroupE2ee)),
@@ -68,7 +68,7 @@ fn profile_unsupported_by_caller_is_never_chosen() {
 }
 
 #[test]
-fn strongest_common_profile_is_chosen() {
+fn strongest_common_security_profile_is_chosen_unless_another_is_required() {
     let both = InterfaceOffers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
     assert_eq!(accepted(&both, &plain()).security, DirectE2ee);
     let mut request = plain();
@@ -79,7 +79,7 @@ fn strongest_common_profile_is_chosen() {
 }
 
 #[test]
-fn higher_score_never_wins_over_stronger_profile() {
+fn interface_with_stronger_security_wins_over_one_with_higher_score() {
     let weak = InterfaceOffer { latency_ms: Some(0), ..offer("a-weak", &[TransportProtected]) };
     let strong = InterfaceOffer {
         abilities: vec![capability("cap.hotel.booking", "x", &["hotel"]).into()],

@@ -1,4 +1,4 @@
-//! Properties that hold for any offers and any request.
+//! Property tests of negotiation with arbitrary offers and requests.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -88,7 +88,7 @@ fn any_request() -> impl Strategy<Value = InterfaceRequest> {
     })
 }
 
-/// An independent check of each constraint.
+/// Checks each constraint independently of the implementation.
 fn assert_holds(request: &InterfaceRequest, offer: &InterfaceOffer, security: SecurityProfile, mode: ExecutionMode) {
     let InterfaceRequest { caller, constraints, .. } = request;
     let has =
@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn result_does_not_depend_on_offer_order(
+    fn selected_interface_does_not_depend_on_offer_order(
         (offers, shuffled) in prop::collection::vec(any_offer(), 0..12)
             .prop_flat_map(|offers| (Just(offers.clone()), Just(offers).prop_shuffle())),
         request in any_request(),
@@ -154,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn added_constraint_never_turns_refusal_into_match(
+    fn required_security_profile_never_turns_a_refusal_into_a_match(
         offers in prop::collection::vec(any_offer(), 1..8),
         request in any_request(),
     ) {
@@ -170,7 +170,7 @@ proptest! {
 }
 
 #[test]
-fn generated_requests_are_both_accepted_and_refused() {
+fn generated_test_requests_include_accepted_and_refused_ones() {
     use proptest::strategy::ValueTree as _;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let found = (0..1000).filter(|_| {

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn token_file_is_readable_by_owner_only() {
+    fn tokens_are_stored_in_a_file_that_only_its_owner_can_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nuncio/credentials.json");
         let store = FileTokenStore::at(path.clone());
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn token_file_readable_by_others_is_refused() {
+    fn token_file_that_others_can_read_or_with_invalid_content_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials.json");
         let store = FileTokenStore::at(path.clone());

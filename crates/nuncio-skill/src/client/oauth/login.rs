@@ -24,8 +24,8 @@ pub struct LoginOptions {
 }
 
 impl Consumer {
-    /// Reports the authorization URL ([`InvocationProgress::Authorize`]), waits for the browser's redirect to a loopback port,
-    /// and stores the tokens.
+    /// Reports the authorization URL ([`InvocationProgress::Authorize`]), waits for the browser's redirect to a
+    /// loopback port, and stores the tokens.
     pub async fn login(&self, described: &ResolvedSkill, login: &LoginOptions) -> Result<(), ConsumerError> {
         super::super::credential::check_recipient(described, None)?;
         let config = config(described)?;

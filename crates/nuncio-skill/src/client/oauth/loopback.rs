@@ -11,11 +11,11 @@ use crate::client::error::{ConsumerError, Reason, plain};
 
 /// Time limit for the user's login in the browser.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
-/// Time limit for reading one request.
+/// Time limit for reading one request to the loopback listener.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size limit of a request head, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
-/// Limit on accepted requests; browsers also ask for icons, and other programs may connect.
+/// Limit on requests before the login fails; browsers also request icons, and other programs may connect.
 const MAX_REQUESTS: usize = 50;
 
 const SUCCESS_PAGE: &str =
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn redirect_with_wrong_state_or_path_is_ignored() {
+    fn redirect_yields_code_or_error_and_is_ignored_with_wrong_state_or_path() {
         let back = |query: &str| outcome(&Url::parse(&format!("http://127.0.0.1{query}")).unwrap(), "s1");
         assert_eq!(back("/callback?code=c&state=s1"), Some(Ok("c".to_owned())));
         for other in ["/favicon.ico", "/callback?code=c", "/callback?code=c&state=s2", "/x?code=c&state=s1"] {

@@ -37,7 +37,7 @@ struct TokenErrorResponse {
 }
 
 impl Consumer {
-    /// Returns a valid access token: the stored one, or a new one.
+    /// Returns a valid access token: the stored one, or a new one from the token endpoint.
     pub(in crate::client) async fn token(&self, source: &TokenSource) -> Result<Secret, ConsumerError> {
         let stored = self.tokens.load(&source.key);
         let now = self.clock.now();

@@ -24,7 +24,7 @@ pub(super) fn time(text: &str) -> Option<Iso8601Time> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Some(Iso8601Time::Moment(moment));
     }
-    // The parser of local times would accept a broken offset.
+    // The parser of local times would accept a malformed offset.
     let no_offset = !text.ends_with('Z') && text.find('T').is_none_or(|at| !text[at..].contains(['+', '-']));
     let is_local = no_offset && (text.parse::<Date>().is_ok() || text.parse::<DateTime>().is_ok());
     is_local.then_some(Iso8601Time::Local)
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_check_accepts_iso_8601_only() {
+    fn time_check_accepts_only_iso_8601_dates_and_times() {
         for moment in ["2025-01-15T08:00:00Z", "2025-01-15T08:00:00.123+02:00", "2025-01-15T08:00:00-05:00"] {
             assert!(matches!(time(moment), Some(Iso8601Time::Moment(_))), "{moment}");
         }

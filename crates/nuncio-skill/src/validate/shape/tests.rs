@@ -81,7 +81,7 @@ proptest! {
 }
 
 #[test]
-fn generated_documents_include_valid_and_invalid_ones() {
+fn generated_test_documents_include_valid_and_invalid_ones() {
     use proptest::strategy::ValueTree as _;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let valid = (0..500).filter(|_| {

@@ -35,7 +35,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// Write to the event log of a turn.
+/// Generated write to the event log of a turn.
 #[derive(Debug, Clone)]
 enum LogWrite {
     Say(OutputKind, String),
@@ -50,7 +50,7 @@ fn texts() -> impl Strategy<Value = String> {
         2 => proptest::sample::select(vec!["\n", "\r\n\r\n", "data: x\n\n", "\u{feff}", "\u{2028}", "\\", "\"", ": "])
             .prop_map(str::to_owned),
         2 => "[äж中\u{1F600}\u{10FFFF}]{1,8}",
-        // Sizes around the chunk limit.
+        // Texts whose size is close to the size limit of a chunk.
         1 => (CHUNK_BYTES - 80..CHUNK_BYTES + 80).prop_map(|size| "x".repeat(size)),
         1 => (CHUNK_BYTES / 3..CHUNK_BYTES).prop_map(|size| "中".repeat(size)),
     ]
@@ -98,7 +98,7 @@ fn write(log: &mut EventLog, write: &LogWrite) {
     }
 }
 
-/// The log after each write; the last one is finished.
+/// Copies of the event log: empty, after each write, and after the end of the turn.
 fn stages(writes: &[LogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
     let mut log = EventLog::started();
     let mut stages = vec![log.clone()];
@@ -111,7 +111,7 @@ fn stages(writes: &[LogWrite], stop: &TurnOutcome) -> Vec<EventLog> {
     stages
 }
 
-/// Bytes that a reader receives now, until the stream blocks or ends.
+/// Bytes that a stream starting at event `from` yields before it has to wait or ends.
 fn read(log: &EventLog, mode: StreamMode, from: usize) -> String {
     let session = SessionId::parse("ses_1").unwrap();
     let turn = Arc::new(LiveTurn::with_log(session, TURN, mode, log.clone()));
@@ -124,7 +124,7 @@ fn read(log: &EventLog, mode: StreamMode, from: usize) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Events in the bytes, with their numbers.
+/// Splits the bytes of a stream into events, each with its number.
 fn events(bytes: &str) -> Vec<(usize, &str)> {
     let number = |block: &str| {
         let id = block.strip_prefix("id: ").unwrap().split('\n').next().unwrap();
@@ -135,7 +135,7 @@ fn events(bytes: &str) -> Vec<(usize, &str)> {
     bytes.split_inclusive("\n\n").map(|block| (number(block), block)).collect()
 }
 
-/// Bytes after the event of that number.
+/// Bytes of the stream after event `number`.
 fn behind(whole: &str, number: usize) -> String {
     events(whole).into_iter().filter(|(event, _)| *event > number).map(|(_, block)| block).collect()
 }
@@ -144,25 +144,25 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn resuming_finished_stream_after_any_event_yields_same_bytes(
+    fn resuming_finished_stream_after_any_event_yields_the_remaining_bytes(
         writes in proptest::collection::vec(writes(), 0..24), stop in stops(), mode in modes(),
     ) {
         let log = stages(&writes, &stop).pop().unwrap();
         let whole = read(&log, mode, 0);
         prop_assert!(whole.starts_with("id: 3.0\nevent: turn_start\n"));
         prop_assert!(events(&whole).last().unwrap().1.contains("\nevent: turn_stop\n"));
-        // Event numbers increase, so an id is a position.
+        // Event numbers increase, so an event id identifies a position in the stream.
         prop_assert!(events(&whole).windows(2).all(|pair| pair[0].0 < pair[1].0));
         for last in 0..log.len() {
             prop_assert_eq!(read(&log, mode, last + 1), behind(&whole, last), "behind {}", last);
         }
-        // The stored form gives the same bytes.
+        // An event log that was stored and loaded gives the same bytes.
         let kept = EventLog::from_bytes(&log.to_bytes()).unwrap();
         prop_assert_eq!(read(&kept, mode, 0), whole);
     }
 
     #[test]
-    fn reconnecting_while_the_turn_runs_yields_same_bytes(
+    fn reconnecting_while_the_turn_runs_yields_same_bytes_as_one_connection(
         writes in proptest::collection::vec(writes(), 0..24),
         stop in stops(),
         mode in modes(),
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn event_id_of_one_mode_resumes_stream_of_the_other(
+    fn event_id_from_one_stream_mode_resumes_the_stream_in_the_other_mode(
         writes in proptest::collection::vec(writes(), 0..16), stop in stops(), mode in modes(),
     ) {
         let log = stages(&writes, &stop).pop().unwrap();
