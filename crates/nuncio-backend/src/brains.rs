@@ -23,14 +23,14 @@ pub use process::ProcessBrain;
 pub use rules::RulesBrain;
 pub use script::ScriptBrain;
 
-/// Creates the brain that an agent file declares.
+/// Factory for the brain that an agent file declares.
 #[derive(Debug, Clone)]
 pub struct LocalBrainFactory {
     services: Arc<SharedServices>,
 }
 
 impl LocalBrainFactory {
-    /// Creates brains that share the clock, HTTP client and folders of the runners.
+    /// Creates a factory whose brains share the clock, HTTP client and folders of the runners.
     #[must_use]
     pub fn new(runners: &ToolRunner) -> Self {
         Self { services: Arc::clone(&runners.services) }
@@ -50,7 +50,7 @@ impl BrainFactory for LocalBrainFactory {
     }
 }
 
-/// Session options that are not secret, for templates.
+/// Session options that templates may use: all except those of type `secret`.
 fn public_options(prompt: &BrainPrompt) -> Map<String, Value> {
     let shown = |name: &OptionName| {
         prompt.agent.option(name.as_str()).is_some_and(|option| option.kind != OptionValueType::Secret)

@@ -1,7 +1,7 @@
 //! HTTP client for addresses that come from other hosts.
 //!
-//! Architecture Invariant: nothing else in the tree connects to an untrusted address. Such an address is connected to
-//! only after the exact socket address was found to be public.
+//! Architecture Invariant: nothing else in the tree connects to an untrusted address. The client connects to such an
+//! address only after the exact socket address was found to be public or allowed by the operator.
 
 use std::error::Error;
 use std::fmt;
@@ -30,15 +30,14 @@ pub use allow::AllowedAddresses;
 use allow::bare_name;
 use resolver::{AddressPolicy, BlockedAddress, GuardedResolver, Lookup};
 
-/// Value of `User-Agent`.
 const USER_AGENT: &str = concat!("nuncio/", env!("CARGO_PKG_VERSION"));
-/// Time limit for connecting, independent of the whole exchange.
+/// Time limit for opening a connection, besides the time limit of the whole request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of headers in a response.
+/// Maximum number of headers in a response.
 const MAX_HEADERS: usize = 100;
 /// Size limit of all response headers, in bytes.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Headers that only the transport may set.
+/// Request headers that only the HTTP client itself may set.
 const TRANSPORT_HEADERS: [&str; 5] = ["connection", "content-length", "host", "transfer-encoding", "upgrade"];
 
 /// Installs ring as the TLS provider of the process. Must run first; repeated calls are harmless.
@@ -51,18 +50,18 @@ pub fn install_crypto() {
 /// For every address: no redirects, proxies, cookies or compression, and limits of time and size.
 pub struct GuardedFetch {
     requests: RoutedClients,
-    /// The clients for WebSockets, which need HTTP/1.1.
+    /// Clients for WebSockets, which need HTTP/1.1.
     websockets: RoutedClients,
     allow: AllowedAddresses,
 }
 
-/// One HTTP client for each way in which an address may be reached.
+/// HTTP clients for each rule about the addresses that may be reached.
 struct RoutedClients {
-    /// For untrusted addresses, which must be public.
+    /// Client for untrusted addresses, which must be public.
     strangers: Client,
-    /// For addresses that the operator named, and untrusted addresses that the operator allowed.
+    /// Client for addresses that the operator named, and untrusted addresses that the operator allowed.
     configured: Client,
-    /// For untrusted addresses on this machine, in development mode.
+    /// Client for untrusted addresses on this machine, in development mode.
     loopback: Option<Client>,
 }
 
@@ -78,7 +77,7 @@ impl GuardedFetch {
         Self::with_lookup(0, allow, dev, extra_roots, resolver::system)
     }
 
-    /// `idle` is the number of idle connections per host.
+    /// As [`Self::new`], with a name resolver and the maximum number `idle` of idle connections per host.
     fn with_lookup(
         idle: usize,
         allow: AllowedAddresses,
@@ -115,7 +114,7 @@ impl GuardedFetch {
         self.requests.configured.clone()
     }
 
-    /// Chooses the client that may reach an address; the error says why none may.
+    /// Chooses the client that may reach an address; the error says why the address is refused.
     fn route<'a>(&self, clients: &'a RoutedClients, url: &Url, trust: AddressTrust) -> Result<&'a Client, String> {
         let Some(host) = url.host() else {
             return Err("it names no host".into());
@@ -235,7 +234,7 @@ fn client(
     })
 }
 
-/// Whether a host name or address is this machine.
+/// Whether a host name or address means this machine.
 fn is_this_machine(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => {
@@ -247,7 +246,7 @@ fn is_this_machine(host: &Host<&str>) -> bool {
     }
 }
 
-/// Parses a header name that a request may set.
+/// Parses a header name; refuses names that only the HTTP client itself may set.
 pub(crate) fn header_name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no header name"))?;
     if TRANSPORT_HEADERS.contains(&parsed.as_str()) {
@@ -276,7 +275,7 @@ fn incoming_headers(headers: &HeaderMap) -> Result<Vec<(String, String)>, String
     Ok(headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect())
 }
 
-/// Error of a request that failed or that name resolution refused.
+/// Converts the error of a request: refused by an address check, or unreachable.
 fn failure(url: &str, error: &reqwest::Error) -> FetchError {
     let url = url.to_owned();
     match causes(error).find_map(|cause| cause.downcast_ref()) {
@@ -285,7 +284,7 @@ fn failure(url: &str, error: &reqwest::Error) -> FetchError {
     }
 }
 
-/// Innermost cause of a failure, such as "connection refused". The address is left out, because it may contain a
+/// Innermost cause of a failed request, such as "connection refused". The URL is left out, because it may contain a
 /// secret.
 pub(crate) fn cause(error: &reqwest::Error) -> String {
     match causes(error).last() {

@@ -47,11 +47,11 @@ pub struct ToolRunnerConfig {
     /// [`GuardedFetch::client_for_configured`](crate::fetch::GuardedFetch::client_for_configured).
     pub http: reqwest::Client,
     pub clock: Arc<dyn Clock>,
-    /// Random source, for requests to skills of other hosts.
+    /// Random source for requests to skills and agents of other hosts.
     pub entropy: Arc<dyn Entropy>,
-    /// Resolves DIDs of this machine.
+    /// How DIDs with a host on this machine are resolved.
     pub local_dids: LocalDidScheme,
-    /// Executable for commands named `nuncio`.
+    /// Executable that is started for commands named `nuncio` in agent files.
     pub executable: PathBuf,
     /// Data directory. Without confinement, it is the base of relative paths for agents without a folder.
     pub working_dir: PathBuf,
@@ -164,7 +164,7 @@ impl ToolRunner {
         }
     }
 
-    /// Checks an agent's tools without running them.
+    /// Checks an agent's programs, secrets, tools and MCP servers without running them.
     async fn check(&self, agent: &Agent) -> Result<(), String> {
         let base_dir = self.services.programs.base_dir(&agent.name);
         self.services.programs.check(agent)?;
@@ -217,7 +217,7 @@ impl Runner for ToolRunner {
         }
     }
 
-    /// Each resolved agent must be released once.
+    /// Checks an agent and imports its MCP tools. Each resolved agent must be released once.
     async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
         self.check(&agent).await?;
         self.servers.resolve(agent).await

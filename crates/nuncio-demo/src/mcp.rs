@@ -1,4 +1,4 @@
-//! Shared MCP code: the stdio loop, schemas, arguments, errors.
+//! Code shared by both demo MCP servers: the stdio loop, schemas, arguments, errors.
 //!
 //! Tools: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools>
 
@@ -14,7 +14,7 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Serves until the client closes standard input.
+/// Serves MCP on standard input and output until the client closes standard input.
 pub(crate) async fn serve_stdio<S: ServerHandler>(server: S) -> anyhow::Result<()> {
     let running = match serve_server(server, stdio_pipes()).await {
         Ok(running) => running,
@@ -28,7 +28,7 @@ pub(crate) async fn serve_stdio<S: ServerHandler>(server: S) -> anyhow::Result<(
     }
 }
 
-/// Converts a JSON Schema written with `json!` to the type that `rmcp` expects.
+/// Adds `$schema` to a JSON Schema and converts it to the type that `rmcp` expects.
 pub(crate) fn schema(mut schema: Value) -> Arc<JsonObject> {
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     Arc::new(rmcp::model::object(schema))
@@ -50,12 +50,12 @@ pub(crate) fn arguments<A: DeserializeOwned>(arguments: Option<JsonObject>) -> R
     })
 }
 
-/// Tool error with a message for the caller.
+/// Tool result that reports an error with this message to the caller.
 pub(crate) fn refusal(message: impl fmt::Display) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message.to_string())])
 }
 
-/// Protocol error for an unknown tool.
+/// Protocol error (`invalid params`) for a call of an unknown tool.
 pub(crate) fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {name}"), None)
 }

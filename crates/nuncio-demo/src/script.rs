@@ -103,7 +103,7 @@ struct FailArguments {
     message: String,
 }
 
-/// Sum as the shortest JSON number: integers exactly at any size, others as RFC 8785 writes a double.
+/// Adds two numbers. The sum is the shortest JSON number: exact for integers, else as RFC 8785 writes a double.
 fn add(AddArguments { a, b }: AddArguments) -> Result<String, CallToolResult> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         return Ok((a + b).to_string());
@@ -125,7 +125,7 @@ async fn echo(EchoArguments { text, delay_ms }: EchoArguments) -> CallToolResult
     CallToolResult::structured(json!({ "text": text }))
 }
 
-/// Tool error with the text `CODE: message` and both parts as structured content.
+/// Returns a tool error with the text `CODE: message`, and both parts as structured content.
 fn fail(FailArguments { code, message }: FailArguments) -> CallToolResult {
     let mut failed = CallToolResult::structured_error(json!({ "code": code, "message": message }));
     failed.content = vec![ContentBlock::text(format!("{code}: {message}"))];

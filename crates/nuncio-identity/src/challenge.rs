@@ -87,7 +87,7 @@ impl Challenge {
     }
 }
 
-/// Parses the component names of `Accept-Signature`; returns none if the value is malformed.
+/// Parses the component names of `Accept-Signature`; returns an empty list if the value is malformed.
 #[must_use]
 pub fn accepted_components(field: &str) -> Vec<String> {
     SignatureInput::read(field).map(|input| input.components).unwrap_or_default()

@@ -21,7 +21,7 @@ pub enum Credentials {
 pub struct AcceptedSchemes {
     /// Whether RFC 9421 message signatures are accepted.
     pub signature: bool,
-    /// The `DIDWba` header of clients before ANP 1.1.
+    /// Whether the `DIDWba` header of clients before ANP 1.1 is accepted.
     pub legacy: bool,
 }
 
@@ -35,8 +35,8 @@ impl Credentials {
     /// Looks for a bearer token, then a signature, then the legacy header, and returns the first one found.
     ///
     /// # Errors
-    /// [`AuthError::Missing`] if there are none (an unknown `Authorization` scheme counts as none);
-    /// [`AuthError::Request`] if they are malformed or of a scheme that is switched off.
+    /// [`AuthError::Missing`] if the request has no credentials (an unknown `Authorization` scheme counts as none);
+    /// [`AuthError::Request`] if the credentials are malformed or of a scheme that is switched off.
     pub fn read(headers: &dyn HeaderFields, schemes: AcceptedSchemes) -> Result<Self, AuthError> {
         let authorization = headers.field("authorization");
         let (scheme, rest) = authorization.as_deref().and_then(|text| text.split_once(' ')).unwrap_or_default();

@@ -167,7 +167,7 @@ impl Did {
 }
 
 impl Fingerprint {
-    /// Parses the last path segment.
+    /// Parses the last path segment of a DID; a segment without a prefix has no fingerprint.
     fn parse(segment: &str) -> Result<Self, DidError> {
         let digest = |text| base64url_exact::<32>(text).ok_or_else(|| DidError::Fingerprint(segment.to_owned()));
         if let Some(text) = segment.strip_prefix("e1_") {

@@ -20,7 +20,7 @@ pub enum AuthError {
     Did(String),
     #[error("{0}")]
     Signature(&'static str),
-    /// The DID document has no such key.
+    /// The named key is malformed, missing from the DID document, or unusable.
     #[error("{0}")]
     VerificationMethod(String),
     /// The DID document lists the key, but not under `authentication`.

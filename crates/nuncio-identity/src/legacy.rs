@@ -24,12 +24,12 @@ pub struct LegacyClaim {
     signature: String,
 }
 
-/// Header version. It decides under which member name the host is signed.
+/// Version of the legacy header, which decides under which member name the host is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LegacyVersion {
     /// Version before 1.1, in which the signed member with the host is called `service`.
     V1_0,
-    /// From 1.1 on, and if no version is given: the member is `aud`.
+    /// Version 1.1 or later, or no version, in which the signed member with the host is called `aud`.
     V1_1,
 }
 
@@ -55,7 +55,7 @@ impl LegacyVersion {
     }
 }
 
-/// The signed bytes: SHA-256 of the canonical JSON of four members.
+/// The signed bytes: SHA-256 of the canonical JSON of DID, nonce, timestamp and host.
 fn signed_bytes(version: LegacyVersion, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
     let signed = json!({ "did": did.as_str(), "nonce": nonce, "timestamp": timestamp, version.host_member(): host });
     jcs::sha256(&jcs::canonical(&signed))
@@ -147,7 +147,7 @@ impl LegacyClaim {
         self.key_id.did()
     }
 
-    /// Makes the check that needs no DID document: the time.
+    /// Checks the time of the header, which needs no DID document.
     pub fn check(&self, now: Timestamp, policy: &SignaturePolicy) -> Result<(), AuthError> {
         policy.check(rfc3339::seconds(self.moment()?), None, now)
     }

@@ -148,7 +148,7 @@ impl OriginProof {
     /// Parses the signature parameters, which name the DID document to fetch.
     ///
     /// # Errors
-    /// Label, components or key name differ from what the binding requires.
+    /// Label, components or key name differ from what the Core Binding requires.
     pub fn claim(&self) -> Result<OriginClaim, AuthError> {
         let refused = |fault: &str| AuthError::Request(format!("the origin proof is not usable: {fault}"));
         let mut inputs = SignatureInput::read_all(&self.signature_input).map_err(refused)?;

@@ -176,7 +176,7 @@ impl ProofSuite {
     }
 }
 
-/// The signed bytes: the hash of the options, then the hash of the document without its proof.
+/// The signed bytes: the hash of the proof options, then the hash of the document without its proof.
 fn signing_input(
     document: &Map<String, Value>,
     proof: &Map<String, Value>,

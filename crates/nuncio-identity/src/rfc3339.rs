@@ -1,4 +1,4 @@
-//! Timestamps as ANP writes them: RFC 3339 with a time zone. Ours have whole seconds.
+//! Timestamps as ANP writes them: RFC 3339 with a time zone. Timestamps that we write have whole seconds.
 
 use nuncio_core::time::Timestamp;
 

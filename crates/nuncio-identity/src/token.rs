@@ -37,9 +37,9 @@ pub struct TokenClaims {
     pub sub: Did,
     /// Audience: the server on which the token is valid.
     pub aud: String,
-    /// Issued at, in seconds since the epoch.
+    /// Time of issue, in seconds since the Unix epoch.
     pub iat: i64,
-    /// Expires at, in seconds since the epoch.
+    /// Time of expiry, in seconds since the Unix epoch.
     pub exp: i64,
 }
 

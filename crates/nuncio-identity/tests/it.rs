@@ -1,4 +1,4 @@
-//! Test vectors of ANP's SDK, and properties of signatures.
+//! Integration tests: vectors of ANP's SDK, properties of signatures, and end-to-end encryption.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -31,13 +31,13 @@ use remote_turn::{RemoteSessionGuard, RemoteTurn, WaitingTurns};
 
 mod remote_turn;
 
-/// Number of attempts to reach the other server, only before a turn has begun.
+/// Number of attempts to reach the other AAP server. Requests are repeated only before a turn has begun.
 const MAX_ATTEMPTS: u32 = 3;
-/// Delays before the second and third attempt.
+/// Delays before the second and third attempt to reach the other AAP server.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(300), Duration::from_secs(60));
-/// User message for continuing a history that the other agent did not produce.
+/// User message that starts a remote turn when the local history does not end with a user message.
 const GO_ON: &str = "(Go on, with the tool results above.)";
-/// Result of a call whose permission arrived after the remote session ended.
+/// Result of a tool call whose permission arrived after the remote session ended.
 const LOST_CALL_RESULT: &str = "Tool call not run: the agent that wanted it is no longer waiting";
 
 /// Brain of agents with `kind = "aap"`.
@@ -66,7 +66,7 @@ impl AapBrain {
         Ok(Client::new(self.spec.url.clone(), key, self.services.http.clone()))
     }
 
-    /// Finds the remote agent: the one that the agent file names, or the first.
+    /// Finds the remote agent: the agent that the local agent file names, or the remote server's first agent.
     async fn agent(&self, client: &Client) -> Result<AgentInfo, String> {
         let meta = self.with_retries(|| client.meta()).await?;
         match &self.spec.agent {
@@ -75,7 +75,7 @@ impl AapBrain {
         }
     }
 
-    /// Creates a remote session with the history; returns it with the input of the next turn.
+    /// Creates a remote session with the history; returns the session with the input of the next turn.
     async fn begin(&self, prompt: &BrainPrompt) -> Result<(AapConversation, TurnInput), String> {
         let client = self.client(prompt).await?;
         let agent = self.agent(&client).await?;
@@ -94,14 +94,14 @@ impl AapBrain {
         Ok((self.with_retries(begin).await?, TurnInput::User(input)))
     }
 
-    /// Remote session that waits for the answers in the history, with these answers; `None` if it is gone.
+    /// Takes the remote session that waits for answers, with the answers from the history; `None` if there is none.
     fn resume_remote(&self, prompt: &BrainPrompt, writer: &BrainWriter) -> Option<(RemoteTurn, TurnInput)> {
         let (remote_turn, answers) =
             self.waiting.take(writer.session())?.answered(&prompt.history, writer.answers())?;
         Some((remote_turn, TurnInput::Answers(answers)))
     }
 
-    /// Retries while the other server is busy or unreachable.
+    /// Repeats a request while the other server is busy or unreachable, up to [`MAX_ATTEMPTS`] times.
     async fn with_retries<T, F>(&self, ask: impl Fn() -> F) -> Result<T, String>
     where
         F: Future<Output = Result<T, ClientError>>,
@@ -116,7 +116,7 @@ impl AapBrain {
         ask().await.map_err(|error| error.to_string())
     }
 
-    /// Runs the remote turn and forwards its output.
+    /// Runs the remote turn and forwards its output to `writer`.
     async fn relay(
         &self,
         mut remote_turn: RemoteTurn,
@@ -200,14 +200,14 @@ fn offered(prompt: &BrainPrompt) -> Vec<ToolSpec> {
     prompt.tools.iter().map(tool).collect()
 }
 
-/// Tools of the remote agent, without trust. A local tool of the same name takes precedence.
+/// Remote agent's tools, marked as untrusted so that each call needs permission. Local tools of the same name win.
 fn own_tools(agent: &AgentInfo, ours: &[ToolSpec]) -> Vec<ToolRef> {
     let taken: HashSet<&str> = ours.iter().map(|tool| tool.name.as_str()).collect();
     let free = agent.tools.iter().filter(|tool| !taken.contains(tool.name.as_str()));
     free.filter_map(|tool| Some(ToolRef { name: ToolName::parse(&tool.name).ok()?, trust: Some(false) })).collect()
 }
 
-/// Session options that the remote agent also has.
+/// Session options that the remote agent also declares and whose values it accepts.
 fn options(agent: &AgentInfo, prompt: &BrainPrompt) -> BTreeMap<String, String> {
     let takes = |name: &str, value: &str| {
         let option = agent.options.iter().find(|option| option.name == name);
@@ -217,7 +217,7 @@ fn options(agent: &AgentInfo, prompt: &BrainPrompt) -> BTreeMap<String, String> 
     set.map(|(name, value)| (name.to_string(), value.clone())).collect()
 }
 
-/// Result of a call in the messages after it.
+/// Result of `call` among the messages that follow the call.
 fn result_of<'a>(messages: &'a [Message], call: &CallId) -> Option<&'a Content> {
     messages.iter().find_map(|message| match message {
         Message::Tool { tool_call_id, content, .. } if tool_call_id == call => Some(content),

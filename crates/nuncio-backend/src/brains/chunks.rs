@@ -15,7 +15,6 @@ pub(super) fn is_unspaced(c: char) -> bool {
     is_han(c) || matches!(c, '\u{3040}'..='\u{30FF}' | '\u{AC00}'..='\u{D7AF}' | '\u{0E00}'..='\u{0E7F}')
 }
 
-/// Whether the character is a Han character.
 pub(super) fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{323AF}')
 }
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn chinese_text_is_split_by_character() {
+    fn chinese_text_is_split_after_each_character() {
         let pieces: Vec<&str> = syllables("房间 room-203。好的,OK").collect();
         assert_eq!(pieces, ["房", "间 ", "room-203。好", "的,OK"]);
     }

@@ -40,10 +40,10 @@ mod provider;
 mod tests;
 mod upstream;
 
-/// Key of the arguments that replace malformed JSON. The engine refuses them against the tool's schema, and the model
-/// reads the error.
+/// JSON key under which malformed tool arguments are passed on. They fail the check against the tool's schema, and
+/// the model reads the error.
 const UNREADABLE_ARGUMENTS_KEY: &str = "unreadable_arguments";
-/// Length limit of the quoted malformed arguments.
+/// Length limit of the quoted malformed arguments, in characters.
 const MAX_UNREADABLE: usize = 2000;
 
 /// Brain of agents with `kind = "model"`.
@@ -70,7 +70,7 @@ impl ModelBrain {
         Ok(secrets)
     }
 
-    /// Value that the session set for an option.
+    /// Value of a session option; `None` if it is unset or blank.
     fn option<'p>(&self, prompt: &'p BrainPrompt, name: Option<&OptionName>) -> Option<&'p str> {
         prompt.options.get(name?).map(String::as_str).filter(|value| !value.trim().is_empty())
     }
@@ -133,7 +133,7 @@ impl ModelBrain {
 /// Name of the API key among the secrets of a step.
 const API_KEY_NAME: &str = "key";
 
-/// Prompt for a summary when a conversation exceeds the model's window.
+/// Prompt that asks the model for a summary when the conversation exceeds the model's context window.
 const SUM_UP: &str = "Sum up the conversation so far for yourself: it will be taken out of your sight and only your \
 summary will stay. Keep names, numbers, dates, decisions, what was promised and what is still open. Answer with the \
 summary alone, in the language of the conversation.";
@@ -173,13 +173,13 @@ impl Brain for ModelBrain {
         }
     }
 
-    /// `window_tokens` times four bytes; the default is 100,000 tokens, or 8,000 for Ollama.
+    /// History window in bytes: four times `window_tokens`, whose default is 100,000, or 8,000 for Ollama.
     fn window(&self) -> Option<usize> {
         Some(provider::window(&self.spec))
     }
 }
 
-/// Forwards the answer until it ends.
+/// Forwards a model's streamed answer to `writer` until the answer ends.
 async fn forward_answer(
     answer: &mut AnswerStream<'_>,
     mut parser: Box<dyn AnswerParser>,
@@ -212,7 +212,7 @@ async fn forward_answer(
     finish.ok_or_else(|| BrainError::Failed(answer.broke_off("it ended without saying that it was finished")))
 }
 
-/// Converts the tool calls of a finished answer.
+/// Passes the tool calls of a finished answer to `writer`, under the tools' local names.
 fn finish_step(
     agent: &Agent,
     finish: AnswerEnd,

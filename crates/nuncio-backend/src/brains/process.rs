@@ -1,5 +1,5 @@
-//! Brain that is a program of the author, started for each step. It receives the prompt as one line of JSON and
-//! answers line by line, see `docs/process-brain.md`.
+//! Brain that is a program of the agent's author, started for each step. The program receives the prompt as one line
+//! of JSON and answers line by line, see `docs/process-brain.md`.
 
 use std::convert::Infallible;
 use std::process::ExitStatus;
@@ -24,9 +24,9 @@ mod output_line;
 
 /// Length limit of an output line, in bytes.
 const MAX_LINE: u64 = 1024 * 1024;
-/// Limit on the output of one step, in bytes.
+/// Limit of the program's output in one step, in bytes.
 const MAX_OUTPUT: u64 = 16 * 1024 * 1024;
-/// Limit on tool calls of one step.
+/// Maximum number of tool calls in one step.
 const MAX_CALLS: usize = 256;
 /// Time limit for reading remaining output after the program ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ impl ProcessBrain {
         Self { program: program.clone(), services }
     }
 
-    /// Error with the end of the program's standard error, without secrets.
+    /// Brain error that quotes the end of the program's standard error, with secrets redacted.
     fn failed(
         &self,
         started: &StartedProgram,
@@ -115,7 +115,7 @@ fn input_line(prompt: &BrainPrompt) -> Vec<u8> {
 }
 
 enum StepFailure {
-    /// Fault of the program, as the end of a sentence about the program.
+    /// Failure of the program, worded to follow the program's name in a sentence.
     Said(String),
     Brain(BrainError),
 }
@@ -126,7 +126,7 @@ impl From<BrainError> for StepFailure {
     }
 }
 
-/// Reads the program's output until it ends. Returns the exit status, unless the program sent `stop` before.
+/// Reads the program's output until it ends. Returns the exit status, or `None` if the program sent `stop` first.
 async fn follow(
     running: &mut RunningProgram,
     reader: &mut OutputReader<'_>,
@@ -135,7 +135,7 @@ async fn follow(
     let status = {
         let mut lines = std::pin::pin!(reader.lines());
         tokio::select! {
-            // Output is read before the exit status.
+            // Output that is available is read before the exit status is checked.
             biased;
             read = &mut lines => {
                 read?;
@@ -159,7 +159,6 @@ async fn follow(
     }
 }
 
-/// Reader of the program's output.
 struct OutputReader<'a> {
     stdout: BufReader<ChildStdout>,
     writer: &'a mut BrainWriter,

@@ -1,8 +1,8 @@
 //! Brain without a language model: intents by keyword and pattern, slots that are asked for one after the other, tool
 //! calls, templated answers.
 //!
-//! It keeps no state between steps. Every step replays the conversation ([`dialogue`]) to find the intent and the slot
-//! values, and chooses the next action ([`reply`]):
+//! The brain keeps no state between steps. Every step replays the conversation ([`dialogue`]) to find the intent and
+//! the slot values, and chooses the next action ([`reply`]):
 //!
 //! 1. The best matching intent of a message is chosen ([`matching`]).
 //! 2. Slot values are extracted from the message ([`fill`]): dates ([`dates`]), numbers ([`numbers`]), choices,
@@ -53,7 +53,7 @@ impl RulesBrain {
     /// Compiles the rules; `clock` provides the current date.
     ///
     /// # Errors
-    /// A pattern does not compile; the text names the pattern.
+    /// A pattern does not compile; the error text names the pattern.
     pub fn new(spec: &RulesSpec, clock: Arc<dyn Clock>) -> Result<Self, String> {
         Ok(Self { rules: CompiledRules::compile(spec)?, clock })
     }
@@ -77,7 +77,7 @@ impl Brain for RulesBrain {
     }
 }
 
-/// Date of a moment in UTC.
+/// UTC date of a moment.
 fn date(moment: Timestamp) -> Date {
     let moment = jiff::Timestamp::from_millisecond(moment.as_millis()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     moment.to_zoned(jiff::tz::TimeZone::UTC).date()

@@ -77,7 +77,7 @@ struct Script<'a> {
     script: Vec<&'a RawValue>,
 }
 
-/// Items to play now. Only the played step is parsed completely.
+/// Items of the script step to play now. Only this step is parsed completely.
 fn step(history: &[Message]) -> Result<Vec<ScriptItem>, BrainError> {
     let (said, since) = newest_user(history);
     let Ok(Script { script }) = serde_json::from_str(&said) else {

@@ -53,7 +53,7 @@ fn brains() -> LocalBrainFactory {
 }
 
 #[test]
-fn hotel_script_and_starter_files_get_their_declared_brain() {
+fn hotel_script_and_starter_agent_files_get_their_declared_brain() {
     let brains = brains();
     for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (declaration::STARTER, "RulesBrain")] {
         let made = brains.brain(&declared(text)).unwrap();
@@ -76,7 +76,7 @@ fn script_example_has_expected_tools_options_and_capabilities() {
 }
 
 #[test]
-fn hotel_example_has_both_languages_and_no_human_approval() {
+fn hotel_example_has_english_and_chinese_labels_and_no_human_approval() {
     let agent = declared(HOTEL);
     assert_eq!(agent.name.as_str(), "hotel-assistant");
     for scope in &agent.scopes {

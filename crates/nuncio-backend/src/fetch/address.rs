@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn public_addresses_are_accepted() {
+    fn publicly_routable_addresses_are_public() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",

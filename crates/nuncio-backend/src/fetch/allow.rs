@@ -1,11 +1,11 @@
-//! Exceptions of the operator for untrusted addresses.
+//! Addresses that the operator exempts from the rules for untrusted addresses.
 
 use std::net::IpAddr;
 
 use nuncio_http::network::Network;
 use url::{Host, Origin, Url};
 
-/// Exceptions from the rule that untrusted addresses must be public.
+/// The operator's exceptions from the rule that untrusted addresses must be public.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedAddresses {
     hosts: Vec<String>,

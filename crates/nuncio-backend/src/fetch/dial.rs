@@ -1,4 +1,4 @@
-//! WebSocket connections with the same address rules as requests.
+//! WebSocket connections with the same address rules as HTTP requests.
 
 use async_trait::async_trait;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -54,7 +54,6 @@ impl GuardedFetch {
     }
 }
 
-/// Open WebSocket.
 struct WebSocketConnection(WebSocketStream<Upgraded>);
 
 #[async_trait]
@@ -67,7 +66,7 @@ impl TextSocket for WebSocketConnection {
         loop {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return SocketFrame::Text(text.as_str().to_owned()),
-                // The pong is sent with the next flush.
+                // The library queues the pong; a flush sends it.
                 Some(Ok(Message::Ping(_))) => {
                     if self.0.flush().await.is_err() {
                         return SocketFrame::Closed(None);

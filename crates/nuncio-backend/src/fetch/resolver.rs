@@ -11,9 +11,9 @@ use super::allow::AllowedAddresses;
 /// Addresses that a client may connect to.
 #[derive(Debug, Clone)]
 pub(super) enum AddressPolicy {
-    /// Public addresses and those that the operator allowed may be reached.
+    /// Public addresses, and addresses that the operator allowed.
     Public(AllowedAddresses),
-    /// Loopback addresses, in development mode.
+    /// Loopback addresses only, in development mode.
     Loopback,
 }
 
@@ -29,7 +29,7 @@ impl AddressPolicy {
     }
 }
 
-/// Refusal, recovered from the error chain of the HTTP client.
+/// Error of a refused address, which `failure` finds in the error chain of the HTTP client.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct BlockedAddress(pub(super) String);
@@ -37,12 +37,12 @@ pub(super) struct BlockedAddress(pub(super) String);
 /// Resolves a host name; tests replace this function.
 pub(super) type Lookup = fn(String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 
-/// Uses the system's resolver.
+/// Resolves a host name with the system's resolver.
 pub(super) fn system(name: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
     Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
 }
 
-/// Resolver that applies [`AddressPolicy`]. Connections use exactly the checked addresses, so DNS rebinding has no effect.
+/// Resolver that applies [`AddressPolicy`]. Connections use exactly the checked addresses, which defeats DNS rebinding.
 #[derive(Debug, Clone)]
 pub(super) struct GuardedResolver {
     pub(super) reach: AddressPolicy,

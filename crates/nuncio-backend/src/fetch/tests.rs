@@ -1,4 +1,4 @@
-//! Names that resolve to forbidden addresses.
+//! Tests of address checks with names that resolve to chosen addresses.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ async fn name_resolving_to_loopback_is_refused() {
 }
 
 #[tokio::test]
-async fn name_with_one_private_address_is_refused() {
+async fn name_with_public_and_private_addresses_is_refused() {
     let fetch = GuardedFetch::with_lookup(usize::MAX, AllowedAddresses::none(), false, None, |_| {
         answer(&["8.8.8.8", "10.0.0.1"])
     })
@@ -53,7 +53,7 @@ async fn name_with_one_private_address_is_refused() {
 }
 
 #[tokio::test]
-async fn dns_rebinding_has_no_effect() {
+async fn connection_uses_the_address_that_was_checked_despite_dns_rebinding() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     fn rebinding(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
         let harmless = ASKED.fetch_add(1, Ordering::SeqCst) == 0;
@@ -84,7 +84,7 @@ async fn network_allowed_by_operator_is_reachable() {
 }
 
 #[tokio::test]
-async fn development_mode_reaches_loopback_only() {
+async fn development_mode_refuses_addresses_other_than_loopback() {
     let fetch =
         GuardedFetch::with_lookup(usize::MAX, AllowedAddresses::none(), true, None, |_| answer(&["10.0.0.1"])).unwrap();
     assert_refused(fetch.fetch(request("http://localhost:1/")).await, "10.0.0.1 is not this machine");
@@ -93,7 +93,7 @@ async fn development_mode_reaches_loopback_only() {
 }
 
 #[tokio::test]
-async fn client_without_connection_reuse_resolves_each_time() {
+async fn client_without_connection_reuse_resolves_the_name_for_each_request() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     fn counting(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
         ASKED.fetch_add(1, Ordering::SeqCst);

@@ -36,7 +36,7 @@ impl RemoteAgentRunner {
         let _ = self.signers.set(signers);
     }
 
-    /// Calls a method, signed with the DID of the tool's agent.
+    /// Calls an ANP method. The request is signed with the DID of the tool's agent, if the agent has a signer.
     pub(super) async fn run(&self, run: &AnpRun, call: &RunCall) -> Result<ToolOutput, RunError> {
         let signer = self.signers.get().and_then(|signers| signers.signer(&call.agent.name));
         let invocation = Invocation {

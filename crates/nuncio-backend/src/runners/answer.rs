@@ -4,7 +4,7 @@ use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
-/// Renders the answer. If the tool declares an output schema, the text is parsed as JSON.
+/// Renders the answer template. If the tool declares an output schema, the text is parsed as JSON.
 pub(super) fn run(template: &Template, call: &RunCall) -> Result<ToolOutput, RunError> {
     let text = if template.is_plain() {
         template.as_str().to_owned()

@@ -14,7 +14,7 @@ use tokio::process::ChildStdout;
 use super::process::{ProgramStarter, StderrTail, feed};
 use super::secrets::{SecretValues, render_lines};
 
-/// Size limit of the output, in bytes.
+/// Size limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 1024 * 1024;
 /// Time limit for reading remaining output after the program ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -75,13 +75,13 @@ fn identifier_variables(trace: &BTreeMap<&'static str, String>) -> impl Iterator
     })
 }
 
-/// Failure before an output is available.
+/// Failure while the program runs, before its output is available.
 enum RunFailure {
     TooMuch,
     Io(std::io::Error),
 }
 
-/// Waits for the end of the program while reading its output, so that it never blocks.
+/// Waits for the end of the program while reading its output, so that the program never blocks on writing.
 async fn finish(
     running: &mut RunningProgram,
     reading: impl Future<Output = Result<(), RunFailure>>,
@@ -105,7 +105,7 @@ async fn finish(
     Ok(status)
 }
 
-/// Reads standard output to its end.
+/// Reads standard output to its end; fails above [`MAX_OUTPUT`] bytes.
 async fn read_answer(mut stdout: ChildStdout, answer: &mut Vec<u8>) -> Result<(), RunFailure> {
     while let Ok(1..) = stdout.read_buf(answer).await {
         if answer.len() > MAX_OUTPUT {
@@ -115,7 +115,7 @@ async fn read_answer(mut stdout: ChildStdout, answer: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Parses JSON; any other text becomes a string.
+/// Parses the program's output as JSON; any other output becomes text.
 fn output(answer: &[u8]) -> ToolOutput {
     if let Ok(value) = serde_json::from_slice(answer) {
         return ToolOutput::json(value);

@@ -1,4 +1,4 @@
-//! Tools on people's devices, called sealed through the relay of their agent.
+//! Tools on people's devices, called with sealed messages through the relay of their agent.
 
 use std::fmt;
 use std::sync::{OnceLock, Weak};
@@ -15,7 +15,7 @@ pub trait PeerLookup: fmt::Debug + Send + Sync + 'static {
     fn peer(&self, agent: &AgentName) -> Option<Peer>;
 }
 
-/// Weak, because these agents use the engine, which owns the runners.
+/// Runner of device tools. The lookup is weak, because its agents use the engine, which owns the runners.
 #[derive(Debug, Default)]
 pub(super) struct DeviceToolRunner(OnceLock<Weak<dyn PeerLookup>>);
 

@@ -20,7 +20,7 @@ mod fixed_origin;
 
 /// Size limit of a response, in bytes.
 const MAX_ANSWER: usize = 1024 * 1024;
-/// Characters of an error response that are reported.
+/// Maximum number of characters of an error response that are reported.
 const SHOWN_CHARS: usize = 500;
 
 /// Checks the declaration of an HTTP tool.
@@ -95,7 +95,7 @@ fn takes_body(method: HttpMethod) -> bool {
     matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch)
 }
 
-/// Describes a failure without the URL, whose path may contain a secret.
+/// Describes a failed request without the URL, whose path may contain a secret.
 fn failure(fixed_origin: &FixedOrigin<'_>, error: FetchError) -> RunError {
     match error {
         FetchError::Refused { why, .. } => RunError::Failed(format!("{fixed_origin} may not be asked: {why}")),

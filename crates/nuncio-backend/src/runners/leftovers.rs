@@ -1,5 +1,5 @@
-//! Ends programs that outlived the server process. They are found in `/proc` by the execution id in their environment,
-//! which their children inherit. Without `/proc` they run until they end by themselves.
+//! Ends programs that outlived the server process. Such programs are found in `/proc` by the execution id in their
+//! environment, which their children inherit. Without `/proc` they run until they end by themselves.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 
 /// Environment variable with the execution id.
 const EXECUTION_ID_VARIABLE: &str = "NUNCIO_EXECUTION_ID";
-/// Number of checks until giving up.
+/// Maximum number of checks whether the killed programs have ended.
 const CHECKS: u32 = 500;
 /// Delay between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Kills everything that was started for these executions, and waits until it has ended.
+/// Kills all processes that were started for these executions, and waits until they have ended.
 pub(super) async fn end(executions: &[ExecutionId]) {
     let marks: HashSet<Vec<u8>> =
         executions.iter().map(|id| format!("{EXECUTION_ID_VARIABLE}={id}").into_bytes()).collect();
@@ -41,7 +41,7 @@ pub(super) async fn end(executions: &[ExecutionId]) {
     tracing::error!("programs that an earlier server process left running do not end");
 }
 
-/// Processes with one of these variables in their environment.
+/// Processes whose environment contains one of `marks`, each of the form `NAME=value`.
 #[cfg(all(target_os = "linux", not(nuncio_portable)))]
 fn processes_of(marks: &HashSet<Vec<u8>>) -> Vec<Pid> {
     let ours = std::process::id();
@@ -54,7 +54,7 @@ fn processes_of(marks: &HashSet<Vec<u8>>) -> Vec<Pid> {
     ids.filter(is_marked).filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)).collect()
 }
 
-/// Other systems do not show the environment of processes: nothing is found there.
+/// Finds no process, because other systems do not show the environment of processes.
 #[cfg(not(all(target_os = "linux", not(nuncio_portable))))]
 fn processes_of(_: &HashSet<Vec<u8>>) -> Vec<Pid> {
     Vec::new()

@@ -22,7 +22,7 @@ mod errors;
 mod import;
 mod slot;
 
-/// Time limit for the handshake and for listing tools.
+/// Time limit for the handshake with an MCP server and for listing its tools.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the handshake of a server that may have to be downloaded first.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -102,7 +102,7 @@ impl McpConnections {
         Err(RunError::Failed(connection.explain(refusal.text)))
     }
 
-    /// Tools of a server; `None` if it does not answer in time.
+    /// Lists the tools of an MCP server; `None` if it does not answer in time.
     async fn list_in_time(&self, connection: &McpConnection) -> Option<Result<Vec<rmcp::model::Tool>, String>> {
         within(&*self.services.clock, SERVER_TIMEOUT, connection.tools()).await
     }
@@ -120,7 +120,7 @@ impl McpConnections {
         Ok(agent)
     }
 
-    /// Tools of a server that can be imported, and reasons why others cannot.
+    /// Tools of an MCP server that can be imported, and reasons why others cannot.
     pub(super) async fn offer(&self, agent: &Agent, server: &McpServer) -> Result<McpOffer, String> {
         let listed = self.list(agent, server).await?;
         Ok(import::offer(server, &listed))
@@ -138,7 +138,7 @@ impl McpConnections {
         Ok(tools)
     }
 
-    /// Releases an agent's servers and waits until unused ones have ended.
+    /// Releases an agent's MCP servers and waits until those that no agent uses have ended.
     pub(super) async fn release(&self, agent: &Agent) {
         for slot in self.take_unused(agent) {
             slot.close().await;
@@ -161,7 +161,7 @@ impl McpConnections {
         &mut entries[index]
     }
 
-    /// Removes the servers that only this agent used.
+    /// Removes and returns the MCP servers that only this agent used.
     fn take_unused(&self, agent: &Agent) -> Vec<Arc<ConnectionSlot>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         for server in &agent.mcp {

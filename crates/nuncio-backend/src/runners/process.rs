@@ -15,11 +15,11 @@ use tokio::process::{ChildStderr, ChildStdin, Command};
 
 use super::profile::{ProgramProfile, StateFolders, explain};
 
-/// Environment variables that a child inherits.
+/// Environment variables that a program inherits from the server.
 const INHERITED_VARIABLES: [&str; 3] = ["PATH", "HOME", "LANG"];
-/// Command name that means this executable.
+/// Command name in agent files that starts this executable.
 const OWN_COMMAND_NAME: &str = "nuncio";
-/// Bytes of standard error that are kept.
+/// Number of last bytes of standard error that are kept.
 const TAIL_BYTES: usize = 4 * 1024;
 
 /// Starts the programs of agents as child processes.
@@ -129,7 +129,7 @@ pub(crate) struct StartedProgram {
 }
 
 impl StartedProgram {
-    /// The failure text, with the missing permission that it indicates.
+    /// Adds to a failure text the missing permission that the text indicates.
     pub(crate) fn explain(&self, failure: String) -> String {
         explain(self.profile.as_deref(), failure)
     }
@@ -142,7 +142,7 @@ pub(crate) async fn feed(mut stdin: ChildStdin, input: &[u8]) -> Infallible {
     std::future::pending().await
 }
 
-/// End of a child's standard error.
+/// Last [`TAIL_BYTES`] bytes of a program's standard error.
 #[derive(Default)]
 pub(crate) struct StderrTail(VecDeque<u8>);
 
@@ -162,7 +162,7 @@ impl StderrTail {
         }
     }
 
-    /// Text without control characters other than line breaks.
+    /// Kept text without control characters other than line breaks and tabs.
     pub(crate) fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         printable(&String::from_utf8_lossy(&bytes)).trim().to_owned()
@@ -176,7 +176,7 @@ impl fmt::Debug for StderrTail {
     }
 }
 
-/// Text that is safe to show in a terminal.
+/// Removes control characters other than line breaks and tabs, so that a terminal can show the text safely.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stderr_tail_keeps_only_the_last_bytes_without_escapes() {
+    fn stderr_tail_keeps_the_last_4_kib_without_control_characters() {
         let mut tail = StderrTail::default();
         tail.push(&vec![b'a'; 10_000]);
         tail.push(b"\x1b[31mthe end\n");

@@ -1,4 +1,4 @@
-//! Permissions and folders of one program.
+//! Permissions and folders of the programs that agents start.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -15,9 +15,9 @@ mod denial;
 
 /// Folder in the data directory with a subfolder per agent that its programs may write to.
 const PROGRAMS: &str = "programs";
-/// Folder in the data directory with a subfolder per running program, removed when it ends. No program may write to
-/// the parent of its own folder; otherwise it could replace its folder by a link and make the server delete a folder
-/// elsewhere.
+/// Folder in the data directory with a subfolder per running program, removed when the program ends. No program may
+/// write to the parent of its own folder; otherwise it could replace its folder by a link and make the server delete
+/// a folder elsewhere.
 const TEMPORARY: &str = "tmp";
 
 /// Cache settings of package managers, so that downloads are kept per agent.
@@ -37,7 +37,7 @@ pub(crate) struct StateFolders {
 }
 
 impl StateFolders {
-    /// Only this process uses `data`, so existing temporary folders were left by a crash and are removed.
+    /// Removes existing temporary folders: only this process uses `data`, so a crash must have left them.
     pub(crate) fn new(data: PathBuf) -> Self {
         let data = data.canonicalize().unwrap_or(data);
         remove(&data.join(TEMPORARY));
@@ -117,7 +117,7 @@ impl ProgramProfile {
     }
 }
 
-/// The failure text of a program, with the missing permission that it indicates.
+/// Adds to the failure text of a program the missing permission that the text indicates.
 pub(crate) fn explain(profile: Option<&ProgramProfile>, failure: String) -> String {
     let confined = profile.filter(|_| confinement().files);
     match confined.and_then(|profile| denial::find(&failure, &profile.reach)) {

@@ -1,4 +1,4 @@
-//! Secrets of an agent, read when needed and removed from texts.
+//! Secrets of an agent, read when needed and redacted in error texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Size limit of a secret in a file, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
-/// Length of the shortest redacted secret; shorter values would match everywhere.
+/// Length in bytes of the shortest secret that is redacted; shorter values would match everywhere.
 const MIN_REDACTED: usize = 4;
 
 #[derive(Default, Serialize)]
@@ -36,7 +36,7 @@ impl SecretValues {
         Ok(Self(values))
     }
 
-    /// Adds a value from elsewhere, so that the value is redacted too.
+    /// Adds a value that is not a secret of the agent file, so that it is redacted too.
     pub(crate) fn add(&mut self, name: &str, value: &str) {
         self.0.insert(name.to_owned(), value.to_owned());
     }
@@ -50,7 +50,7 @@ impl SecretValues {
         render_lines(lines, &json!({"secrets": self}))
     }
 
-    /// Removes the secrets from a text.
+    /// Replaces the secrets in a text by `[secret]`.
     pub(crate) fn redact(&self, text: &str) -> String {
         let long_enough = self.0.values().filter(|value| value.len() >= MIN_REDACTED);
         long_enough.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
@@ -110,7 +110,7 @@ async fn read(name: &BackendName, source: &SecretSource, base_dir: &Path) -> Res
     read_source(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))
 }
 
-/// Reads a value; the error is the end of a sentence.
+/// Reads the value of a secret. The error text continues a sentence about the secret.
 async fn read_source(source: &SecretSource, base_dir: &Path) -> Result<String, String> {
     let value = match source {
         SecretSource::Env(variable) => match std::env::var(variable) {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_referenced_secrets_are_read() {
+    fn secret_is_read_only_if_a_template_references_it() {
         assert!(reads("Bearer {{ secrets.key }}", "key"));
         assert!(!reads("Bearer {{ secrets.key }}", "other"));
         assert!(!reads("{{ args.key }} {{ secretskey }}", "key"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_redacted_and_hidden_in_debug() {
+    fn secret_values_are_redacted_in_text_and_hidden_in_debug_output() {
         let secrets = SecretValues(BTreeMap::from([
             ("key".to_owned(), "hunter22".to_owned()),
             ("pin".to_owned(), "1".to_owned()),

@@ -72,7 +72,7 @@ impl RemoteSkillRunner {
     }
 }
 
-/// Cancels the execution when dropped.
+/// Cancels an unfinished execution at the other host when dropped.
 struct CancelGuard<'a> {
     execution: Option<RemoteExecution>,
     consumer: &'a Consumer,

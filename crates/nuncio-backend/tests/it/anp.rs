@@ -60,7 +60,7 @@ impl AgentSigners for LocalDidSigner {
 }
 
 #[tokio::test]
-async fn remote_method_runs_as_tool_signed_by_agent() {
+async fn anp_method_runs_as_tool_and_is_signed_once_signers_are_set() {
     let (url, received) = host("200 OK", |asked| json!({"result": {"found": asked["params"]["q"]}})).await;
     let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
@@ -75,7 +75,7 @@ async fn remote_method_runs_as_tool_signed_by_agent() {
 }
 
 #[tokio::test]
-async fn invalid_arguments_and_unreachable_agent_give_different_errors() {
+async fn anp_tool_errors_distinguish_bad_arguments_failure_and_unavailable_agent() {
     let (url, received) = host("200 OK", |_| json!({"error": {"code": -32000, "message": "no luck"}})).await;
     let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
@@ -96,7 +96,7 @@ async fn invalid_arguments_and_unreachable_agent_give_different_errors() {
 }
 
 #[tokio::test]
-async fn missing_method_reloads_cached_description_once() {
+async fn method_not_found_reloads_a_cached_agent_description_once() {
     let (url, received) = host("200 OK", |_| json!({"error": {"code": -32601, "message": "gone"}})).await;
     let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
@@ -108,7 +108,7 @@ async fn missing_method_reloads_cached_description_once() {
 }
 
 #[tokio::test]
-async fn invalid_did_is_refused_before_serving() {
+async fn anp_tool_with_invalid_did_is_refused_before_serving() {
     let workshop = RunnersFixture::new();
     for target in ["did:wba:UPPER.example:a", "did:wba:127.0.0.1:a"] {
         let why = workshop.resolve(&tool("find", &format!("{{ anp = {target:?} }}"))).await.unwrap_err();

@@ -29,7 +29,7 @@ async fn program_gets_arguments_on_stdin_and_answers_on_stdout() {
 }
 
 #[tokio::test]
-async fn command_is_not_run_by_a_shell() {
+async fn command_arguments_are_not_interpreted_by_a_shell() {
     let workshop = RunnersFixture::new();
     let agent =
         workshop.resolve(&tool("say", r#"{ command = ["echo", "$HOME; `id`", "{{ args.x }}"] }"#)).await.unwrap();
@@ -50,7 +50,7 @@ async fn failed_command_reports_exit_status_and_stderr() {
 }
 
 #[tokio::test]
-async fn missing_program_is_unavailable() {
+async fn missing_program_makes_the_tool_unavailable() {
     let workshop = RunnersFixture::new();
     let agent = workshop.resolve(&tool("gone", r#"{ command = ["./not-there"] }"#)).await.unwrap();
     let why = unavailable_text(workshop.run(&agent, "gone", json!({})).await);
@@ -58,7 +58,7 @@ async fn missing_program_is_unavailable() {
 }
 
 #[tokio::test]
-async fn program_is_found_and_run_in_agent_folder() {
+async fn relative_program_is_found_and_run_in_the_agent_folder() {
     use std::os::unix::fs::PermissionsExt as _;
     let workshop = RunnersFixture::new();
     let script = workshop.folder.path().join("where");
@@ -68,12 +68,12 @@ async fn program_is_found_and_run_in_agent_folder() {
     let agent = workshop.resolve(&tools.concat()).await.unwrap();
     let place = workshop.run(&agent, "where", json!({})).await.unwrap().message_content().text();
     assert_eq!(std::fs::canonicalize(place).unwrap(), workshop.folder.path().canonicalize().unwrap());
-    // The workshop's own executable is `echo`.
+    // The fixture starts `echo` for the command `nuncio`.
     assert_eq!(workshop.run(&agent, "own", json!({})).await.unwrap().message_content(), "demo".into());
 }
 
 #[tokio::test]
-async fn environment_contains_only_declared_variables() {
+async fn program_environment_contains_only_declared_and_standard_variables() {
     let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
     let run = r#"{ command = ["env"], env = { KEY = "Bearer {{ secrets.key }}" } }"#;
@@ -90,7 +90,7 @@ async fn environment_contains_only_declared_variables() {
 }
 
 #[tokio::test]
-async fn call_identifiers_are_in_environment_unless_overridden() {
+async fn call_identifiers_are_in_the_environment_unless_the_agent_file_sets_them() {
     let workshop = RunnersFixture::new();
     let run = r#"{ command = ["env"], env = { NUNCIO_TRACE_ID = "mine" } }"#;
     let agent = workshop.resolve(&tool("env", run)).await.unwrap();
@@ -115,7 +115,7 @@ async fn call_identifiers_are_in_environment_unless_overridden() {
 }
 
 #[tokio::test]
-async fn environment_templates_receive_arguments() {
+async fn environment_templates_are_filled_with_call_arguments() {
     let workshop = RunnersFixture::new();
     let run = r#"{ command = ["sh", "-c", "echo $ROOM"], env = { ROOM = "room {{ args.room }}" } }"#;
     let agent = workshop.resolve(&tool("say", run)).await.unwrap();
@@ -139,7 +139,7 @@ async fn secret_is_redacted_in_command_error() {
 }
 
 #[tokio::test]
-async fn unreadable_secret_is_reported_before_serving() {
+async fn agent_with_unreadable_secret_is_refused_before_serving() {
     let workshop = RunnersFixture::new();
     std::fs::write(workshop.folder.path().join("empty"), "\n").unwrap();
     for (source, complaint) in [
@@ -153,7 +153,7 @@ async fn unreadable_secret_is_reported_before_serving() {
 }
 
 #[tokio::test]
-async fn program_that_ignores_stdin_is_not_waited_for() {
+async fn program_that_does_not_read_large_stdin_still_succeeds() {
     let workshop = RunnersFixture::new();
     let agent =
         workshop.resolve(&[sh("deaf", "echo done"), sh("closes", "exec 0<&-; echo done")].concat()).await.unwrap();
@@ -164,7 +164,7 @@ async fn program_that_ignores_stdin_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn output_above_the_limit_fails_and_ends_program() {
+async fn output_above_1_mib_fails_the_call_and_ends_the_program() {
     let workshop = RunnersFixture::new();
     let script = "echo $$ > pid; yes 2>/dev/null & yes";
     let agent = workshop.resolve(&sh("endless", script)).await.unwrap();

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::test_runners::{RunnersFixture, failure_text, tool};
 
-/// Runs a `bash` line in an agent with this `allow` section.
+/// Runs a `bash` line as a tool of an agent with this `allow` section.
 async fn bash(workshop: &RunnersFixture, allow: &str, line: &str) -> Result<String, String> {
     run(workshop, allow, &["bash", "-c", line]).await
 }
@@ -42,7 +42,7 @@ fn workshop_with_secret() -> (RunnersFixture, String) {
 }
 
 #[tokio::test]
-async fn data_directory_is_inaccessible() {
+async fn confined_program_cannot_access_the_data_directory() {
     let (workshop, secret) = workshop_with_secret();
     let data = workshop.data.path().display();
     for line in [
@@ -63,7 +63,7 @@ async fn data_directory_is_inaccessible() {
 }
 
 #[tokio::test]
-async fn data_directory_inside_allowed_folder_is_inaccessible() {
+async fn data_directory_inside_an_allowed_folder_stays_inaccessible() {
     let (workshop, secret) = workshop_with_secret();
     let above = workshop.data.path().canonicalize().unwrap().parent().unwrap().display().to_string();
     let beside = tempfile::NamedTempFile::new_in(&above).unwrap();
@@ -83,7 +83,7 @@ async fn data_directory_inside_allowed_folder_is_inaccessible() {
 }
 
 #[tokio::test]
-async fn program_can_write_its_state_and_temporary_folder() {
+async fn confined_program_can_write_only_its_state_and_temporary_folders() {
     let workshop = RunnersFixture::new();
     let said = bash(&workshop, "", "echo kept > $NUNCIO_STATE/file; mktemp; echo $TMPDIR").await.unwrap();
     let state = workshop.data.path().canonicalize().unwrap().join("programs/hotel");
@@ -111,7 +111,7 @@ async fn program_can_write_its_state_and_temporary_folder() {
 }
 
 #[tokio::test]
-async fn missing_permission_is_named_in_error() {
+async fn missing_permission_of_a_confined_program_is_named_in_the_error() {
     let workshop = RunnersFixture::new();
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().canonicalize().unwrap().join("notes");
@@ -128,7 +128,7 @@ async fn missing_permission_is_named_in_error() {
 }
 
 #[tokio::test]
-async fn unix_sockets_are_refused_unless_allowed() {
+async fn confined_program_cannot_use_unix_sockets_unless_allowed() {
     let workshop = RunnersFixture::new();
     let socket = workshop.folder.path().canonicalize().unwrap().join("service");
     let _service = UnixListener::bind(&socket).unwrap();
@@ -155,7 +155,7 @@ async fn unix_sockets_are_refused_unless_allowed() {
 }
 
 #[tokio::test]
-async fn other_processes_are_inaccessible() {
+async fn confined_program_cannot_read_or_signal_other_processes() {
     let workshop = RunnersFixture::new();
     let mut other = Command::new("sleep").arg("1000").env("SECRET", "hunter22").stdin(Stdio::null()).spawn().unwrap();
     let id = other.id();
@@ -176,9 +176,9 @@ async fn other_processes_are_inaccessible() {
 }
 
 #[tokio::test]
-async fn confined_program_has_limits_and_no_privileges() {
+async fn confined_program_has_resource_limits_and_no_privileges() {
     let workshop = RunnersFixture::new();
-    // The limits are set from outside after the start; the core limit comes first.
+    // The limits are set by the server after the program started; the core limit comes first.
     let wait = "until [ \"$(ulimit -Hn)\" -le 16384 ]; do sleep 0.05; done";
     let said = bash(&workshop, "", &format!("{wait}; ulimit -c; ulimit -Hn")).await.unwrap();
     let (core, files) = said.split_once('\n').unwrap();

@@ -20,7 +20,7 @@ fn example(name: &str) -> TestBrain {
     TestBrain::of(workshop, &text)
 }
 
-/// Asks for the time and answers the brain's call of `clock`.
+/// Asks the brain for the time and answers its call of the tool `clock`.
 async fn ask_for_time(brain: &mut TestBrain) -> String {
     brain.history = vec![Message::user("早上好! What time is it \"now\"?\n\\ Tell me.")];
     let step = brain.think().await;

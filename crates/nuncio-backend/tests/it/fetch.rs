@@ -75,7 +75,7 @@ async fn body_with_too_large_content_length_is_not_read() {
 }
 
 #[tokio::test]
-async fn endless_body_is_aborted() {
+async fn body_above_the_size_limit_is_aborted() {
     let address = test_http_server::serve(|_, mut stream| async move {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
         while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
@@ -99,7 +99,7 @@ async fn slow_body_times_out() {
 }
 
 #[tokio::test]
-async fn too_many_headers_are_refused() {
+async fn response_with_too_many_or_too_large_headers_is_refused() {
     let many = "x: y\r\n".repeat(200);
     let large = format!("x: {}\r\n", "y".repeat(70_000));
     for headers in [many, large] {
@@ -110,7 +110,7 @@ async fn too_many_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn closed_port_error_omits_the_query() {
+async fn connection_error_omits_the_query_of_the_url() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let url = format!("http://{address}/path?token=hunter22");
     let error = strict().fetch(request(&url, AddressTrust::Configured)).await.unwrap_err().to_string();
@@ -119,7 +119,7 @@ async fn closed_port_error_omits_the_query() {
 }
 
 #[tokio::test]
-async fn untrusted_loopback_address_is_refused_in_every_notation() {
+async fn untrusted_loopback_or_private_address_is_refused_in_every_notation() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     for host in [
@@ -182,7 +182,7 @@ async fn urls_with_credentials_port_zero_or_other_schemes_are_refused() {
 }
 
 #[tokio::test]
-async fn invalid_or_transport_headers_are_refused() {
+async fn invalid_or_transport_request_headers_are_refused() {
     for (name, value) in [
         ("x", "a\r\nb: c"),
         ("bad name", "x"),
@@ -200,7 +200,7 @@ async fn invalid_or_transport_headers_are_refused() {
 }
 
 #[tokio::test]
-async fn address_allowed_by_operator_is_reachable() {
+async fn allowed_origin_or_loopback_in_development_mode_is_reachable() {
     let address = test_http_server::serve_whole(|_| test_http_server::answer("200 OK", "", "hello")).await;
     let url = format!("http://{address}/");
     let allowed = GuardedFetch::new(AllowedAddresses::parse([url.as_str()]).unwrap(), false, None).unwrap();

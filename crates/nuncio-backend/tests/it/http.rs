@@ -9,7 +9,7 @@ use crate::test_http_server::{self, ReceivedRequest};
 use crate::test_runners::{RunnersFixture, agent, failure_text, tool, unavailable_text};
 use nuncio_engine::ports::Runner;
 
-/// Response that contains the received request.
+/// HTTP response whose JSON body describes the received request.
 fn mirror(received: &ReceivedRequest) -> String {
     let seen = json!({
         "line": received.line(),
@@ -31,7 +31,7 @@ async fn ask(address: SocketAddr, request: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
-async fn get_sends_only_the_url_template() {
+async fn get_request_has_filled_url_and_headers_but_no_body() {
     let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     let request =
         r#"{ url = "http://HOST/rooms/{{ args.id }}?q={{ args.q }}", headers = { X-Key = "{{ secrets.key }}" } }"#;
@@ -42,7 +42,7 @@ async fn get_sends_only_the_url_template() {
 }
 
 #[tokio::test]
-async fn post_sends_arguments_or_declared_body() {
+async fn post_put_and_patch_send_arguments_or_the_declared_body() {
     let address = test_http_server::serve_whole(|received| mirror(&received)).await;
     let seen = ask(address, r#"{ method = "POST", url = "http://HOST/" }"#, json!({"room": 12})).await;
     assert_eq!((&seen["body"], &seen["kind"]), (&json!("{\"room\":12}"), &json!("application/json")));
@@ -140,7 +140,7 @@ async fn arguments_cannot_change_request_origin() {
 }
 
 #[tokio::test]
-async fn host_taken_from_arguments_is_refused_before_serving() {
+async fn url_template_with_host_from_arguments_is_refused_before_serving() {
     let workshop = RunnersFixture::new();
     let base = agent(&tool("ask", r#"{ http = { url = "https://api.example/x" } }"#));
     for url in [

@@ -21,7 +21,7 @@ fn workshop() -> RunnersFixture {
     workshop
 }
 
-/// Agent that imports all tools of one fake server.
+/// Agent file text that imports all tools of one test MCP server.
 fn importing(mode: &str) -> String {
     format!("{}{SECRETS}", test_mcp_server::section("fake", mode, "import = true"))
 }
@@ -32,7 +32,7 @@ async fn pid(workshop: &RunnersFixture, agent: &Arc<Agent>) -> u32 {
 }
 
 #[tokio::test]
-async fn all_pages_of_tools_are_imported() {
+async fn mcp_tools_of_all_pages_are_imported() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let names: Vec<&str> = agent.tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -91,7 +91,7 @@ async fn mcp_server_without_imports_is_not_started_before_first_call() {
 }
 
 #[tokio::test]
-async fn unreachable_mcp_http_server_is_unavailable() {
+async fn unreachable_mcp_http_server_makes_its_tool_unavailable() {
     let workshop = workshop();
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let server = format!("[[mcp]]\nname = \"gone\"\nurl = \"http://{address}/mcp?token=hunter22\"\n");
@@ -126,7 +126,7 @@ async fn mcp_server_without_initialize_is_supported() {
 }
 
 #[tokio::test]
-async fn calls_share_a_connection_and_dropped_call_is_cancelled() {
+async fn mcp_calls_share_a_connection_and_dropped_call_is_cancelled() {
     let workshop = workshop();
     let agent = workshop.resolve(&importing("plain")).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -137,7 +137,7 @@ async fn calls_share_a_connection_and_dropped_call_is_cancelled() {
         outcome = &mut waiting => panic!("it did not wait: {outcome:?}"),
         socket = listener.accept() => socket.unwrap().0,
     };
-    // While that call hangs, the same process answers others.
+    // While the first call waits, the same process answers other calls.
     let others = futures_util::future::join_all((0..20).map(|_| pid(&workshop, &agent))).await;
     assert!(others.iter().all(|pid| *pid == first), "{others:?}");
     drop(waiting);
@@ -190,7 +190,7 @@ async fn failing_mcp_server_is_retried_with_growing_delays() {
 }
 
 #[tokio::test]
-async fn silent_mcp_server_times_out() {
+async fn mcp_server_without_handshake_answer_times_out_and_is_ended() {
     let workshop = workshop();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mode = format!("gated:{}", listener.local_addr().unwrap().port());
@@ -206,7 +206,7 @@ async fn silent_mcp_server_times_out() {
 }
 
 #[tokio::test]
-async fn dropped_call_does_not_stop_slow_server_start() {
+async fn dropped_call_does_not_stop_a_slow_mcp_server_from_starting() {
     let workshop = workshop();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mode = format!("gated:{}", listener.local_addr().unwrap().port());
@@ -223,7 +223,7 @@ async fn dropped_call_does_not_stop_slow_server_start() {
     workshop.runners.release(&agent).await;
 }
 
-/// Agent whose server has a child process, and the id of that child.
+/// Agent whose MCP server has a child process, and the id of that child.
 async fn with_grandchild(workshop: &RunnersFixture) -> (Arc<Agent>, u32) {
     let mut command: Vec<String> = serde_json::from_str(&test_mcp_server::command()).unwrap();
     let wrapper = ["sh", "-c", "sleep 1000 & echo $! > grandchild; exec \"$@\"", "sh"];

@@ -54,7 +54,7 @@ async fn call_tools(workshop: &RunnersFixture, agent: &Arc<Agent>) {
 }
 
 #[tokio::test]
-async fn reference_server_tools_are_imported_and_called() {
+async fn mcp_reference_server_tools_are_imported_and_called() {
     let workshop = RunnersFixture::new();
     let agent = over_stdio(&workshop).await;
     call_tools(&workshop, &agent).await;
@@ -63,12 +63,12 @@ async fn reference_server_tools_are_imported_and_called() {
 }
 
 #[tokio::test]
-async fn dropping_a_long_call_keeps_the_connection() {
+async fn dropping_a_long_mcp_call_keeps_the_connection_usable() {
     let workshop = RunnersFixture::new();
     let agent = over_stdio(&workshop).await;
     let long = json!({"duration": 1000, "steps": 1});
     let mut long = Box::pin(workshop.run(&agent, "trigger-long-running-operation", long));
-    // Other calls are answered while it runs and after it was dropped.
+    // Other calls are answered while the long call runs and after it was dropped.
     tokio::select! {
         outcome = &mut long => panic!("it ended: {outcome:?}"),
         () = call_tools(&workshop, &agent) => {}
@@ -95,7 +95,7 @@ async fn killed_mcp_reference_server_is_restarted_after_a_delay() {
     workshop.runners.release(&agent).await;
 }
 
-/// Starts the server on a port.
+/// Starts the reference server with HTTP on a port.
 async fn over_http(port: u16) -> Child {
     let mut child = Command::new("node")
         .arg(script())

@@ -39,7 +39,7 @@ async fn server(answers: Vec<String>) -> (String, RequestLog) {
     (format!("http://{address}/v1"), log)
 }
 
-/// Brain of that provider at that address, with the key and one tool.
+/// Model brain of a provider at a base URL, with a key and one tool.
 fn brain(provider: &str, base_url: &str, rest: &str) -> TestBrain {
     TestBrain::new(&format!(
         "[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = \"m-1\"\nbase_url = \"{base_url}\"\nkey = \"KEY\"\n{rest}\n\

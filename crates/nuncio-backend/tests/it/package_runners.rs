@@ -14,7 +14,7 @@ fn tool(variable: &str) -> PathBuf {
     path.unwrap_or_else(|| panic!("{variable} must be set: run `cargo xtask test`"))
 }
 
-/// Workshop with this cache in its agent's state folder.
+/// Fixture with a package cache, named by `variable`, in its agent's state folder.
 fn workshop_with_cache(variable: &str, name: &str) -> RunnersFixture {
     let workshop = RunnersFixture::new();
     let state = workshop.data.path().join("programs/hotel");
@@ -25,7 +25,7 @@ fn workshop_with_cache(variable: &str, name: &str) -> RunnersFixture {
 }
 
 #[tokio::test]
-async fn npx_server_runs_confined() {
+async fn mcp_server_started_by_npx_runs_confined() {
     let workshop = workshop_with_cache("NUNCIO_TEST_NPX_CACHE", "npm");
     let command = json!(["npx", "-y", "--offline", "@modelcontextprotocol/server-everything@2026.8.31"]);
     let file = format!("[allow]\n[[mcp]]\nname = \"m\"\ncommand = {command}\nimport = true\n");
@@ -36,7 +36,7 @@ async fn npx_server_runs_confined() {
 }
 
 #[tokio::test]
-async fn uvx_server_runs_confined() {
+async fn mcp_server_started_by_uvx_runs_confined() {
     let workshop = workshop_with_cache("NUNCIO_TEST_UV_CACHE", "uv");
     let command = json!([tool("NUNCIO_TEST_UVX"), "--offline", "mcp-server-time==2026.10.19"]);
     let file = format!("[allow]\n[[mcp]]\nname = \"m\"\ncommand = {command}\nimport = true\n");

@@ -21,7 +21,7 @@ fn sh(script: &str) -> TestBrain {
 }
 
 #[tokio::test]
-async fn program_gets_prompt_as_one_json_line() {
+async fn process_brain_gets_the_prompt_as_one_json_line() {
     let mut thinker = sh("cat > told; pwd > place; env > environment");
     thinker.set("pin", "1234-5678");
     let (thought, blocks) = thinker.think().await.blocks();
@@ -75,7 +75,7 @@ printf '{"stop":"max_tokens"}'
 }
 
 #[tokio::test]
-async fn program_is_ended_after_stop_line() {
+async fn process_brain_program_is_ended_after_its_stop_line() {
     let thinker = sh("echo $$ > pid; echo '{\"stop\":\"refusal\"}'; echo nonsense; sleep 1000");
     let (thought, _) = thinker.think().await.blocks();
     assert_eq!(thought.stop, StopReason::Refusal);
@@ -118,14 +118,14 @@ async fn process_brain_output_above_the_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn missing_program_is_named_in_error() {
+async fn missing_program_of_a_process_brain_is_named_in_the_error() {
     let thinker = TestBrain::new("[brain]\nkind = \"process\"\ncommand = [\"./not-there\"]\n");
     let why = thinker.think().await.failure();
     assert!(why.starts_with("`./not-there` cannot be started: "), "{why}");
 }
 
 #[tokio::test]
-async fn unreadable_secret_is_reported_before_serving() {
+async fn process_brain_with_unreadable_secret_is_refused_before_serving() {
     let workshop = RunnersFixture::new();
     let text = "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"true\"]\nenv = { A = \"{{ secrets.KEY }}\" }\n[secrets]\nKEY = { file = \"nowhere\" }\n";
     let agent = nuncio_core::declaration::parse("agent.toml", text).unwrap().agent;
@@ -134,7 +134,7 @@ async fn unreadable_secret_is_reported_before_serving() {
 }
 
 #[tokio::test]
-async fn dropped_step_ends_program_and_its_children() {
+async fn dropped_step_ends_the_process_brain_and_its_children() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let thinker = sh(&format!("sleep 1000 & exec bash -c \"echo $$ $! > /dev/tcp/127.0.0.1/{port}; sleep 1000\""));
@@ -155,7 +155,7 @@ async fn dropped_step_ends_program_and_its_children() {
 }
 
 #[tokio::test]
-async fn background_process_does_not_delay_the_step() {
+async fn background_process_is_ended_and_does_not_delay_the_step() {
     let thinker = sh("sleep 1000 & echo $! > pid; echo '{\"text\":\"done\"}'");
     let (_, blocks) = thinker.think().await.blocks();
     assert_eq!(blocks[0]["text"], "done");

@@ -13,7 +13,7 @@ pub(crate) fn is_running(pid: u32) -> bool {
     !matches!(state, None | Some('Z' | 'X'))
 }
 
-/// Waits until a process has ended.
+/// Waits up to ten seconds until a process has ended.
 pub(crate) async fn wait_for_end(pid: u32) {
     for _ in 0..1000 {
         if !is_running(pid) {

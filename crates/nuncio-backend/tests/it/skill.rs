@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use crate::test_http_server::{self, ReceivedRequest};
 use crate::test_runners::{RunnersFixture, failure_text, tool, unavailable_text};
 
-/// Host with one skill, `a/b`, and the received requests.
+/// Test host with one skill, `a/b`, that records the requests it receives.
 struct SkillHost {
     origin: String,
     received: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -101,7 +101,7 @@ async fn forecast(workshop: &RunnersFixture, run: &str, trace: &[(&'static str, 
 }
 
 #[tokio::test]
-async fn remote_skill_runs_as_tool() {
+async fn remote_skill_runs_as_tool_with_credential_trace_and_idempotency_key() {
     let key = json!({"type": "api_key", "header": "X-Key"});
     let host = SkillHost::start(key, |_| state("completed")).await;
     let workshop = RunnersFixture::new();
@@ -128,7 +128,7 @@ async fn failed_skill_error_contains_no_secret() {
 }
 
 #[tokio::test]
-async fn invalid_arguments_and_unreachable_host_give_different_errors() {
+async fn skill_tool_errors_distinguish_bad_arguments_from_unreachable_host() {
     let host = SkillHost::start(json!({"type": "none"}), |_| state("completed")).await;
     let workshop = RunnersFixture::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);
@@ -144,7 +144,7 @@ async fn invalid_arguments_and_unreachable_host_give_different_errors() {
 }
 
 #[tokio::test]
-async fn dropped_call_cancels_remote_execution() {
+async fn dropped_call_cancels_the_remote_skill_execution() {
     let host = SkillHost::start(json!({"type": "none"}), |_| state("running")).await;
     let workshop = RunnersFixture::new();
     let run = format!("{{ skill = \"a/b@{}\" }}", host.origin);

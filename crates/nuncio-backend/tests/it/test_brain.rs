@@ -21,18 +21,18 @@ use crate::test_runners::RunnersFixture;
 #[derive(Debug)]
 pub(crate) struct StepResult {
     pub(crate) outcome: Result<BrainStepStop, BrainError>,
-    /// Message that the output becomes.
+    /// Assistant message made of the step's output, as JSON.
     pub(crate) message: Value,
 }
 
 impl StepResult {
-    /// Blocks of a successful step.
+    /// Stop reason and content blocks of a successful step.
     pub(crate) fn blocks(self) -> (BrainStepStop, Value) {
         let thought = self.outcome.unwrap_or_else(|error| panic!("{error}"));
         (thought, self.message["content"].clone())
     }
 
-    /// Error of a failed step.
+    /// Error text of a failed step.
     pub(crate) fn failure(self) -> String {
         match self.outcome {
             Err(BrainError::Failed(why)) => why,

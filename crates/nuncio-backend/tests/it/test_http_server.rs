@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Received request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     /// Request line and headers, unparsed.
@@ -45,7 +44,7 @@ where
     address
 }
 
-/// Serves complete responses.
+/// Serves on a free port; `answer` returns the complete response to a request.
 pub(crate) async fn serve_whole(answer: impl Fn(ReceivedRequest) -> String + Clone + Send + 'static) -> SocketAddr {
     serve(move |received, mut stream| {
         let answer = answer(received);

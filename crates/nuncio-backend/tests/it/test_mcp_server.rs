@@ -21,7 +21,7 @@ pub(crate) fn command() -> String {
     json!([program, "--quiet", "--nocapture", "--exact", "test_mcp_server::helper_process_serves_mcp"]).to_string()
 }
 
-/// `[[mcp]]` section for the server in that mode, with additional lines.
+/// `[[mcp]]` section of an agent file for the server in this mode, with additional lines.
 pub(crate) fn section(name: &str, mode: &str, rest: &str) -> String {
     format!(
         "[[mcp]]\nname = \"{name}\"\ncommand = {}\nenv = {{ FAKE = \"{mode}\", KEY = \"{{{{ secrets.key }}}}\" }}\n{rest}\n",
@@ -29,7 +29,7 @@ pub(crate) fn section(name: &str, mode: &str, rest: &str) -> String {
     )
 }
 
-/// Runs the server if `FAKE` is set; otherwise does nothing.
+/// Not a test: serves MCP if another test set `FAKE`; otherwise does nothing.
 #[test]
 fn helper_process_serves_mcp() {
     let Ok(mode) = std::env::var("FAKE") else { return };
@@ -92,7 +92,7 @@ impl ServerHandler for TestMcpServer {
         }
     }
 
-    /// Three tools per page.
+    /// Lists three tools per page, so that tests cover paging.
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,

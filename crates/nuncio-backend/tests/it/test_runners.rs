@@ -45,7 +45,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Random source of zeros.
+/// Random source that returns only zeros.
 #[derive(Debug)]
 pub(crate) struct ZeroEntropy;
 
@@ -82,7 +82,7 @@ impl RunnersFixture {
         Self { clock, runners, folder, data }
     }
 
-    /// Agent named `hotel` with additional text; checked and with its imports.
+    /// Parses an agent named `hotel` with additional agent file text, checks it and imports its MCP tools.
     pub(crate) async fn resolve(&self, rest: &str) -> Result<Arc<Agent>, String> {
         self.runners.resolve(agent(rest)).await.map(Arc::new)
     }
@@ -118,12 +118,12 @@ pub(crate) fn agent(rest: &str) -> Agent {
     nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent
 }
 
-/// Tool that accepts any arguments.
+/// Agent file text of a tool that accepts any arguments.
 pub(crate) fn tool(name: &str, run: &str) -> String {
     format!("[[tool]]\nname = \"{name}\"\ndescription = \"Does it.\"\ninput = {{ type = \"object\" }}\nrun = {run}\n")
 }
 
-/// Text of the expected failure.
+/// Text of an outcome that must be `RunError::Failed`.
 pub(crate) fn failure_text(outcome: Result<ToolOutput, RunError>) -> String {
     match outcome {
         Err(RunError::Failed(why)) => why,
@@ -131,7 +131,7 @@ pub(crate) fn failure_text(outcome: Result<ToolOutput, RunError>) -> String {
     }
 }
 
-/// Text of the expected unavailability.
+/// Text of an outcome that must be `RunError::Unavailable`.
 pub(crate) fn unavailable_text(outcome: Result<ToolOutput, RunError>) -> String {
     match outcome {
         Err(RunError::Unavailable(why)) => why,

@@ -1,4 +1,4 @@
-//! Searching, booking, looking up and cancelling.
+//! Operations of the hotel ledger: search rooms, book, look up and cancel a reservation.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi::SQLITE_CONSTRAINT_PRIMARYKEY, named_params};
 use serde::Serialize;
@@ -8,23 +8,22 @@ use super::{
     RoomType, Stay,
 };
 
-/// Search criteria.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomSearch {
     pub stay: Stay,
     pub guests: u32,
-    /// Any type if `None`.
+    /// Wanted room type; `None` means any type.
     pub room_type: Option<RoomType>,
 }
 
-/// Free room with the price of the stay.
+/// Free room found by a search, with the price of the stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RoomOffer {
     #[serde(flatten)]
     pub room: Room,
-    /// Currency of both prices.
+    /// Currency of `total` and of the room's price per night.
     pub currency: &'static str,
-    /// Number of nights in `total`.
+    /// Number of nights that `total` pays for.
     pub nights: u32,
     /// Price of the whole stay.
     pub total: EuroCents,
@@ -69,14 +68,14 @@ impl HotelLedger {
         Ok(offers.collect::<Result<_, _>>()?)
     }
 
-    /// Books a room. The reservation is on disk when this returns.
+    /// Books a room. The reservation is on disk when this function returns.
     ///
     /// # Errors
     ///
     /// Fails without any change if the room does not exist, is too small, or is booked on any of the nights.
     pub fn reserve(&mut self, request: &BookingRequest) -> Result<Reservation, HotelError> {
         let BookingRequest { room_id, stay, guest_name, guests } = request;
-        // The write lock comes first, so that the data read below cannot change before the commit.
+        // The transaction takes the write lock first, so that the data read below cannot change before the commit.
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let room = room(&transaction, room_id)?.ok_or_else(|| HotelError::UnknownRoom(room_id.clone()))?;
         if *guests > room.max_guests {
@@ -97,7 +96,7 @@ impl HotelLedger {
             currency: CURRENCY,
             status: ReservationStatus::Confirmed,
         };
-        // Repeats if a random id is already in use.
+        // Tries another random id while the current one is already in use.
         while !insert_reservation(&transaction, &reservation)? {
             reservation.reservation_id = random_id(&transaction)?;
         }
@@ -106,7 +105,7 @@ impl HotelLedger {
         Ok(reservation)
     }
 
-    /// Looks up a reservation, including cancelled ones.
+    /// Looks up a reservation by id, whether confirmed or cancelled.
     pub fn reservation(&self, id: &ReservationId) -> Result<Reservation, HotelError> {
         reservation(&self.connection, id)?.ok_or_else(|| HotelError::UnknownReservation(id.clone()))
     }
@@ -158,7 +157,7 @@ fn random_id(connection: &Connection) -> rusqlite::Result<ReservationId> {
     Ok(ReservationId::from_random(bytes))
 }
 
-/// Inserts the reservation; false if its id is in use.
+/// Inserts the reservation; returns false if its id is already in use.
 fn insert_reservation(connection: &Connection, reservation: &Reservation) -> rusqlite::Result<bool> {
     let entered = connection
         .prepare_cached(
@@ -180,7 +179,7 @@ fn insert_reservation(connection: &Connection, reservation: &Reservation) -> rus
     Ok(entered == 1)
 }
 
-/// Inserts every night of the stay. The primary key decides whether each night is free.
+/// Inserts a row for every night of the stay. The primary key refuses a night that is already booked.
 fn insert_nights(connection: &Connection, reservation: &Reservation) -> Result<(), HotelError> {
     let mut take =
         connection.prepare_cached("INSERT INTO room_night (room_id, night, reservation_id) VALUES (?1, ?2, ?3)")?;

@@ -1,4 +1,4 @@
-//! Rooms of a new hotel.
+//! Room types, and the rooms that a new hotel ledger starts with.
 
 use rusqlite::{
     Connection, Row, named_params,
@@ -18,7 +18,6 @@ pub enum RoomType {
 }
 
 impl RoomType {
-    /// Types in the order of the price list.
     pub const ALL: [Self; 4] = [Self::Standard, Self::Deluxe, Self::Suite, Self::Family];
 
     /// Name of the room type in JSON and in the ledger.
@@ -56,7 +55,7 @@ impl Room {
     }
 }
 
-/// Number, type, maximum of guests, euros per night, description.
+/// Columns: room number, type, maximum number of guests, euros per night, description.
 type RoomRow = (u16, RoomType, u32, i64, &'static str);
 
 #[rustfmt::skip]
@@ -78,7 +77,7 @@ const ROOMS: [RoomRow; 12] = {
     ]
 };
 
-/// Inserts the rooms into an empty ledger.
+/// Inserts the twelve rooms of [`ROOMS`] into an empty ledger.
 pub(super) fn insert_rooms(connection: &Connection) -> rusqlite::Result<()> {
     let mut insert = connection.prepare(
         "INSERT INTO room (room_id, type, description, max_guests, price_cents)

@@ -12,7 +12,7 @@ const APPLICATION_ID: i32 = 0x4752_484F;
 const REVISION: i32 = 1;
 const SCHEMA: &str = include_str!("ledger.sql");
 
-/// Time that one SQL statement waits for other processes.
+/// Time that one SQL statement waits for a database lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const WAL_ATTEMPTS: u32 = 200;
 const WAL_PAUSE: Duration = Duration::from_millis(25);
@@ -46,7 +46,7 @@ impl HotelLedger {
 
         if found == LedgerFileContents::Nothing {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            // Another process may have created it while this one waited for the lock.
+            // Another process may have created the ledger while this one waited for the lock.
             match LedgerFileContents::of(&transaction)? {
                 LedgerFileContents::Nothing => {
                     transaction.execute_batch(SCHEMA)?;
@@ -72,7 +72,7 @@ enum LedgerFileContents {
 
 impl LedgerFileContents {
     fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        // One statement reads one snapshot, so that a half-finished creation is never seen.
+        // One statement reads one database snapshot, so it never sees a half-created ledger.
         let (id, revision, tables): (i32, i32, i64) = connection.query_row(
             "SELECT (SELECT application_id FROM pragma_application_id),
                     (SELECT user_version FROM pragma_user_version),
@@ -88,10 +88,8 @@ impl LedgerFileContents {
     }
 }
 
-/// Switches the file to the write-ahead log permanently.
-///
-/// The busy timeout does not cover this step when several processes do it at their first start, so it is repeated
-/// here.
+/// Switches the database file permanently to write-ahead logging. Retries in a loop, because the busy timeout does
+/// not cover this step when several processes start at the same time.
 fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut attempt = 0;
     loop {

@@ -21,7 +21,7 @@ impl EuroCents {
         Self(euros * 100)
     }
 
-    /// Price of `nights` nights at this price each.
+    /// Price of `nights` nights if `self` is the price of one night.
     #[must_use]
     pub fn times(self, nights: u32) -> Self {
         Self(self.0 * i64::from(nights))
@@ -33,7 +33,7 @@ impl Serialize for EuroCents {
         if self.0 % 100 == 0 {
             serializer.serialize_i64(self.0 / 100)
         } else {
-            // The nearest double prints as the two decimals it came from.
+            // Whole cents divided by 100 give a double that prints with at most two decimals.
             serializer.serialize_f64(self.0 as f64 / 100.0)
         }
     }

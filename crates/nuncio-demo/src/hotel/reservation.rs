@@ -65,7 +65,7 @@ impl FromSql for ReservationStatus {
 }
 
 /// Reservation id such as `GH-7K3QXM`: six characters of Crockford's base 32, which has no I, L, O or U. Parsing
-/// ignores case and accepts letters that resemble digits.
+/// ignores case and reads O as 0 and I or L as 1.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ReservationId(String);
@@ -75,7 +75,7 @@ impl ReservationId {
     const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     const LENGTH: usize = 6;
 
-    /// Makes a reservation id from random bytes, five bits of each.
+    /// Makes a reservation id from random bytes, using five bits of each byte.
     #[must_use]
     pub fn from_random(bytes: [u8; 6]) -> Self {
         let signs = bytes.map(|byte| char::from(Self::ALPHABET[usize::from(byte & 31)]));

@@ -1,5 +1,3 @@
-//! MCP server of the hotel.
-
 use std::{
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -44,7 +42,7 @@ impl HotelServer {
         };
         let ledger = Arc::clone(&self.ledger);
         let work = tokio::task::spawn_blocking(move || {
-            // A panic rolled its transaction back, so the ledger is consistent.
+            // A call that panicked rolled its transaction back, so the ledger behind a poisoned lock is consistent.
             let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
             tool(&mut ledger, &call)
         });

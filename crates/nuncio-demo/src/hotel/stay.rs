@@ -24,7 +24,7 @@ impl Stay {
     ///
     /// # Errors
     ///
-    /// Fails without a night or with more than [`MAX_NIGHTS`].
+    /// Fails if the stay has no night or more than [`MAX_NIGHTS`].
     pub fn new(check_in: Date, check_out: Date) -> Result<Self, HotelError> {
         let days = check_in.duration_until(check_out).as_hours() / 24;
         let nights = u32::try_from(days).unwrap_or(0);
@@ -55,7 +55,7 @@ impl Stay {
         self.nights
     }
 
-    /// Nights of the stay, each named by the day it begins on.
+    /// Nights of the stay, each given as the date of its evening.
     pub fn each_night(&self) -> impl Iterator<Item = Date> + use<> {
         let end = self.check_out;
         self.check_in.series(1.day()).take_while(move |night| *night < end)
@@ -63,7 +63,7 @@ impl Stay {
 }
 
 fn date(field: &'static str, value: &str) -> Result<Date, HotelError> {
-    // The parser also accepts times, zones and bare digits; the tools accept one form only.
+    // `Date` also parses times, zones and bare digits; the tools accept only `YYYY-MM-DD`.
     let shaped = value.len() == 10
         && value.bytes().enumerate().all(|(at, byte)| match at {
             4 | 7 => byte == b'-',

@@ -1,4 +1,4 @@
-//! Arguments and implementations of the four tools.
+//! Arguments and implementations of the four hotel tools.
 
 mod describe;
 
@@ -11,7 +11,6 @@ use super::{BookingRequest, HotelError, HotelLedger, RoomSearch, RoomType, Stay}
 
 pub(super) use describe::all;
 
-/// Arguments of `search_rooms`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchRoomsArguments {
@@ -23,7 +22,6 @@ pub(super) struct SearchRoomsArguments {
     room_type: Option<RoomType>,
 }
 
-/// Arguments of `make_reservation`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MakeReservationArguments {
@@ -75,7 +73,7 @@ fn one_guest() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-/// Accepts `2.0`, which is a valid JSON Schema `integer` but which serde's integers refuse.
+/// Parses the number of guests. Accepts `2.0`, a valid JSON Schema `integer` that serde's integers refuse.
 fn guests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
     let number = f64::deserialize(deserializer)?;
     let whole = number.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&number);
@@ -85,7 +83,7 @@ fn guests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::E
         .ok_or_else(|| D::Error::custom(format_args!("{number} is not a whole number from 1")))
 }
 
-/// Refuses null, because the schema allows an optional argument to be absent but not null.
+/// Parses an optional argument. Refuses null, because the schema allows the argument to be absent but not null.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

@@ -1,4 +1,4 @@
-//! Booking rules.
+//! Booking rules of the hotel ledger.
 
 use nuncio_demo::hotel::{
     BookingRequest, HotelError, HotelLedger, Reservation, ReservationStatus, RoomOffer, RoomSearch, RoomType, Stay,
@@ -34,7 +34,7 @@ fn book(ledger: &mut HotelLedger, check_in: &str, check_out: &str) -> Result<Res
 }
 
 #[test]
-fn new_hotel_has_twelve_rooms_of_four_types() {
+fn new_hotel_offers_twelve_rooms_of_four_types_cheapest_first() {
     let (ledger, _folder) = hotel();
     let rooms = free(&ledger, "2026-12-01", "2026-12-04", None);
     assert_eq!(rooms.len(), 12);
@@ -110,7 +110,7 @@ fn refused_booking_reserves_no_night() {
 }
 
 #[test]
-fn reservation_can_be_looked_up_with_all_its_details() {
+fn reservation_lookup_returns_all_details_of_the_booking() {
     let (mut ledger, _folder) = hotel();
     let made = book(&mut ledger, "2027-02-27", "2027-03-02").unwrap();
     assert_eq!(made.room_type, RoomType::Deluxe);
@@ -122,14 +122,14 @@ fn reservation_can_be_looked_up_with_all_its_details() {
 }
 
 #[test]
-fn past_and_far_future_dates_are_accepted() {
+fn stays_in_the_past_and_far_future_can_be_booked() {
     let (mut ledger, _folder) = hotel();
     book(&mut ledger, "1889-05-06", "1889-05-07").unwrap();
     book(&mut ledger, "9999-12-01", "9999-12-31").unwrap();
 }
 
 #[test]
-fn repeated_cancellation_is_refused_and_frees_nothing() {
+fn repeated_cancellation_is_refused_and_frees_no_night() {
     let (mut ledger, _folder) = hotel();
     let first = book(&mut ledger, "2026-12-10", "2026-12-15").unwrap();
     let cancelled = ledger.cancel(&first.reservation_id).unwrap();
@@ -139,13 +139,13 @@ fn repeated_cancellation_is_refused_and_frees_nothing() {
     let second = book(&mut ledger, "2026-12-10", "2026-12-15").unwrap();
     let again = ledger.cancel(&first.reservation_id).unwrap_err();
     assert!(matches!(again, HotelError::AlreadyCancelled(_)), "{again}");
-    // The repeated cancellation of the first reservation did not free the second's nights.
+    // The repeated cancellation of the first reservation did not free the nights of the second one.
     assert_eq!(ledger.reservation(&second.reservation_id).unwrap(), second);
     book(&mut ledger, "2026-12-10", "2026-12-15").unwrap_err();
 }
 
 #[test]
-fn unknown_room_too_many_guests_and_unknown_id_are_refused() {
+fn unknown_room_too_many_guests_and_unknown_reservation_id_are_refused() {
     let (mut ledger, _folder) = hotel();
     let unknown = ledger.reserve(&request("room-999", "2026-12-10", "2026-12-11")).unwrap_err();
     assert!(matches!(unknown, HotelError::UnknownRoom(_)), "{unknown}");

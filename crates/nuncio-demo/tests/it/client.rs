@@ -23,8 +23,8 @@ impl Client {
         Self(serve_client((), ours).await.unwrap())
     }
 
-    /// Runs `child`, an ignored test of this binary that serves on stdio, in a child process. Drop the client to
-    /// disconnect, then wait for the process.
+    /// Runs `child`, a test of this binary that serves MCP on stdio, in a child process. Drop the client to disconnect,
+    /// then wait for the process.
     pub(crate) async fn in_process(child: &str, db: &Path) -> (Self, Child) {
         let mut process = Command::new(std::env::current_exe().unwrap())
             // Two test threads: with one, libtest would first print an incomplete line.
@@ -36,7 +36,7 @@ impl Client {
             .spawn()
             .unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        // libtest prints a line before the protocol starts.
+        // libtest prints this line before the MCP messages start.
         let mut line = String::new();
         while line != "running 1 test\n" {
             line.clear();

@@ -39,7 +39,7 @@ fn output_of(tools: &[Tool], name: &str) -> jsonschema::Validator {
 }
 
 #[tokio::test]
-async fn hotel_tools_are_listed_with_closed_schemas() {
+async fn hotel_tools_list_has_valid_schemas_without_additional_properties() {
     let (client, _folder) = hotel().await;
     let tools = client.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
@@ -56,7 +56,7 @@ async fn hotel_tools_are_listed_with_closed_schemas() {
 }
 
 #[tokio::test]
-async fn guest_searches_books_looks_up_and_cancels() {
+async fn search_book_look_up_and_cancel_tools_work_in_sequence() {
     let (client, _folder) = hotel().await;
     let tools = client.tools().await;
 
@@ -98,7 +98,7 @@ async fn guest_searches_books_looks_up_and_cancels() {
 }
 
 #[tokio::test]
-async fn invalid_arguments_are_explained_and_change_nothing() {
+async fn invalid_hotel_arguments_are_named_in_the_error_and_book_nothing() {
     let (client, _folder) = hotel().await;
     let good = stay("room-203");
     let cases = [
@@ -138,7 +138,7 @@ async fn invalid_arguments_are_explained_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn guests_default_to_one_and_accept_decimal_notation() {
+async fn guests_argument_defaults_to_one_and_may_be_written_as_2_0() {
     let (client, _folder) = hotel().await;
     let mut alone = stay("room-101");
     alone.as_object_mut().unwrap().remove("guests");
@@ -149,7 +149,7 @@ async fn guests_default_to_one_and_accept_decimal_notation() {
 }
 
 #[tokio::test]
-async fn unknown_tool_is_a_protocol_error() {
+async fn unknown_hotel_tool_is_an_invalid_params_error() {
     let (client, _folder) = hotel().await;
     let error = client.try_call("rob_the_safe", json!({})).await.unwrap_err();
     let rmcp::ServiceError::McpError(error) = error else { panic!("{error}") };
@@ -157,7 +157,7 @@ async fn unknown_tool_is_a_protocol_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_calls_on_one_connection_are_answered() {
+async fn one_of_16_concurrent_bookings_on_one_connection_succeeds() {
     let (client, _folder) = hotel().await;
     let calls = (0..16).map(|_| client.call("make_reservation", stay("room-402")));
     let mut won = 0;

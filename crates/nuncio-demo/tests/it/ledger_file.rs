@@ -1,4 +1,4 @@
-//! The database file: created once, kept, and never taken from another program.
+//! The ledger's database file: created once, kept when reopened, and never taken over from another program.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::booking::{free, request};
 
 #[test]
-fn ledger_is_created_with_its_folder_and_survives_reopening() {
+fn ledger_is_created_with_its_folder_and_keeps_reservations_when_reopened() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data/demo/hotel.db");
     let made = HotelLedger::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
@@ -20,7 +20,7 @@ fn ledger_is_created_with_its_folder_and_survives_reopening() {
 }
 
 #[test]
-fn schema_refuses_double_booking() {
+fn database_schema_refuses_double_booking_of_a_night() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
     let made = HotelLedger::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
@@ -37,7 +37,7 @@ fn schema_refuses_double_booking() {
 }
 
 #[test]
-fn database_of_another_program_is_not_changed() {
+fn file_that_is_not_a_ledger_of_this_version_is_refused_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("other.db");
     Connection::open(&database).unwrap().execute_batch("CREATE TABLE diary (entry TEXT)").unwrap();

@@ -19,7 +19,7 @@ const THREADS: usize = 32;
 const PROCESSES: usize = 8;
 
 #[test]
-fn one_of_32_threads_books_the_last_suite() {
+fn exactly_one_of_32_threads_books_the_last_suite() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
     let start = Barrier::new(THREADS);
@@ -56,7 +56,7 @@ fn one_of_32_threads_books_the_last_suite() {
 }
 
 #[test]
-fn concurrent_guests_book_every_room_exactly_once() {
+fn concurrent_threads_book_each_of_three_deluxe_rooms_exactly_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
     drop(HotelLedger::open(&file).unwrap());
@@ -89,10 +89,10 @@ fn concurrent_guests_book_every_room_exactly_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_8_processes_books_the_suite() {
+async fn exactly_one_of_8_processes_books_the_suite() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
-    // Both processes start on a file that does not exist yet.
+    // All processes start on a file that does not exist yet.
     let mut starting = tokio::task::JoinSet::new();
     for _ in 0..PROCESSES {
         let file = file.clone();
@@ -127,7 +127,7 @@ async fn one_of_8_processes_books_the_suite() {
     }
 }
 
-/// Not a test: the program of the child processes above.
+/// Not a test: the server program that the test above starts as child processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn helper_process_serves_the_hotel() {
     if let Some(db) = std::env::var_os("NUNCIO_DEMO_DB") {

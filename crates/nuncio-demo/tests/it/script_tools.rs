@@ -12,7 +12,7 @@ async fn sum(client: &Client, a: Value, b: Value) -> String {
 }
 
 #[tokio::test]
-async fn script_tools_are_listed_with_closed_schemas() {
+async fn script_tools_list_has_valid_schemas_without_additional_properties() {
     let tools = Client::in_memory(DemoToolServer::new()).await.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
     assert_eq!(names, ["add", "lookup", "echo", "fail"]);
@@ -43,14 +43,14 @@ async fn add_tool_returns_the_sum_as_shortest_json_number() {
 }
 
 #[tokio::test]
-async fn lookup_tool_returns_a_value_derived_from_its_key() {
+async fn lookup_tool_returns_its_key_with_prefix_value_of() {
     let client = Client::in_memory(DemoToolServer::new()).await;
     let result = client.call("lookup", json!({ "key": "température" })).await;
     assert_eq!(text(&result), "value-of-température");
 }
 
 #[tokio::test]
-async fn echo_tool_returns_structured_input_after_the_given_delay() {
+async fn echo_tool_returns_its_text_after_the_given_delay() {
     let client = Client::in_memory(DemoToolServer::new()).await;
     for arguments in [json!({ "text": "hé" }), json!({ "text": "hé", "delay_ms": 1.5 })] {
         let result = client.call("echo", arguments).await;
@@ -67,7 +67,7 @@ async fn echo_tool_returns_structured_input_after_the_given_delay() {
 }
 
 #[tokio::test]
-async fn fail_tool_returns_the_given_code_and_message() {
+async fn fail_tool_returns_an_error_with_the_given_code_and_message() {
     let client = Client::in_memory(DemoToolServer::new()).await;
     let result = client.call("fail", json!({ "code": "E_FULL", "message": "no room" })).await;
     assert_eq!((result.is_error, text(&result)), (Some(true), "E_FULL: no room"));
@@ -75,7 +75,7 @@ async fn fail_tool_returns_the_given_code_and_message() {
 }
 
 #[tokio::test]
-async fn invalid_arguments_are_refused_by_name() {
+async fn invalid_script_arguments_are_refused_with_their_name() {
     let client = Client::in_memory(DemoToolServer::new()).await;
     for (tool, arguments, expected) in [
         ("add", json!({ "a": 1 }), "missing field `b`"),
@@ -95,7 +95,7 @@ async fn invalid_arguments_are_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn script_serves_on_stdio_until_client_disconnects() {
+async fn script_server_on_stdio_exits_when_client_disconnects() {
     let nowhere = std::path::Path::new("");
     let child = "script_tools::helper_process_serves_the_script_tools";
     let (client, mut process) = Client::in_process(child, nowhere).await;
@@ -104,7 +104,7 @@ async fn script_serves_on_stdio_until_client_disconnects() {
     assert!(process.wait().await.unwrap().success());
 }
 
-/// Not a test: the program of the child process above.
+/// Not a test: the server program that the test above starts as a child process.
 #[tokio::test(flavor = "multi_thread")]
 async fn helper_process_serves_the_script_tools() {
     if std::env::var_os("NUNCIO_DEMO_DB").is_some() {

@@ -3,7 +3,7 @@
 use nuncio_demo::hotel::{EuroCents, GuestName, HotelError, MAX_NIGHTS, ReservationId, Stay};
 
 #[test]
-fn date_must_be_written_as_yyyy_mm_dd() {
+fn date_that_is_not_an_existing_yyyy_mm_dd_is_refused() {
     for wrong in [
         "",
         "tomorrow",
@@ -28,10 +28,10 @@ fn date_must_be_written_as_yyyy_mm_dd() {
 }
 
 #[test]
-fn stay_has_one_to_thirty_nights() {
+fn stay_must_have_one_to_thirty_nights() {
     let nights = |out| Stay::parse("2028-02-01", out).map(|stay| stay.nights());
     assert_eq!(nights("2028-02-02").unwrap(), 1);
-    // 2028 has a 29th of February.
+    // 2028 is a leap year.
     assert_eq!(nights("2028-03-01").unwrap(), 29);
     assert_eq!(nights("2028-03-02").unwrap(), MAX_NIGHTS);
     assert!(matches!(nights("2028-03-03"), Err(HotelError::TooLong { nights: 31 })));
@@ -41,14 +41,14 @@ fn stay_has_one_to_thirty_nights() {
 }
 
 #[test]
-fn stay_lists_its_nights() {
+fn nights_of_a_stay_exclude_the_check_out_date() {
     let stay = Stay::parse("2026-12-30", "2027-01-02").unwrap();
     let nights: Vec<String> = stay.each_night().map(|night| night.to_string()).collect();
     assert_eq!(nights, ["2026-12-30", "2026-12-31", "2027-01-01"]);
 }
 
 #[test]
-fn reservation_id_parsing_accepts_ambiguous_characters() {
+fn reservation_id_parsing_maps_o_to_0_and_l_to_1_and_ignores_case() {
     for byte in 0..=255 {
         let id = ReservationId::from_random([byte; 6]);
         assert!(!id.as_str()[3..].contains(['I', 'L', 'O', 'U']), "{id}");
@@ -62,7 +62,7 @@ fn reservation_id_parsing_accepts_ambiguous_characters() {
 }
 
 #[test]
-fn guest_name_is_one_line_of_limited_length() {
+fn guest_name_must_be_one_line_of_1_to_200_characters() {
     assert_eq!("  李 小龙 ".parse::<GuestName>().unwrap().as_str(), "李 小龙");
     assert!("é".repeat(200).parse::<GuestName>().is_ok());
     for wrong in ["", "   ", "Ada\nLovelace", "Ada\u{7f}", &"é".repeat(201)] {
@@ -71,7 +71,7 @@ fn guest_name_is_one_line_of_limited_length() {
 }
 
 #[test]
-fn amounts_are_serialised_in_euros() {
+fn amounts_in_cents_are_serialised_as_exact_euros() {
     let written = |cents| serde_json::to_string(&EuroCents::new(cents)).unwrap();
     assert_eq!(written(29_800), "298");
     assert_eq!(written(9_450), "94.5");

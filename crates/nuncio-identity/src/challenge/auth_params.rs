@@ -5,7 +5,7 @@ const MAX_MEMBERS: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthParams {
-    /// `None` for `Authentication-Info`, which has no scheme.
+    /// Authentication scheme; `None` for `Authentication-Info`, which has none.
     pub scheme: Option<String>,
     pub members: Vec<(String, String)>,
 }

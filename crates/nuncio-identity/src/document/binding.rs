@@ -21,18 +21,18 @@ pub struct BoundDocument {
 pub enum DocumentBinding {
     /// The document is bound only by the domain that served it: a bare domain, or a path DID without a fingerprint.
     Domain,
-    /// A proof by the Ed25519 key whose thumbprint is in the DID.
+    /// The document has a proof by the Ed25519 key whose thumbprint is in the DID.
     Ed25519,
-    /// A secp256k1 authentication key whose thumbprint is in the DID.
+    /// The document lists a secp256k1 authentication key whose thumbprint is in the DID.
     Secp256k1,
-    /// Only the statement of the publisher: a deactivated document without a proof.
+    /// There is no evidence but the publisher's statement: the document is deactivated and has no proof.
     Publisher,
 }
 
 /// Whether a `k1_` document also needs a valid proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum K1ProofRule {
-    /// The thumbprint alone is enough (ANP-03, appendix A).
+    /// A key with the thumbprint in the DID is enough (ANP-03, appendix A).
     Optional,
     Required,
 }

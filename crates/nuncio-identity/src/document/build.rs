@@ -28,7 +28,7 @@ pub struct NewDocument<'a> {
 }
 
 impl<'a> NewDocument<'a> {
-    /// A new DID document without services.
+    /// Content of a new DID document without services, successor, domain or challenge.
     #[must_use]
     pub const fn new(did: &'a Did, created: Timestamp) -> Self {
         Self {

@@ -110,7 +110,7 @@ impl DidDocument {
         Ok(document)
     }
 
-    /// Adds a verification method. One with another controller, or under another DID, is skipped.
+    /// Adds a verification method. A method with another controller, or under another DID, is skipped.
     fn add_method(&mut self, at: &str, entry: &Value) -> Result<Option<String>, DocumentError> {
         let method = entry.as_object().ok_or_else(|| DocumentError::new(at, "a verification method is an object"))?;
         let text = |name: &str| {
@@ -165,7 +165,7 @@ fn list<'a>(whole: &'a Map<String, Value>, name: &str) -> Result<Vec<(String, &'
     Ok(entries.iter().enumerate().map(|(at, entry)| (format!("/{name}/{at}"), entry)).collect())
 }
 
-/// Reads a service. Services with endpoints of another shape, which other DID methods use, are skipped.
+/// Parses a service entry. Services with endpoints of another shape, which other DID methods use, are skipped.
 fn service(id: &Did, at: &str, entry: &Value) -> Result<Option<Service>, DocumentError> {
     let entry = entry.as_object().ok_or_else(|| DocumentError::new(at, "a service is an object"))?;
     let text = |name: &str| entry.get(name).and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! Parser for `Signature-Input`, `Signature` and `Accept-Signature`: the subset of RFC 8941 they need. It keeps the raw
-//! text, because that text is what was signed.
+//! Parser for `Signature-Input`, `Signature` and `Accept-Signature`: the subset of RFC 8941 that these fields need. The
+//! parser keeps the raw text, because that text is what was signed.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ const MAX_PARAMETERS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SignatureInput {
     pub label: String,
-    /// The text after `label=`, byte for byte.
+    /// The text of the member after `label=`, byte for byte as received.
     pub raw: String,
     /// Components that the signature covers, in order.
     pub components: Vec<String>,

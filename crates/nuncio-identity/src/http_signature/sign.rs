@@ -14,7 +14,7 @@ pub struct SignatureParameters<'a> {
     /// DID URL of the signing key.
     pub key_id: &'a str,
     pub created: Timestamp,
-    /// Five minutes after `created` is usual.
+    /// Expiry of the signature; usually five minutes after `created`.
     pub expires: Option<Timestamp>,
     /// A nonce never used before, or the one from the server's challenge.
     pub nonce: &'a str,
@@ -36,7 +36,7 @@ impl SignatureHeaders {
     }
 }
 
-/// The components we cover: method, target, host, and the body digest if there is a body.
+/// Components that our signatures cover: method, target, host, and the body digest if there is a body.
 #[must_use]
 pub const fn default_components(body: &[u8]) -> &'static [&'static str] {
     const WITH_BODY: &[&str] = &["@method", "@target-uri", "@authority", "content-digest"];
@@ -55,8 +55,8 @@ pub fn sign(
     sign_covering(request, default_components(request.body), key, options)
 }
 
-/// Signs a request and covers exactly these components. Servers accept it only if method, target and body are among
-/// them.
+/// Signs a request and covers exactly these components. Servers accept the signature only if it covers method, target
+/// and body.
 ///
 /// # Errors
 /// A covered component is missing from the request.

@@ -28,7 +28,7 @@ impl Default for SignaturePolicy {
 }
 
 impl SignaturePolicy {
-    /// Checks the times of a signature, given in seconds since the epoch.
+    /// Checks the times of a signature, given in seconds since the Unix epoch.
     pub(crate) fn check(&self, created: i64, expires: Option<i64>, now: Timestamp) -> Result<(), AuthError> {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let now = rfc3339::seconds(now);
@@ -44,7 +44,7 @@ impl SignaturePolicy {
         Ok(())
     }
 
-    /// How long the nonce of a signature made at `created` must be remembered.
+    /// Time until which the nonce of a signature made at `created` must be remembered.
     #[must_use]
     pub fn remember_until(&self, created: Timestamp) -> Timestamp {
         created.after(self.max_age + Duration::from_secs(1))

@@ -34,7 +34,7 @@ impl SigningKey {
     /// Parses PKCS #8 in DER, with or without the public key.
     ///
     /// # Errors
-    /// It is another format, or the public key does not match the private key.
+    /// The key has another format, or its public key does not match the private key.
     pub fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
         let declared = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| KeyError::Pkcs8)?;
         let seed = der.get(16..48).and_then(|seed| <&[u8; 32]>::try_from(seed).ok()).ok_or(KeyError::Pkcs8)?;

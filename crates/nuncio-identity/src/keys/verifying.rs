@@ -42,7 +42,7 @@ const P256_CODEC: [u8; 2] = [0x80, 0x24];
 const SECP256K1_CODEC: [u8; 2] = [0xe7, 0x01];
 
 impl VerifyingKey {
-    /// Fails if the bytes are not a point, or a weak one that verifies almost any signature.
+    /// Fails if the bytes are not a curve point, or are a weak point, for which almost any signature verifies.
     pub fn ed25519(bytes: &[u8]) -> Result<Self, KeyError> {
         let refused = KeyError::Point("Ed25519");
         let bytes: [u8; 32] = bytes.try_into().map_err(|_| refused.clone())?;
@@ -53,14 +53,14 @@ impl VerifyingKey {
         Ok(Self(PublicKeyKind::Ed25519(Box::new(point))))
     }
 
-    /// From a compressed or uncompressed SEC1 point.
+    /// Parses a P-256 key from a compressed or uncompressed SEC1 point.
     pub fn p256(sec1: &[u8]) -> Result<Self, KeyError> {
         let key = p256::PublicKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("P-256"))?;
         let point = key.to_sec1_point(false);
         Ok(Self(PublicKeyKind::P256(point.as_bytes().try_into().map_err(|_| KeyError::Point("P-256"))?)))
     }
 
-    /// From a compressed or uncompressed SEC1 point.
+    /// Parses a secp256k1 key from a compressed or uncompressed SEC1 point.
     pub fn secp256k1(sec1: &[u8]) -> Result<Self, KeyError> {
         let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("secp256k1"))?;
         Ok(Self(PublicKeyKind::Secp256k1(Box::new(key))))
@@ -169,7 +169,7 @@ impl VerifyingKey {
 
 impl SignatureAlgorithm {
     /// Returns whether an `alg` parameter matches this algorithm. secp256k1 has no registered name, so any name that
-    /// contains it is accepted.
+    /// contains `secp256k1` is accepted.
     pub(crate) fn answers_to(self, name: &str) -> bool {
         match self {
             Self::Ed25519 => name == "ed25519",

@@ -1,4 +1,4 @@
-//! Writes proofs.
+//! Signs documents with Data Integrity proofs.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};

@@ -11,9 +11,9 @@ use vodozemac::olm::{Account, AccountPickle};
 use super::secrets::Secrets;
 use super::vault::{RecordChange, SealedRecords};
 
-/// Number of one-time keys that should be available at the relay.
+/// Number of one-time keys that should be available for other devices at the relay.
 pub(super) const TARGET: usize = 50;
-/// Lifetime of a fallback key. The previous one still decrypts messages that are in transit.
+/// Lifetime of a fallback key. The previous fallback key still decrypts messages that are in transit.
 const FALLBACK_FOR: Duration = Duration::from_hours(7 * 24);
 const NAME: &str = "account";
 
@@ -64,7 +64,7 @@ impl OlmAccount {
         now: Timestamp,
     ) -> Vec<OneTimeKey> {
         let sign = |(id, key): (vodozemac::KeyId, vodozemac::Curve25519PublicKey), fallback| {
-            // The prefixes differ because Olm numbers the two kinds separately.
+            // The prefixes differ, because Olm numbers one-time keys and fallback keys separately.
             let kind = if fallback { "f" } else { "k" };
             let key_id = format!("{kind}{}", id.to_base64().replace('+', "-").replace('/', "_"));
             let key = AgreementKey::new(key.to_bytes());

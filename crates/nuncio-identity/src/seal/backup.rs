@@ -79,7 +79,7 @@ pub struct RestoredKeys {
 }
 
 impl RestoredKeys {
-    /// The device whose keys these are.
+    /// The device to which the restored keys belong.
     #[must_use]
     pub const fn device(&self) -> &DeviceId {
         &self.device
@@ -149,7 +149,7 @@ pub(super) fn wrap(
     Ok(backup)
 }
 
-/// Decrypts a backup.
+/// Decrypts a backup with its passphrase.
 pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<RestoredKeys, BackupError> {
     let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
     let key = derive(backup.argon2_params, passphrase, &salt)?;

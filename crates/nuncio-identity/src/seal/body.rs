@@ -4,7 +4,7 @@ use zeroize::Zeroizing;
 
 use super::cipher::{self, NONCE, TAG};
 
-/// Minimum length after padding, in bytes.
+/// Minimum length of a padded text, in bytes.
 const MIN_PADDED_BYTES: usize = 256;
 /// Bytes of the length prefix of a padded text.
 const PREFIX: usize = 4;
@@ -107,7 +107,7 @@ mod tests {
             assert_eq!(body.ct.len(), padded_len(length) + TAG);
             assert_eq!(decrypt(&key, &header, body).unwrap().as_slice(), text);
         }
-        // The same text with more padding, with other padding, and with a length beyond its end.
+        // Forged bodies: with more padding than needed, with non-zero padding, and with a length beyond the end.
         let forged = |text: &[u8]| {
             let mut ct = text.to_vec();
             cipher::encrypt(&key, [3; NONCE], &associated(&header), &mut ct);

@@ -24,7 +24,7 @@ pub enum SealError {
     /// Two recipient devices have the same id.
     #[error("the device {0} is named twice")]
     Twice(DeviceId),
-    /// These devices are not trusted, or were trusted with other keys.
+    /// Recipient devices that are not trusted, or were trusted with other keys.
     #[error("these devices are not trusted: {}; compare safety numbers, then accept them", list(.0))]
     Untrusted(Vec<(RelayParty, DeviceId)>),
     /// Starting a session needs a one-time key of each of these devices.
@@ -112,7 +112,7 @@ pub enum TrustError {
     /// The endorsed device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// The endorsement is about another device than this one.
+    /// The endorsement or removal is not allowed for this device: other owner, bad signature, or the device itself.
     #[error("the endorsement is not about this device")]
     NotOurs,
     #[error(transparent)]

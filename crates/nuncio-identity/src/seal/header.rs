@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Format version: the value of `v` in every envelope header.
 pub const VERSION: &str = "a2h-envelope-v1";
 
-/// `event` of the system message that announces a lost session: the recipient must use the session in which it arrives.
+/// `event` of the system message that announces a lost session. Its recipient then uses the session it arrived in.
 pub const REKEY: &str = "rekey";
 
 /// The signed plaintext header of an envelope. The fields are declared in canonical order, and serialisation relies on
@@ -120,8 +120,8 @@ impl EnvelopeHeader {
         same.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
     }
 
-    /// Checks that the payload matches the header. The relay rate-limits calls by header, so a call under another
-    /// header is refused.
+    /// Checks that the payload matches the header. The relay limits the rate of tool calls by the header, so a call
+    /// must not hide under another subtype.
     pub(super) fn check_payload(&self, payload: &Value) -> Result<(), &'static str> {
         if payload["type"] != json!(self.content_type) {
             return Err("the payload must be an object whose \"type\" is the content_type");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn header_serializes_as_canonical_json() {
+    fn envelope_header_serializes_as_canonical_json() {
         let mut header = header();
         assert_eq!(header.canonical(), nuncio_core::digest::canonical(&header));
         (header.in_reply_to, header.msg_subtype) = (None, None);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_must_match_the_header_subtype() {
+    fn payload_must_match_the_subtype_and_type_in_the_envelope_header() {
         let call = json!({"type": "artifact", "artifact": {"subtype": "tool_call"}});
         let answer = json!({"type": "artifact", "artifact": {"subtype": "tool_response"}});
         let form = json!({"type": "artifact", "artifact": {"subtype": "form"}});

@@ -29,8 +29,8 @@ pub(super) fn kid(key: &AgreementKey) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
-/// Wraps for the holder of `key`. The ephemeral key is derived from `fresh`, 32 random bytes that must not be used
-/// again. Returns `None` if `key` is not a valid public key.
+/// Wraps a content key for the holder of `key`. The ephemeral key is derived from `fresh`, 32 random bytes that must
+/// not be used again. Returns `None` if `key` is not a valid public key.
 pub(super) fn wrap(
     key: &AgreementKey,
     header: &[u8; 32],

@@ -57,7 +57,7 @@ pub struct SealIdentity {
     peers: HashMap<RelayParty, Arc<PeerKeys>>,
 }
 
-/// The persistent state of the identity itself.
+/// The persistent state of the identity's own key bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OwnBundleState {
     pub(super) mode: SealMode,
@@ -67,7 +67,7 @@ pub(super) struct OwnBundleState {
 }
 
 impl SealIdentity {
-    /// Generates new keys. Fails if the store already has some.
+    /// Creates an identity with new keys. Fails if the store already has keys.
     pub fn create(store: Arc<dyn KeyStore>, new: &NewSealIdentity) -> Result<Self, KeyStoreError> {
         Self::begin(store, Secrets::generate(), new)
     }
@@ -140,7 +140,7 @@ impl SealIdentity {
         mut changes: Vec<RecordChange>,
     ) -> Result<(), KeyStoreError> {
         let olm_key = self.olm()?.map(|olm| olm.key());
-        // At least the current time in milliseconds, because keys from a backup do not know their last number.
+        // At least the time in milliseconds, because an identity restored from a backup does not know its last number.
         let seq = u64::try_from(now.as_millis()).unwrap_or_default().max(self.this.seq + 1);
         let algs = match self.this.mode {
             SealMode::Stateful => vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],
@@ -164,7 +164,7 @@ impl SealIdentity {
         self.finish(changes)
     }
 
-    /// Replaces the own state in memory and returns the changes to save.
+    /// Replaces the identity's own state in memory and returns the changes to save.
     pub(super) fn replace_own_state(&mut self, this: OwnBundleState) -> Result<Vec<RecordChange>, KeyStoreError> {
         let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
         if let Some(bundle) = &this.bundle {
@@ -226,7 +226,7 @@ impl SealIdentity {
         self.this.bundle.as_ref().map(|bundle| (&bundle.keys.owner, &bundle.keys.device_id))
     }
 
-    /// Adds a DID's signature to the bundle. Replacing an earlier one makes a new bundle.
+    /// Adds a DID's signature to the bundle. Replacing an earlier signature makes a bundle with a higher number.
     pub fn add_did_proof(&mut self, by: &DidUrl, key: &SigningKey) -> Result<(), TrustError> {
         let mut bundle = self.this.bundle.clone().ok_or(TrustError::Unnamed)?;
         let mut seq = self.this.seq;
@@ -326,8 +326,8 @@ impl SealIdentity {
         Ok(self.peer(owner)?.map(|peer| peer.bundles().cloned().collect()).unwrap_or_default())
     }
 
-    /// The safety number: twelve groups of five digits that are equal on both sides unless the messages are intercepted. `None`
-    /// before first contact.
+    /// The safety number: twelve groups of five digits that are equal on both sides unless messages are intercepted.
+    /// `None` before first contact.
     pub fn safety_number(&mut self, owner: &RelayParty) -> Result<Option<String>, KeyStoreError> {
         let Some((own, _)) = self.owner_device() else { return Ok(None) };
         let own = own.clone();

@@ -26,7 +26,7 @@ use super::vault::RecordChange;
 use crate::encoding::base64url_exact;
 use crate::ledger::DeviceSignatureVerifier;
 
-/// Maximum lead of the sender's clock. A later date would raise the replay floor for all following messages.
+/// Maximum lead of the sender's clock. A later date would make the following messages count as too old to open.
 const MAX_TIME_AHEAD: Duration = Duration::from_hours(24);
 
 #[derive(Debug, Clone, PartialEq)]

@@ -165,7 +165,7 @@ fn wrap_to_key(one: &RecipientDevice<'_>, hash: &[u8; 32], content: &ContentKey)
     Ok(WrappedKey::Hpke { kid: hpke::kid(&keys.hpke_key), enc, ct })
 }
 
-/// Builds the bytes that are wrapped for each device.
+/// Builds the bytes that are wrapped for each device: the content key and the hash of the header.
 pub(super) fn content(key: &[u8; 32], hash: &[u8; 32]) -> ContentKey {
     let mut content = Zeroizing::new([0; hpke::WRAPPED]);
     content[..32].copy_from_slice(key);

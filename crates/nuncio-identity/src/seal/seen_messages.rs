@@ -18,7 +18,7 @@ const MAX_RECORDS: usize = 16;
 /// Number of devices whose opened messages are cached in memory.
 const CACHED: usize = 1024;
 
-/// Opened messages by device. Devices that are not cached are in the vault.
+/// Opened messages by device. Records of devices that are not cached are in the vault.
 #[derive(Default)]
 pub(super) struct SeenMessages {
     cached: HashMap<String, DeviceSeenMessages>,
@@ -26,7 +26,7 @@ pub(super) struct SeenMessages {
 
 #[derive(Default)]
 struct DeviceSeenMessages {
-    /// Oldest first; only the last one grows.
+    /// Stored records with their numbers, oldest first; only the last one grows.
     records: VecDeque<(u64, SeenRecord)>,
     names: HashSet<[u8; 16]>,
     floor: Option<i64>,
@@ -36,7 +36,7 @@ struct DeviceSeenMessages {
 struct SeenRecord {
     /// Messages sealed at or before this time (milliseconds) are refused.
     floor: Option<i64>,
-    /// Latest time in this record, in milliseconds.
+    /// Latest sealing time of the messages in this record, in milliseconds.
     latest: Option<i64>,
     /// Truncated hashes of the ids of opened messages.
     names: Vec<String>,
@@ -50,7 +50,7 @@ fn short(id: &ClientMessageId) -> [u8; 16] {
 }
 
 impl SeenMessages {
-    /// Returns whether a message was opened before, or is at or below the floor.
+    /// Returns whether a message was opened before, or was sealed at or before the time floor.
     pub(super) fn contains(
         &mut self,
         vault: &SealedRecords,

@@ -17,10 +17,10 @@ const MAX_SESSIONS: usize = 4;
 /// Number of devices whose sessions are held in memory.
 const CACHED: usize = 1024;
 
-/// Sessions by device. Devices that are not cached are in the vault.
+/// Olm sessions by device. Sessions of devices that are not cached are in the vault.
 #[derive(Default)]
 pub(super) struct OlmSessions {
-    /// Cached sessions per device, the most recently received first.
+    /// Cached sessions per device; the session that received a message last comes first.
     cached: HashMap<String, Vec<LiveSession>>,
 }
 
@@ -52,7 +52,6 @@ impl From<KeyStoreError> for DecryptError {
     }
 }
 
-/// A message decrypted in a session.
 pub(super) struct DecryptedMessage {
     pub(super) plain: Zeroizing<Vec<u8>>,
     /// Name of the session that decrypted the message.
@@ -68,7 +67,7 @@ impl OlmSessions {
             || !vault.names(&prefix(peer))?.is_empty())
     }
 
-    /// Encrypts in the session that received last; `None` if there is no session.
+    /// Encrypts in the session that received a message last; `None` if there is no session.
     pub(super) fn encrypt(
         &mut self,
         vault: &SealedRecords,
@@ -152,7 +151,7 @@ impl OlmSessions {
         peer: &str,
         but: Option<&str>,
     ) -> Result<Vec<RecordChange>, KeyStoreError> {
-        // The remaining session is reloaded after the save.
+        // The session `but` is loaded again from the vault after the save.
         self.uncache(peer);
         let names = vault.names(&prefix(peer))?.into_iter();
         Ok(names.filter(|name| but != Some(name)).map(|name| (name, None)).collect())

@@ -20,7 +20,7 @@ const WRAPPED: usize = 32 + TAG + NONCE;
 /// Length of the Argon2 salt, in bytes.
 const SALT: usize = 32;
 
-/// Encrypts records; each ciphertext is bound to the record's name.
+/// Key that encrypts records; each ciphertext is bound to the record's name.
 pub struct StorageKey(Zeroizing<[u8; 32]>);
 
 impl StorageKey {
@@ -52,7 +52,7 @@ impl StorageKey {
 
 opaque_debug!(StorageKey);
 
-/// Wraps a [`StorageKey`]. It must not be stored beside the records.
+/// Key that wraps a [`StorageKey`]; it must not be stored beside the records.
 pub struct WrappingKey(Zeroizing<[u8; 32]>);
 
 impl WrappingKey {
@@ -61,13 +61,13 @@ impl WrappingKey {
         Self(Zeroizing::new(cipher::random()))
     }
 
-    /// Base64url, for a keyring or a file.
+    /// Writes the key in base64url, for a keyring or a file.
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(base64url(self.0.as_slice()))
     }
 
-    /// Reads [`WrappingKey::to_text`].
+    /// Parses the text that [`WrappingKey::to_text`] writes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         base64url_exact(text).map(|key| Self(Zeroizing::new(key)))
@@ -106,13 +106,13 @@ pub enum KeySource {
         /// Attribute by which the keyring item is found.
         id: String,
     },
-    /// A passphrase, through Argon2id.
+    /// A passphrase from which Argon2id derives the wrapping key.
     Passphrase {
-        /// 32 bytes in base64url.
+        /// Argon2 salt of 32 bytes, in base64url.
         salt: String,
         argon2: Argon2Params,
     },
-    /// A separate file.
+    /// A separate file with the wrapping key.
     File { path: PathBuf },
 }
 

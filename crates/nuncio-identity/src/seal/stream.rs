@@ -29,7 +29,7 @@ const PREFIX: usize = 4;
 /// Parameters of a new stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewStream {
-    /// A conversation of one person and one agent.
+    /// The conversation, which must be of one person and one agent.
     pub conversation: ConversationId,
     /// Id of the stream, which is also the `client_message_id` of its first envelope.
     pub stream: ClientMessageId,

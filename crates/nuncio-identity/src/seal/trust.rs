@@ -59,7 +59,7 @@ pub struct KeyReview {
     pub first_contact: bool,
     /// Devices that messages may be sealed to.
     pub trusted: Vec<DeviceId>,
-    /// Devices that need a person's decision first.
+    /// Devices that messages must not be sealed to, and why.
     pub distrusted: Vec<(DeviceId, DistrustReason)>,
     /// Changes among the trusted devices since the last review.
     pub changes: Vec<KeyChange>,
@@ -69,7 +69,7 @@ pub struct KeyReview {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PeerKeys {
     devices: BTreeMap<DeviceId, PinnedDevice>,
-    /// Published, and waiting for a person's decision.
+    /// Devices with published keys that wait for a person's decision.
     waiting: BTreeMap<DeviceId, PendingDevice>,
 }
 
@@ -94,7 +94,7 @@ struct PendingDevice {
 }
 
 impl PeerKeys {
-    /// Keys of the own person, with this device as the only pinned one.
+    /// Keys of this identity's own owner, with this device as the only pinned one.
     pub(super) fn of(bundle: KeyBundle) -> Self {
         let mut peer = Self::default();
         peer.pin_own(bundle);

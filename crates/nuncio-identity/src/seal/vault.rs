@@ -1,4 +1,4 @@
-//! Encrypted records over a [`KeyStore`](super::KeyStore). The record key is stored with them.
+//! Encrypted records in a [`KeyStore`](super::KeyStore). The key that encrypts the records is stored beside them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::key_store::{KeyStore, KeyStoreError};
 /// A record to save under a name; `None` removes it.
 pub type RecordChange = (String, Option<Vec<u8>>);
 
-/// Name of the record that holds the record key.
+/// Name of the record that holds the key of all other records.
 const KEY: &str = "key";
 
 /// Encrypted records of one identity. Each ciphertext is bound to its record name.

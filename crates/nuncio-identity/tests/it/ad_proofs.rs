@@ -1,4 +1,4 @@
-//! Test vectors of `ad_proofs.json`.
+//! Test vectors of `ad_proofs.json`: proofs on agent descriptions.
 
 use nuncio_identity::proof::{
     AllowedSigner, DescriptionRules, Proof, ProofEncoding, ProofOptions, sign, verify_description,
@@ -8,19 +8,19 @@ use nuncio_identity::{ProofError, rfc3339};
 use crate::vectors::{self, bind, cases, document, object, signing_key, soon_after, text, verifying_key};
 
 #[test]
-fn description_proofs_verify_as_the_vectors_say() {
+fn agent_description_proofs_verify_as_marked_in_the_vectors() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let mut made = 0;
     for case in cases(&file, "cases", 16) {
         let name = text(&case["name"]);
         let description = object(&case["document"]);
-        // With the bare key, as the SDK verified the vectors.
+        // Verified with the bare key, as the SDK did for the vectors.
         let key = verifying_key(text(&case["key"]));
         let result = Proof::read(&description).and_then(|proof| proof.verify(&description, &key, soon_after()));
         assert_eq!(result.is_ok(), case["spec_valid"] == true, "{name}: {result:?}");
         assert_eq!(result.is_ok(), case["sdk_verify_w3c_proof"] == true, "{name}");
-        // With the DID document of the signer.
+        // Verified with the DID document of the signer.
         let by_k1 = text(&case["key"]).starts_with("secp256k1");
         let k1 = document("k1_path");
         let rules = DescriptionRules {
@@ -56,7 +56,7 @@ fn description_proofs_verify_as_the_vectors_say() {
 }
 
 #[test]
-fn description_proof_in_the_form_of_the_anp_07_text_is_refused() {
+fn agent_description_proof_in_the_form_of_the_anp_07_text_is_refused() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let case = cases(&file, "cases", 16).into_iter().find(|case| case["name"] == "anp07_literal").unwrap();
@@ -66,7 +66,7 @@ fn description_proof_in_the_form_of_the_anp_07_text_is_refused() {
 }
 
 #[test]
-fn description_proof_for_another_host_or_challenge_is_refused() {
+fn agent_description_proof_for_another_host_or_challenge_is_refused() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let case = &cases(&file, "cases", 16)[1];

@@ -13,7 +13,7 @@ fn members(params: &AuthParams) -> Value {
 }
 
 #[test]
-fn client_parses_authentication_headers_as_the_vectors_say() {
+fn client_parses_authentication_headers_as_in_the_vectors() {
     let file = vectors::client_headers();
     for case in cases(&file, "authentication_info", 3) {
         let field = text(&case["in"]);

@@ -30,9 +30,8 @@ fn published_did_documents_bind_and_their_proofs_verify() {
     }
 }
 
-/// Signing the same document with the same key gives the same bytes as ANP's SDK.
 #[test]
-fn document_proofs_are_reproduced_byte_for_byte() {
+fn signing_reproduces_the_sdk_document_proofs_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::did_documents(), "documents", 8) {
         let mut document = object(&case["document"]);
@@ -88,7 +87,7 @@ fn did_document_variants_authenticate_as_marked_in_the_vectors() {
 }
 
 #[test]
-fn multibase_encoded_document_proof_is_reproduced_byte_for_byte() {
+fn signing_reproduces_the_multibase_document_proof_byte_for_byte() {
     let file = vectors::did_documents();
     let case = &file["variants"][0];
     assert_eq!(case["name"], "std_multibase_with_context");
@@ -159,7 +158,7 @@ fn built_did_document_lists_services_and_successor() {
 }
 
 #[test]
-fn relative_references_and_inline_keys_are_accepted() {
+fn did_document_with_relative_references_and_inline_keys_is_accepted() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
     let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
@@ -176,7 +175,7 @@ fn relative_references_and_inline_keys_are_accepted() {
 }
 
 #[test]
-fn expired_proof_does_not_bind_the_document() {
+fn did_document_with_expired_proof_is_refused() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
     let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));

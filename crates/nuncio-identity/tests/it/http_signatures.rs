@@ -27,7 +27,7 @@ fn verify(case: &Value) -> Result<VerifiedSigner, nuncio_identity::AuthError> {
 }
 
 #[test]
-fn signed_requests_verify_as_the_specification_says() {
+fn signed_requests_verify_as_marked_in_the_vectors() {
     let mut accepted = 0;
     for case in cases(&vectors::http_signatures(), "cases", 37) {
         let name = text(&case["name"]);
@@ -45,7 +45,7 @@ fn signed_requests_verify_as_the_specification_says() {
 }
 
 #[test]
-fn each_invalid_request_reports_its_error_code() {
+fn each_invalid_signed_request_reports_its_status_and_error_code() {
     for (name, status, word) in [
         ("neg_method_changed", 401, "invalid_signature"),
         ("neg_body_changed", 401, "invalid_content_digest"),
@@ -66,9 +66,8 @@ fn each_invalid_request_reports_its_error_code() {
     }
 }
 
-/// Every deterministic signature of the SDK is reproduced, from the signature base to the header fields.
 #[test]
-fn sdk_signatures_are_reproduced_byte_for_byte() {
+fn signing_reproduces_the_sdk_request_signatures_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::http_signatures(), "cases", 37) {
         let name = text(&case["name"]);
@@ -105,7 +104,7 @@ fn sdk_signatures_are_reproduced_byte_for_byte() {
         assert_eq!(ours.content_digest.as_deref(), produced["Content-Digest"].as_str(), "{name}");
         let parameters = ours.signature_input.strip_prefix("sig1=").unwrap();
         if name == "authority_case_port" {
-            // We write the host in its normal form, the Python SDK as given; here its signature base is rebuilt.
+            // We sign the host in its normal form, the Python SDK as written; here the SDK's signature base is rebuilt.
             let base = signature_base(&request, components, parameters, AuthorityForm::AsWritten).unwrap();
             assert_eq!(base, text(&case["signature_base"]));
             assert!(verify_bytes(&key, &base, text(&produced["Signature"])));

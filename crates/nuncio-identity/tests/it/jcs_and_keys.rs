@@ -15,7 +15,7 @@ fn canonical_json_matches_the_vectors() {
 }
 
 #[test]
-fn key_thumbprints_match_the_vectors() {
+fn key_encodings_and_thumbprints_match_the_vectors() {
     let file = vectors::keys();
     let keys = file["keys"].as_object().unwrap();
     assert_eq!(keys.len(), 9);
@@ -61,7 +61,6 @@ fn check_secp256k1(name: &str, key: &Value) {
     assert_eq!(VerifyingKey::from_multibase(&public.to_multibase()).unwrap(), public);
 }
 
-/// One key in every encoding that a verification method may use.
 #[test]
 fn key_parses_equally_from_every_encoding() {
     let key = verifying_key("ed25519:alice");
@@ -118,7 +117,7 @@ fn malformed_or_weak_keys_are_unusable() {
         let read = MethodKey::read(kind, method.as_object().unwrap());
         assert!(matches!(read, MethodKey::Unusable(_)), "{kind}: {read:?}");
     }
-    // The neutral element and another point of small order: signatures under them prove nothing.
+    // The neutral element and another point of small order: signatures under such keys prove nothing.
     let mut one = [0; 32];
     one[0] = 1;
     for weak in [one, [0; 32]] {

@@ -12,7 +12,7 @@ fn verify(header: &str, host: &str, name: &str) -> Result<VerifiedSigner, AuthEr
 }
 
 #[test]
-fn legacy_headers_verify_as_the_vectors_say() {
+fn legacy_didwba_headers_verify_as_marked_in_the_vectors() {
     let (mut accepted, mut parsed) = (0, 0);
     for case in cases(&vectors::legacy_didwba(), "cases", 51) {
         let name = text(&case["name"]);
@@ -29,7 +29,7 @@ fn legacy_headers_verify_as_the_vectors_say() {
 }
 
 #[test]
-fn legacy_headers_are_reproduced_byte_for_byte() {
+fn signing_reproduces_the_sdk_legacy_headers_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::legacy_didwba(), "cases", 51) {
         let name = text(&case["name"]);
@@ -57,7 +57,7 @@ fn legacy_headers_are_reproduced_byte_for_byte() {
 }
 
 #[test]
-fn legacy_header_with_duplicate_member_is_refused() {
+fn legacy_header_with_duplicate_member_or_bad_version_is_refused() {
     let file = vectors::legacy_didwba();
     let header = text(&file["cases"][0]["header"]);
     assert!(LegacyClaim::from_header(header).is_ok());
@@ -66,9 +66,9 @@ fn legacy_header_with_duplicate_member_is_refused() {
     assert!(LegacyClaim::from_header(&header.replace("v=\"1.1\"", "v=\"x\"")).is_err());
 }
 
-/// Found by fuzzing: the quotes of a nonce ended its value, and the rest was read as other members.
+/// Found by fuzzing: a quote in the nonce ended its value, and the rest was read as other members.
 #[test]
-fn legacy_header_with_quotes_in_its_nonce_is_read_as_it_was_written() {
+fn quotes_in_the_nonce_of_a_legacy_header_survive_parsing_and_writing() {
     let header = r#"DIDWba did="did:wba:example.com:alice", nonce=+"00", timestamp="t", verification_method="key-1", signature="s""#;
     let claim = LegacyClaim::from_header(header).unwrap();
     assert_eq!(claim.to_json()["nonce"], r#"+"00""#);

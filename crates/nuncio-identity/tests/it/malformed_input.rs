@@ -38,7 +38,7 @@ fn malformed_document_error_points_to_the_faulty_member() {
 }
 
 #[test]
-fn keys_of_another_controller_are_ignored() {
+fn keys_of_another_did_or_controller_are_ignored() {
     let mut document =
         json!({ "id": "did:wba:example.com", "authentication": ["#key-1", "did:wba:other.example#key-1"] });
     let key = &vectors::did_documents()["documents"][4]["document"]["verificationMethod"][0];
@@ -51,7 +51,7 @@ fn keys_of_another_controller_are_ignored() {
 }
 
 #[test]
-fn deactivated_document_without_proof_binds_but_authenticates_no_one() {
+fn deactivated_document_without_proof_binds_but_cannot_authenticate() {
     let file = vectors::did_documents();
     let mut whole = object(&file["documents"][0]["document"]);
     whole.remove("proof");
@@ -111,7 +111,7 @@ fn malformed_signature_input_header_is_refused() {
 }
 
 #[test]
-fn bearer_token_takes_precedence_over_signature_and_legacy_header() {
+fn bearer_token_takes_precedence_and_incomplete_credentials_are_refused() {
     let read = |headers: &[(&str, &str)]| Credentials::read(&headers.to_vec(), AcceptedSchemes::default());
     assert_eq!(read(&[]).unwrap_err().error_code(), "invalid_request");
     assert_eq!(read(&[("Authorization", "Basic abc")]).unwrap_err(), nuncio_identity::AuthError::Missing);

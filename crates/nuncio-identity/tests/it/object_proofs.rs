@@ -5,7 +5,7 @@ use nuncio_identity::{Did, ProofError, rfc3339};
 
 use crate::vectors::{self, bind, cases, object, signing_key, soon_after, text};
 
-/// Error code of ANP's SDK for an error.
+/// Error code that ANP's SDK reports for a proof error.
 fn sdk_code(error: &ProofError) -> &'static str {
     match error {
         ProofError::Field(_) => "proof_field_missing",
@@ -23,7 +23,7 @@ fn sdk_code(error: &ProofError) -> &'static str {
 }
 
 #[test]
-fn object_proofs_verify_as_the_vectors_say() {
+fn object_proofs_verify_or_fail_with_the_error_code_in_the_vectors() {
     let file = vectors::object_proofs();
     let issuer = bind(&file["issuer_did_document"]);
     for case in cases(&file, "cases", 12) {
@@ -40,7 +40,7 @@ fn object_proofs_verify_as_the_vectors_say() {
 }
 
 #[test]
-fn object_proof_is_reproduced_byte_for_byte() {
+fn signing_reproduces_the_sdk_object_proof_byte_for_byte() {
     let file = vectors::object_proofs();
     let mut signed = object(&file["cases"][0]["document"]);
     let proof = signed.remove("proof").unwrap();

@@ -24,7 +24,7 @@ fn verify(case: &Value) -> Result<VerifiedSigner, AuthError> {
 }
 
 #[test]
-fn origin_proofs_verify_as_the_specification_says() {
+fn origin_proofs_verify_as_marked_in_the_vectors() {
     for case in cases(&vectors::origin_proofs(), "cases", 20) {
         let result = verify(&case);
         assert_eq!(result.is_ok(), case["spec_valid"] == true, "{}: {result:?}", case["name"]);
@@ -35,7 +35,7 @@ fn origin_proofs_verify_as_the_specification_says() {
 }
 
 #[test]
-fn origin_proofs_are_reproduced_byte_for_byte() {
+fn signing_reproduces_the_sdk_origin_proofs_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::origin_proofs(), "cases", 20) {
         let name = text(&case["name"]);
@@ -63,7 +63,7 @@ fn origin_proofs_are_reproduced_byte_for_byte() {
 }
 
 #[test]
-fn target_uris_match_the_vectors() {
+fn origin_proof_target_uris_match_the_vectors() {
     for case in cases(&vectors::origin_proofs(), "target_uris", 4) {
         assert_eq!(target_uri(text(&case["kind"]), text(&case["did"])), text(&case["uri"]));
     }

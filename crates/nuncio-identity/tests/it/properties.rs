@@ -83,7 +83,7 @@ impl TransmittedRequest {
 }
 
 proptest! {
-    // Unoptimised curve arithmetic is slow; every run draws new cases.
+    // Few cases, because unoptimised curve arithmetic is slow; every run draws new cases.
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn signed_object_verifies_until_it_changes(members in any_json(), other in any_json(), name in "[a-z]{1,6}") {
+    fn signed_object_verifies_until_a_member_changes(members in any_json(), other in any_json(), name in "[a-z]{1,6}") {
         let mut signed = object(&json!({ "n": members }));
         let key_id = key_id().to_string();
         let options = ProofOptions { verification_method: &key_id, created: soon_after(), domain: None, challenge: None };
@@ -168,7 +168,6 @@ proptest! {
         prop_assert_eq!(tokens.verify(&changed, soon_after()).is_ok(), changed == token);
     }
 
-    /// Signatures of this crate verify with another library, and the reverse.
     #[test]
     fn signatures_equal_those_of_ed25519_dalek(seed in any::<[u8; 32]>(), message in prop::collection::vec(any::<u8>(), 0..64)) {
         use ed25519_dalek::Signer as _;
@@ -182,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn secp256k1_accepts_low_and_high_s(seed in 1_u64.., message in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn secp256k1_verification_accepts_low_and_high_s(seed in 1_u64.., message in prop::collection::vec(any::<u8>(), 0..64)) {
         use k256::ecdsa::signature::Signer as _;
         let mut bytes = [7; 32];
         bytes[..8].copy_from_slice(&seed.to_be_bytes());
@@ -208,7 +207,7 @@ proptest! {
         let _ = check_content_digest(&text, &bytes);
     }
 
-    /// Almost valid text reaches deeper code than noise.
+    /// Almost valid text reaches deeper code in the parsers than random text.
     #[test]
     fn parsers_never_panic_on_almost_valid_input(text in "(sig1=|\\(|\\)|\"@method\"| |;|created=|1|nonce=|:|AA==|,|did:wba:|a|\\.|#|%3A|DIDWba |\\\\|=|\"|-|T|Z|z|e1_|é){0,24}") {
         read_everything(&text);

@@ -17,7 +17,7 @@ const REFUSED: &[&str] = &[
 ];
 
 #[test]
-fn resolution_urls_match_the_vectors() {
+fn did_resolution_urls_match_the_vectors() {
     let mut refused = 0;
     for case in cases(&vectors::resolution_urls(), "cases", 22) {
         let text_of_did = text(&case["did"]);
@@ -39,7 +39,7 @@ fn resolution_urls_match_the_vectors() {
 }
 
 #[test]
-fn malformed_dids_are_refused_with_the_faulty_part() {
+fn malformed_did_error_names_the_faulty_part() {
     let long = format!("did:wba:example.com:{}", "a".repeat(600));
     for (text, part) in [
         ("", "Method"),

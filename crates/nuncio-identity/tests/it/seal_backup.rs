@@ -16,7 +16,7 @@ fn made() -> (TestIdentity, KeyBackup) {
 }
 
 #[test]
-fn backup_restores_the_same_keys() {
+fn key_backup_restores_the_same_keys() {
     let ada = TestIdentity::new(person("ada"), "phone", SealMode::Stateful);
     let backup = backup::seal(&ada.seal_identity, PHRASE, Argon2Params::RECOMMENDED).unwrap();
     let written = serde_json::to_value(&backup).unwrap();

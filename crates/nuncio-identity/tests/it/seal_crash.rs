@@ -49,7 +49,7 @@ impl CrashScenario {
             for number in 0..3 {
                 let plaintext = text_message(&format!("a{round}{number}"), "to the agent");
                 let envelope = self.ada.seal(&plaintext, &mut self.hotel).unwrap();
-                // Delivered until it is acknowledged, as relays do; then once more.
+                // The relay delivers the message until it is acknowledged, then once more.
                 loop {
                     match self.hotel.open(&relay_metadata(&plaintext, &self.ada), &envelope) {
                         Ok(opened) => self.count(&opened),
@@ -96,7 +96,7 @@ fn crash_at_any_save_opens_no_message_twice_and_reuses_no_key() {
             for (message, count) in &life.opened {
                 assert_eq!(*count, 1, "{message} {fails_at} {after}");
             }
-            // A crash after the save may lose the message it happened at, and no other.
+            // A crash after a save may lose the message of that save, but no other message.
             let missing = 12 - life.opened.len();
             assert!(missing <= usize::from(after), "{missing} {fails_at} {after}");
             let mut wraps: Vec<String> =

@@ -1,4 +1,4 @@
-//! Decisions of a person about keys.
+//! Decisions of a person about the keys of devices.
 
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
@@ -51,7 +51,7 @@ fn removed_device_stays_distrusted_even_if_endorsed() {
 }
 
 #[test]
-fn accept_key_refuses_another_fingerprint() {
+fn accepting_a_key_with_another_fingerprint_is_refused() {
     let (mut laptop, phone) = (device_of_ada("laptop"), device_of_ada("phone"));
     let (ada, seen) = (person("ada"), phone.seal_identity.signing_key().fingerprint());
     laptop.review_keys(&phone);
@@ -97,7 +97,7 @@ fn devices_endorsing_each_other_share_one_safety_number() {
     phone.review_keys(&laptop);
     phone.seal_identity.decisions().accept(&ada, &device("laptop")).unwrap();
     for side in [&mut laptop, &mut phone, &mut old, &mut new] {
-        // Twice, since the first review may be the one that accepts an endorsement.
+        // Reviewed twice, because the first review may be the one that accepts an endorsement.
         side.seal_identity.review_keys(&ada, &shown, None).unwrap();
         assert_eq!(side.seal_identity.review_keys(&ada, &shown, None).unwrap().trusted.len(), 3);
     }
@@ -107,7 +107,7 @@ fn devices_endorsing_each_other_share_one_safety_number() {
         side.review_keys(&old);
         assert_eq!(side.seal_identity.safety_number(&agent("hotel")).unwrap(), number);
     }
-    // An agent that reviews all of them at once gets the same result.
+    // An agent that reviews all devices at once computes the same number as the devices.
     laptop.review_keys(&new);
     laptop.seal_identity.decisions().accept(&agent("hotel"), &device("main")).unwrap();
     let number = new.seal_identity.safety_number(&ada).unwrap();
@@ -116,7 +116,7 @@ fn devices_endorsing_each_other_share_one_safety_number() {
 }
 
 #[test]
-fn lost_device_endorses_its_successor_from_backup() {
+fn backup_of_a_lost_device_can_endorse_a_new_device() {
     let (lost, mut phone, mut hotel) = (device_of_ada("laptop"), device_of_ada("phone"), device_of_hotel("main"));
     let ada = person("ada");
     hotel.review_keys(&lost);
@@ -130,7 +130,7 @@ fn lost_device_endorses_its_successor_from_backup() {
     let joined = KeyChange::Joined { device: device("phone"), by: device("laptop") };
     assert_eq!(hotel.review_keys(&phone).changes, [joined]);
     send_text(&mut phone, &mut hotel, "m1").unwrap();
-    // The number stays the same before and after the lost device is removed, and whether or not it is published.
+    // The safety number does not change when the lost device is removed, or is no longer published.
     assert_eq!(hotel.seal_identity.safety_number(&ada).unwrap(), number);
     assert_eq!(phone.seal_identity.safety_number(&agent("hotel")).unwrap(), number);
     assert_eq!(phone.review_keys(&lost).trusted, [device("laptop")], "it is the same that was backed up");

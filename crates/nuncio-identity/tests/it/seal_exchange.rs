@@ -1,4 +1,4 @@
-//! Messages between two identities, in any order and number of deliveries.
+//! Messages exchanged between identities, delivered in any order and any number of times.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::seal_fixtures::{
 };
 
 #[test]
-fn messages_are_exchanged_in_one_session() {
+fn messages_are_exchanged_both_ways_in_one_session() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     for round in 0..5 {
         let heard = send_text(&mut ada, &mut hotel, &format!("a{round}")).unwrap();
@@ -28,12 +28,12 @@ fn messages_are_exchanged_in_one_session() {
         let heard = send_text(&mut hotel, &mut ada, &format!("h{round}")).unwrap();
         assert_eq!(text(&heard), format!("h{round}"));
     }
-    // One one-time key was used, and none of the agent's.
+    // The person used one one-time key of the agent, and the agent used none of the person.
     assert_eq!((ada.keys.len(), hotel.keys.len()), (51, 50));
 }
 
 #[test]
-fn stateless_agent_uses_hpke_and_opened_messages_say_so() {
+fn messages_with_a_stateless_agent_use_hpke_and_are_marked_stateless() {
     let (mut ada, mut hotel) = pair(SealMode::Stateless);
     let plaintext = text_message("m1", "hello");
     let envelope = ada.seal(&plaintext, &mut hotel).unwrap();
@@ -106,7 +106,7 @@ fn own_devices_open_messages_sent_by_another_own_device() {
     for side in [&mut laptop, &mut hotel] {
         assert_eq!(text(&side.open(&relay_metadata(&plaintext, &phone), &envelope).unwrap()), "hello");
     }
-    // All of them compute the same number, though one endorses the other.
+    // All devices compute the same safety number, though one endorses the other.
     let number = phone.seal_identity.safety_number(&agent("hotel")).unwrap().unwrap();
     assert_eq!(laptop.seal_identity.safety_number(&agent("hotel")).unwrap().as_ref(), Some(&number));
     assert_eq!(hotel.seal_identity.safety_number(&person("ada")).unwrap().as_ref(), Some(&number));
@@ -151,7 +151,7 @@ fn fallback_key_is_used_when_one_time_keys_are_exhausted() {
 }
 
 #[test]
-fn one_time_keys_are_refilled_and_signed() {
+fn one_time_keys_are_refilled_to_50_and_signed() {
     let mut hotel = TestIdentity::new(agent("hotel"), "main", SealMode::Stateful);
     assert_eq!(hotel.keys.iter().filter(|key| !key.fallback).count(), 50);
     let more = hotel.seal_identity.one_time_keys(47, at(1)).unwrap();
@@ -187,7 +187,7 @@ fn lost_session_is_replaced_by_rekey() {
 }
 
 #[test]
-fn identity_continues_after_reload_from_store() {
+fn seal_identity_continues_after_reload_from_store() {
     let (disk_a, disk_h) = (Arc::new(MemoryKeyStore::new()), Arc::new(MemoryKeyStore::new()));
     let mut ada = TestIdentity::on(disk_a.clone(), person("ada"), "phone", SealMode::Stateful);
     let mut hotel = TestIdentity::on(disk_h.clone(), agent("hotel"), "main", SealMode::Stateful);
@@ -226,7 +226,7 @@ fn stored_records_and_debug_output_reveal_no_secrets() {
 }
 
 #[test]
-fn device_id_is_set_at_enrolment() {
+fn identity_without_device_id_cannot_seal_until_enrolment() {
     let keep = Arc::new(MemoryKeyStore::new());
     let new = nuncio_identity::seal::NewSealIdentity { named: None, mode: SealMode::Stateful, now: at(0) };
     let mut seal_identity = SealIdentity::create(keep.clone(), &new).unwrap();
@@ -274,8 +274,7 @@ fn ciphertext_length_shows_only_the_padded_length() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Messages delivered in any order and any number of times are opened exactly once with their text. Delayed
-    /// messages still open, within the limit of skipped keys.
+    /// Delayed messages open too, within the limit of skipped ratchet keys.
     #[test]
     fn messages_are_opened_once_in_any_delivery_order(
         sends in proptest::collection::vec(any::<bool>(), 1..24),

@@ -14,7 +14,7 @@ use nuncio_identity::seal::{
 };
 use serde_json::{Value, json};
 
-/// Milliseconds since the epoch.
+/// Current time in the tests, in milliseconds since the Unix epoch.
 pub(crate) const NOW: i64 = 1_794_740_400_000;
 
 pub(crate) fn at(after: i64) -> Timestamp {
@@ -137,7 +137,7 @@ pub(crate) fn relay_metadata(plaintext: &PlaintextMessage, sender: &TestIdentity
     }
 }
 
-/// Sends a text message and returns what the recipient opened.
+/// Sends a text message and returns the message that the recipient opened.
 pub(crate) fn send_text(from: &mut TestIdentity, to: &mut TestIdentity, id: &str) -> Result<OpenedMessage, OpenError> {
     let plaintext = text_message(id, id);
     let envelope = from.seal(&plaintext, to).unwrap();

@@ -136,7 +136,7 @@ fn other_implementation_reproduces_the_sealing_vectors() {
     let mut peer = NodePeer::start(&agent("hotel"), SealMode::Stateless);
     let vectors: Value = serde_json::from_str(include_str!("../vectors/sealing.json")).unwrap();
     assert_eq!(peer.ask("vectors", json!({"vectors": vectors})).unwrap()["checked"], 19);
-    // A wrong value is detected.
+    // The other implementation detects a wrong value.
     for place in [
         "/envelope/sender_key",
         "/envelope/to_hash",
@@ -152,7 +152,7 @@ fn other_implementation_reproduces_the_sealing_vectors() {
 }
 
 #[test]
-fn session_started_here_works_with_libolm() {
+fn olm_session_started_by_us_works_with_libolm() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let key = peer.keys.iter().find(|key| !key.fallback).cloned();
     let plaintexts: Vec<_> =
@@ -181,7 +181,7 @@ fn session_started_here_works_with_libolm() {
 }
 
 #[test]
-fn session_started_by_libolm_works() {
+fn olm_session_started_by_libolm_works_with_us() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let plaintexts: Vec<_> =
         (0..3).map(|number| text_message(&format!("h{number}"), &format!("您好 {number}"))).collect();

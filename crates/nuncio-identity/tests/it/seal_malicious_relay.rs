@@ -111,7 +111,7 @@ fn change_in_any_envelope_part_fails_the_signature() {
 }
 
 #[test]
-fn removed_added_or_duplicated_entries_fail_the_signature() {
+fn removed_added_or_duplicated_key_entries_fail_the_signature() {
     for mode in MODES {
         let change = |change: fn(&mut Vec<Value>)| {
             refused(mode, &text_message("m1", "x"), |_, envelope| change(envelope["to"].as_array_mut().unwrap()))
@@ -174,7 +174,7 @@ fn truncated_or_malformed_envelope_is_refused() {
             with(&|whole| whole["to"][0]["alg"] = json!("none")),
             with(&|whole| whole["to"][0]["ct"] = json!("A".repeat(4000))),
             with(&|whole| whole["to"] = json!(vec![whole["to"][0].clone(); 2049])),
-            // A header in another order, or with spaces.
+            // A header with a space, which is not canonical.
             String::from_utf8(envelope.clone()).unwrap().replace("\"hdr\":{", "\"hdr\":{ "),
             format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
             format!("{{\"sig\":\"x\",{}", &String::from_utf8(envelope.clone()).unwrap()[1..]),
@@ -332,7 +332,7 @@ fn envelope_of_unknown_sender_or_for_another_device_is_refused() {
 
 #[test]
 fn relay_cannot_downgrade_a_session_to_hpke() {
-    // An agent that supports sessions but seals statelessly.
+    // A stateless impostor with the agent's name, which has another signing key.
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     send_text(&mut ada, &mut hotel, "before").unwrap();
     let plaintext = text_message("m1", "x");
@@ -341,7 +341,7 @@ fn relay_cannot_downgrade_a_session_to_hpke() {
     weak.review_keys(&ada);
     let envelope = weak.seal(&plaintext, &mut ada).unwrap();
     assert_eq!(ada.open(&relay_metadata(&plaintext, &weak), &envelope), Err(OpenError::BadSignature), "another key");
-    // The same message in a group conversation: the signed header says so, and the relay cannot claim otherwise.
+    // A group message: the signed header names the conversation type, and the relay cannot claim another one.
     let envelope = hotel.seal(&group, &mut ada).unwrap();
     let outcome = ada.open(&relay_metadata(&plaintext, &hotel), &envelope);
     assert_eq!(outcome, Err(OpenError::Mislabelled { field: "conversation_type" }));

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::seal_fixtures::{TestIdentity, call, pair, parse, relay_metadata, send_text, text, text_message};
 
-/// A constant generator, sufficient for tests.
+/// Random generator that returns a constant, sufficient for tests.
 struct ConstantRng(u8);
 
 impl TryRng for ConstantRng {
@@ -47,9 +47,9 @@ fn b64(bytes: &[u8]) -> String {
 struct EnvelopeParts {
     header: Value,
     text: Vec<u8>,
-    /// Wrapped with the content key instead of the header's hash.
+    /// Hash to wrap with the content key instead of the header's hash.
     hash: Option<[u8; 32]>,
-    /// Wrapped instead of the content key that was used.
+    /// Key to wrap instead of the content key that encrypted the body.
     key: Option<[u8; 32]>,
     doubled: bool,
 }
@@ -140,7 +140,7 @@ fn inconsistent_envelope_signed_by_the_sender_is_refused() {
 }
 
 #[test]
-fn tool_call_under_another_header_is_refused() {
+fn payload_that_contradicts_its_signed_header_is_refused() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
     let (plaintext, call) = (text_message("m1", "x"), call("m1"));
     for (outside, inside) in [
@@ -178,7 +178,7 @@ fn hpke_is_refused_where_both_sides_support_sessions() {
 }
 
 #[test]
-fn message_outside_any_session_reports_a_lost_session() {
+fn undecryptable_session_message_reports_a_lost_session() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     send_text(&mut ada, &mut hotel, "before").unwrap();
     let plaintext = text_message("m1", "x");

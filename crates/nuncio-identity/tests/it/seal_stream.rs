@@ -17,7 +17,7 @@ fn stream_metadata(new: &NewStream, sender: &TestIdentity) -> RelayMetadata {
     RelayMetadata { content_type: ContentType::System, sender_device: None, ..relay_metadata(&plaintext, sender) }
 }
 
-/// A started and opened stream.
+/// Starts a stream and opens its first envelope.
 fn start_stream(from: &mut TestIdentity, to: &mut TestIdentity, id: &str) -> (StreamSealer, StreamOpener) {
     let bundle = to.bundle();
     let wants = from.seal_identity.needs_one_time_key(ConversationType::H2a, &bundle).unwrap();
@@ -52,7 +52,7 @@ fn stream_pieces_open_to_the_sealed_texts() {
     }
 }
 
-/// Four pieces and an end.
+/// Seals four pieces and the end of a stream.
 fn five_pieces(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
     let mut pieces: Vec<_> = ["a", "b", "c", "d"].map(|text| sealer.piece(text).unwrap()).into();
     pieces.push(sealer.end(&client_id("m1")).unwrap());
@@ -60,7 +60,7 @@ fn five_pieces(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
 }
 
 #[test]
-fn repeated_reordered_or_missing_piece_ends_the_stream() {
+fn repeated_reordered_or_missing_stream_piece_ends_the_stream() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     for (number, (order, expected, found)) in
         [(vec![1, 1], 2, 1), (vec![1, 2, 1], 3, 1), (vec![2], 1, 2), (vec![1, 3], 2, 3)].into_iter().enumerate()
@@ -80,7 +80,7 @@ fn repeated_reordered_or_missing_piece_ends_the_stream() {
 }
 
 #[test]
-fn piece_of_another_position_or_stream_is_refused() {
+fn stream_piece_of_another_position_or_stream_is_refused() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let mut number = 0;
     let mut fresh = || {
@@ -100,7 +100,7 @@ fn piece_of_another_position_or_stream_is_refused() {
     // A piece of another stream.
     let ((pieces, _), (_, mut opener)) = (fresh(), fresh());
     assert_eq!(opener.piece(1, &pieces[0].sealed), Err(StreamError::Tampered));
-    // Nothing, and too little.
+    // An empty piece.
     let (_, mut opener) = fresh();
     assert_eq!(opener.piece(1, &[]), Err(StreamError::Tampered));
 }
@@ -148,7 +148,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn piece_with_a_flipped_bit_is_refused(said in "\\PC{0,600}", place in any::<prop::sample::Index>(), bit in 0_u8..8) {
+    fn stream_piece_with_a_flipped_bit_is_refused(said in "\\PC{0,600}", place in any::<prop::sample::Index>(), bit in 0_u8..8) {
         let (mut ada, mut hotel) = pair(SealMode::Stateless);
         let (mut sealer, mut opener) = start_stream(&mut hotel, &mut ada, "s1");
         let mut piece = sealer.piece(&said).unwrap();

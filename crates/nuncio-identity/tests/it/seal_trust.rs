@@ -1,4 +1,4 @@
-//! Pinning and reviewing keys.
+//! Pinning and reviewing the keys of peers.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn agent_that_becomes_stateless_is_distrusted_until_accepted() {
     assert!(ada.seal(&text_message("m3", "x"), &mut weak).is_err());
     ada.seal_identity.decisions().accept(&agent("hotel"), &device("main")).unwrap();
     assert_eq!(ada.open(&relay_metadata(&plaintext, &weak), &envelope).unwrap().mode, SealMode::Stateless);
-    // A stateless agent does not accept session messages.
+    // Session messages of a device that was accepted as stateless are refused.
     let plaintext = text_message("m4", "x");
     let in_session = hotel.seal(&plaintext, &mut ada).unwrap();
     assert_eq!(ada.open(&relay_metadata(&plaintext, &hotel), &in_session), Err(OpenError::WrongWrap));

@@ -31,7 +31,7 @@ pub(crate) fn soon_after() -> Timestamp {
     rfc3339::from_seconds(1_767_225_610)
 }
 
-/// The cases of a file. Their number is fixed, so that none can be lost.
+/// The cases of a vector file. Their number is checked, so that no case can be lost.
 pub(crate) fn cases(file: &Value, name: &str, count: usize) -> Vec<Value> {
     let cases = file[name].as_array().unwrap().clone();
     assert_eq!(cases.len(), count, "{name}");

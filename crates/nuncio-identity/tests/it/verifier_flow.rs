@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::vectors::{self, cases, signing_key, text};
 
-/// A server's verification, built from the parts of this crate.
+/// Request verification of a server, built from the parts of this crate.
 struct Verifier {
     schemes: AcceptedSchemes,
     policy: SignaturePolicy,

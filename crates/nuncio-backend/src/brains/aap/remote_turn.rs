@@ -13,9 +13,9 @@ use nuncio_engine::ports::clock::Clock;
 
 use super::result_of;
 
-/// Limit on waiting sessions; the oldest is dropped first.
+/// Maximum number of waiting remote sessions; above it, the oldest is dropped first.
 const MAX_WAITING: usize = 1024;
-/// Time limit for waiting.
+/// Longest time that a remote session is kept waiting for an answer.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Timeout for deleting a remote session.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ impl RemoteTurn {
     }
 }
 
-/// Waiting remote sessions by local session.
+/// Remote sessions that wait for an answer, by local session id.
 #[derive(Debug)]
 pub(super) struct WaitingTurns {
     waiting: BoundedCache<SessionId, RemoteTurn>,
@@ -112,7 +112,7 @@ impl WaitingTurns {
     }
 }
 
-/// Cancels the turn and deletes the remote session when dropped, for whatever reason the brain stops.
+/// Cancels the turn and deletes the remote session when dropped, also if the brain fails or is aborted.
 pub(super) struct RemoteSessionGuard {
     remote: Option<(Client, String)>,
 }

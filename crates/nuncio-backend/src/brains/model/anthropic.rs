@@ -136,7 +136,7 @@ enum AnthropicEvent {
     Error {
         error: Value,
     },
-    /// `ping`, `content_block_stop` and unknown events.
+    /// Ignored events: `ping`, `content_block_stop` and unknown ones.
     #[serde(other)]
     Other,
 }
@@ -242,7 +242,7 @@ impl AnthropicParser {
         self.calls.add(fragment).map_err(StreamError::TooMuch)
     }
 
-    /// Usage counts are cumulative and sent several times.
+    /// Records token usage. The API sends cumulative counts several times, so the largest value is kept.
     fn count(&mut self, count: Option<UsageCount>) {
         let Some(count) = count else { return };
         let usage = self.usage.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! Assembles tool calls from interleaved fragments.
+//! Assembles a model's tool calls from interleaved stream fragments.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use nuncio_core::ids::CallId;
 use nuncio_core::message::Extra;
 use serde_json::{Map, Value};
 
-/// Limit of tool calls per step of a model.
+/// Maximum number of tool calls per step of a model.
 const MAX_CALLS: usize = 256;
-/// Limit on the bytes of all arguments of a step.
+/// Limit in bytes of the arguments of all tool calls in one step.
 const MAX_ARGUMENTS: usize = 4 * 1024 * 1024;
 
 /// Fragment of a streamed tool call.
@@ -22,17 +22,16 @@ pub(super) struct CallFragment {
     pub(super) arguments: Option<String>,
     /// Complete arguments, from servers that do not stream them.
     pub(super) whole: Option<Map<String, Value>>,
-    /// Provider data to send back with the call.
+    /// Data of the provider that later requests must send back with the call.
     pub(super) extra: Extra,
 }
 
-/// A complete tool call of a model.
 #[derive(Debug, PartialEq)]
 pub(super) struct CompleteCall {
-    /// Call id from the server, unless it was used twice.
+    /// Call id from the server; `None` if the server sent none or used it for several calls.
     pub(super) id: Option<CallId>,
     pub(super) name: String,
-    /// Arguments, or the text that is not a JSON object.
+    /// Arguments, or their text if it is not a JSON object.
     pub(super) input: Result<Map<String, Value>, String>,
     pub(super) extra: Extra,
 }
@@ -117,7 +116,7 @@ impl CallAssembler {
     }
 }
 
-/// Arguments of a call; an empty text means no arguments.
+/// Parses the arguments of a call; an empty text means no arguments.
 fn input(text: String, whole: Option<Map<String, Value>>) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(whole.unwrap_or_default());
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn calls_are_separated_despite_missing_or_repeated_indexes() {
-        // The same index for all; no index; neither index nor id.
+        // Servers that send the same index for all calls, no index, or neither index nor id.
         let same = vec![piece(Some(0), "a", "one", "{}"), piece(Some(0), "b", "two", "{"), piece(Some(0), "", "", "}")];
         assert_eq!(finished(same), [call("a", "one", json!({})), call("b", "two", json!({}))]);
         let none = vec![piece(None, "a", "one", "{"), piece(None, "", "", "}"), piece(None, "b", "two", "{}")];
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_call_id_is_dropped() {
+    fn call_ids_that_the_server_used_twice_are_removed_from_their_calls() {
         let pieces = vec![
             piece(Some(0), "x", "one", "{}"),
             piece(Some(1), "x", "two", "null"),
@@ -188,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_not_an_object_are_kept_as_text() {
+    fn arguments_that_are_not_a_json_object_are_kept_as_text() {
         for text in ["{\"a\":", "[1]", "7", "{} {}"] {
             assert_eq!(finished(vec![piece(Some(0), "x", "one", text)])[0].2, Err(text.to_owned()));
         }
     }
 
     #[test]
-    fn number_of_calls_and_size_of_arguments_are_limited() {
+    fn more_than_256_calls_or_4_mib_of_arguments_are_refused() {
         let mut calls = CallAssembler::default();
         for index in 0..256 {
             calls.add(piece(Some(index), &index.to_string(), "n", "")).unwrap();

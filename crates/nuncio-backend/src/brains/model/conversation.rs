@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::names::{CallIds, ToolNames};
 
-/// Key of a thinking block's signature.
+/// Key of the provider's signature in the extra data of a thinking block.
 pub(super) const SIGNATURE_KEY: &str = "signature";
-/// Placeholder result for a call without one, because servers require a result.
+/// Placeholder for a missing tool result, because servers require a result for each call.
 const NO_RESULT: &str = "The call was not finished; there is no result.";
 /// Placeholder text for an empty message, which servers refuse.
 const EMPTY_MESSAGE_TEXT: &str = "…";
@@ -17,9 +17,9 @@ const EMPTY_MESSAGE_TEXT: &str = "…";
 /// Conversation in the form of a model request.
 #[derive(Debug, Default)]
 pub(super) struct ModelConversation {
-    /// System prompt of the model.
+    /// System prompt: the agent's instructions and all system messages of the history.
     pub(super) system: String,
-    /// Alternates between assistant and user.
+    /// Turns in order; consecutive turns of the same kind are merged.
     pub(super) turns: Vec<ModelTurn>,
 }
 
@@ -38,7 +38,6 @@ pub(super) enum MessagePart {
     Image(String),
 }
 
-/// Message of the model.
 #[derive(Debug, Default)]
 pub(super) struct AssistantMessage {
     pub(super) thoughts: Vec<ThinkingBlock>,
@@ -57,7 +56,7 @@ pub(super) struct AssistantCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) input: Map<String, Value>,
-    /// Provider data to send back with the call.
+    /// Data of the provider that later requests must send back with the call.
     pub(super) extra: Extra,
 }
 
@@ -68,7 +67,7 @@ pub(super) struct ToolResult {
 }
 
 impl ModelConversation {
-    /// Converts a history and the agent's instructions.
+    /// Converts a history and the agent's instructions to the form of a model request.
     pub(super) fn new(provider: Provider, instructions: Option<&str>, history: &[Message], names: &ToolNames) -> Self {
         let mut building =
             ConversationBuilder { conversation: Self::default(), ids: CallIds::new(provider), open: Vec::new(), names };
@@ -91,7 +90,7 @@ impl ModelConversation {
 struct ConversationBuilder<'a> {
     conversation: ModelConversation,
     ids: CallIds,
-    /// Calls without a result: local id and id in the request.
+    /// Calls that have no result yet: local call id and call id in the request.
     open: Vec<(CallId, String)>,
     names: &'a ToolNames,
 }

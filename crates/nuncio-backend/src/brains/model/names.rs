@@ -22,7 +22,7 @@ pub(super) struct ToolNames {
 impl ToolNames {
     pub(super) fn new(tools: &[OfferedTool]) -> Self {
         let mut names = Self::default();
-        // Valid names are kept; changed names avoid them.
+        // Valid names come first and are kept; replaced names must differ from them.
         let (plain, odd): (Vec<_>, Vec<_>) = tools.iter().partition(|tool| plain(tool.name.as_str(), MAX_NAME));
         for tool in plain.into_iter().chain(odd) {
             let wire = unused(&simplified(tool.name.as_str()), MAX_NAME, |name| names.local_name.contains_key(name));
@@ -32,12 +32,12 @@ impl ToolNames {
         names
     }
 
-    /// Name in the request, also for a tool that is no longer offered.
+    /// Tool name in the request, also for a tool that is no longer offered.
     pub(super) fn wire_name(&self, name: &ToolName) -> String {
         self.wire_name.get(name).cloned().unwrap_or_else(|| simplified(name.as_str()))
     }
 
-    /// Local name of a tool that the model called. The engine refuses tools that are not offered.
+    /// Local name of a tool that the model called. The engine refuses a name that is not among the offered tools.
     pub(super) fn local_name(&self, name: &str) -> Option<ToolName> {
         self.local_name.get(name).cloned().or_else(|| ToolName::parse(&simplified(name)).ok())
     }
@@ -63,7 +63,7 @@ impl CallIds {
         Self { provider, used: HashSet::new() }
     }
 
-    /// Id of the next call in the request: the call's own id if it is valid and unused.
+    /// Id of the next call in the request: the call's own id if it is valid and unused, else a generated one.
     pub(super) fn next(&mut self, own: &str) -> String {
         let number = self.used.len() + 1;
         let wire = if self.provider == Provider::Mistral {
@@ -92,7 +92,7 @@ fn simplified(name: &str) -> String {
     name.chars().map(simple).take(MAX_NAME).collect()
 }
 
-/// A tool name or call id, with a number appended if it is taken.
+/// The given tool name or call id, with a number appended if it is already taken.
 fn unused(name: &str, max: usize, taken: impl Fn(&str) -> bool) -> String {
     let numbered = |number: usize| {
         let suffix = format!("_{number}");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_names_are_simplified_and_mapped_back() {
+    fn tool_names_invalid_for_model_servers_are_replaced_and_mapped_back() {
         let long = "x".repeat(100);
         let declared = ["files.read", "files_read", "files-read", &long, "a.b.c"];
         let names = ToolNames::new(&tools(&declared));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_call_ids_are_kept_and_all_are_unique() {
+    fn valid_call_ids_are_kept_and_invalid_or_repeated_ones_replaced() {
         let mut ids = CallIds::new(Provider::OpenAi);
         assert_eq!(
             ["call_1", "call_1", "调用 1", "call_1", ""].map(|id| ids.next(id)),

@@ -91,7 +91,7 @@ fn answer(provider: Provider, answer: &AssistantMessage) -> Value {
     message
 }
 
-/// Tool messages contain only text; images follow in a user message after all results.
+/// Messages with tool results. Tool messages contain only text; images follow in one user message after all results.
 fn results(results: &[ToolResult]) -> Vec<Value> {
     let mut messages = Vec::new();
     let mut pictures = Vec::new();
@@ -153,7 +153,7 @@ struct ChunkChoice {
 
 #[derive(Deserialize)]
 struct ChoiceDelta {
-    /// Text, or from Mistral a list of parts.
+    /// Text of the answer; Mistral sends a list of parts instead.
     content: Option<Value>,
     reasoning_content: Option<Value>,
     reasoning: Option<Value>,
@@ -172,7 +172,7 @@ struct CallDelta {
 #[derive(Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
-    /// Part of the JSON text, or from some servers the object itself.
+    /// Part of the arguments' JSON text; some servers send the whole object instead.
     arguments: Option<Value>,
 }
 
@@ -261,7 +261,7 @@ impl OpenAiParser {
     }
 }
 
-/// Parses Mistral's parts: `{"type":"text","text":…}` and `{"type":"thinking","thinking":[{"text":…}]}`.
+/// Parses a part of Mistral's content: `{"type":"text","text":…}` or `{"type":"thinking","thinking":[{"text":…}]}`.
 fn parse_part(mut piece: Value, deltas: &mut Vec<AnswerDelta>) {
     let mut take = |key: &str| piece.get_mut(key).map(Value::take);
     if let Some(Value::String(text)) = take("text") {

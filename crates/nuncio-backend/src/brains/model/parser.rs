@@ -9,7 +9,7 @@ use super::calls::CompleteCall;
 use super::names::ToolNames;
 use crate::runners::process::printable;
 
-/// Length limit of a server's error message.
+/// Length limit of a model server's error message, in characters.
 const MAX_ERROR_TEXT: usize = 500;
 
 /// Parameters of a model request beside the conversation.
@@ -43,7 +43,7 @@ pub(super) struct AnswerEnd {
 
 /// Incremental parser of a model's streamed answer.
 pub(super) trait AnswerParser: Send {
-    /// Parses the next event.
+    /// Parses the data of the next stream event and appends its content to `deltas`.
     fn event(&mut self, data: &str, deltas: &mut Vec<AnswerDelta>) -> Result<(), StreamError>;
 
     /// Whether the server announced the end of the answer.
@@ -53,12 +53,12 @@ pub(super) trait AnswerParser: Send {
     fn finish(self: Box<Self>) -> Option<AnswerEnd>;
 }
 
-/// Error while parsing an answer.
+/// Error in a model's streamed answer.
 #[derive(Debug, PartialEq)]
 pub(super) enum StreamError {
     /// The server sent an error event.
     Said(String),
-    /// Data that is not an event of the API.
+    /// The server sent data that is not an event of its API.
     Unreadable(String),
     /// The model's answer exceeds a limit.
     TooMuch(String),
@@ -70,7 +70,7 @@ impl StreamError {
     }
 }
 
-/// Message of an error body in any known form.
+/// Finds the error message in a JSON error body of any known provider.
 pub(super) fn error_message(body: &Value) -> String {
     match body {
         Value::String(text) => short(text),
@@ -88,7 +88,7 @@ pub(super) fn error_message(body: &Value) -> String {
     }
 }
 
-/// Shortens a text to the length limit.
+/// Removes control characters and shortens the text to [`MAX_ERROR_TEXT`] characters.
 pub(super) fn short(text: &str) -> String {
     let text = printable(text.trim());
     match text.char_indices().nth(MAX_ERROR_TEXT) {

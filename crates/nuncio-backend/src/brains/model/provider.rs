@@ -6,7 +6,7 @@ use url::Url;
 
 use super::anthropic;
 
-/// Approximate bytes per token; right for English, too many for Chinese.
+/// Approximate number of UTF-8 bytes per token; right for English, too many for Chinese.
 const BYTES_PER_TOKEN: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn default_base_url(provider: Provider) -> &'static str {
     }
 }
 
-/// Size of the history window, in bytes.
+/// Size in bytes of the history that fits into the model's context window.
 pub(super) fn window(spec: &ModelSpec) -> usize {
     let tokens = spec.window_tokens.unwrap_or(match spec.provider {
         // Ollama's default context size.

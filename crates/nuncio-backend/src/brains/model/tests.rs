@@ -1,4 +1,4 @@
-//! Parsers and requests without a network.
+//! Tests of answer parsers and request bodies without a network.
 
 use nuncio_core::agent::Provider;
 use nuncio_core::turn::{StopReason, Usage};
@@ -12,10 +12,9 @@ use super::parser::{AnswerDelta, AnswerEnd, AnswerParser, StreamError};
 
 mod requests;
 
-/// Parsed answer.
 #[derive(Debug, PartialEq)]
 struct ParsedAnswer {
-    /// Adjacent parts of one kind are joined, because the network decides how they are split.
+    /// Adjacent deltas of one kind are joined, because the network decides how they are split.
     deltas: Vec<AnswerDelta>,
     finish: Option<AnswerEnd>,
     error: Option<StreamError>,
@@ -67,7 +66,7 @@ fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
-/// Thinking, non-ASCII text, two interleaved calls, one call without arguments, usage.
+/// OpenAI stream with thinking, non-ASCII text, two interleaved calls, one call without arguments, and usage.
 fn openai_stream() -> String {
     let call = |call: Value| delta(json!({"tool_calls": [call]}));
     let mut text = ": hello\n\n".to_owned();
@@ -92,7 +91,7 @@ fn openai_stream() -> String {
     text
 }
 
-/// The same answer from Anthropic.
+/// Anthropic stream with the same answer as [`openai_stream`].
 fn anthropic_stream() -> String {
     let events = [
         json!({"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [],
@@ -141,7 +140,7 @@ fn expected(outcome: &ParsedAnswer) {
 }
 
 #[test]
-fn both_dialects_parse_to_the_same_answer() {
+fn openai_and_anthropic_streams_parse_to_the_same_answer() {
     expected(&parse_stream(openai(), [openai_stream().as_bytes()]));
     let outcome = parse_stream(anthropic(), [anthropic_stream().as_bytes()]);
     expected(&outcome);
@@ -149,7 +148,7 @@ fn both_dialects_parse_to_the_same_answer() {
 }
 
 #[test]
-fn stream_split_at_any_byte_parses_the_same() {
+fn stream_split_at_any_byte_parses_to_the_same_answer() {
     for (parser, text) in [(openai as fn() -> Box<dyn AnswerParser>, openai_stream()), (anthropic, anthropic_stream())]
     {
         let bytes = text.as_bytes();
@@ -163,7 +162,7 @@ fn stream_split_at_any_byte_parses_the_same() {
 
 proptest! {
     #[test]
-    fn any_chunking_parses_the_same(sizes in prop::collection::vec(1..200_usize, 1..200)) {
+    fn stream_in_chunks_of_any_sizes_parses_to_the_same_answer(sizes in prop::collection::vec(1..200_usize, 1..200)) {
         for (parser, text) in [(openai as fn() -> Box<dyn AnswerParser>, openai_stream()), (anthropic, anthropic_stream())] {
             let mut rest = text.as_bytes();
             let mut chunks = Vec::new();
@@ -182,9 +181,8 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
-    /// Arbitrary events cause at most an error.
     #[test]
-    fn arbitrary_events_do_not_panic(events in prop::collection::vec("\\PC{0,60}|\\{\"choices\":\\[\\{\"delta\":\\PC{0,40}|\\{\"type\":\"\\PC{0,20}\".*\\}", 0..20)) {
+    fn arbitrary_events_do_not_panic_the_answer_parsers(events in prop::collection::vec("\\PC{0,60}|\\{\"choices\":\\[\\{\"delta\":\\PC{0,40}|\\{\"type\":\"\\PC{0,20}\".*\\}", 0..20)) {
         for mut parser in [openai(), anthropic()] {
             for event in &events {
                 let _ = parser.event(event, &mut Vec::new());
@@ -195,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn finish_reasons_map_to_stop_reasons() {
+fn each_provider_finish_reason_maps_to_its_stop_reason() {
     for (reason, stop) in [
         ("stop", StopReason::EndTurn),
         ("eos", StopReason::EndTurn),
@@ -233,7 +231,7 @@ fn answer_without_finish_reason_is_incomplete() {
 }
 
 #[test]
-fn dialects_of_other_providers_are_parsed() {
+fn openai_parser_accepts_variants_of_mistral_openrouter_and_gemini() {
     // Mistral's lists, OpenRouter's second field for reasoning, a refusal, a second choice.
     let pieces =
         json!([{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}, {"type": "text", "text": "b"}]);

@@ -18,19 +18,19 @@ use crate::fetch::cause;
 use crate::runners::secrets::SecretValues;
 use crate::within;
 
-/// Number of attempts of a model request.
+/// Maximum number of attempts of one model request.
 const MAX_ATTEMPTS: u32 = 3;
-/// Delays before the second and third attempt.
+/// Default delays before the second and third attempt of a model request.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from_secs(60));
-/// A server that asks for a longer delay is not retried.
+/// Longest delay that a server may ask for; with a longer one the request fails without a retry.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Time limit until the answer begins; a local server may have to load the model first.
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time limit between two chunks of an answer.
 const NEXT_CHUNK_TIMEOUT: Duration = Duration::from_secs(120);
-/// Number of bytes that are read of an error response.
+/// Maximum number of bytes read from an error response.
 const MAX_ERROR: usize = 64 * 1024;
-/// Size limits of an event.
+/// Size limits in bytes of a line and of an event in the answer stream.
 const SSE_LIMITS: SseLimits = SseLimits { line: 4 * 1024 * 1024, event: 4 * 1024 * 1024 };
 
 /// Model request that is ready to be sent.
@@ -41,7 +41,7 @@ pub(super) struct ModelRequest {
     pub(super) body: Bytes,
 }
 
-/// Model server, with the secrets to remove from its messages.
+/// Connection to a model server, with the secrets to redact in error messages.
 #[derive(Debug)]
 pub(super) struct ModelServer<'a> {
     pub(super) provider: Provider,
@@ -51,8 +51,8 @@ pub(super) struct ModelServer<'a> {
 }
 
 impl ModelServer<'_> {
-    /// Sends a request, with retries after 429, server errors and connection failures. No output has been produced
-    /// before that, so a retry is safe.
+    /// Sends a request, with retries after 429, server errors and connection failures. Retries are safe, because
+    /// no part of an answer has been forwarded yet.
     pub(super) async fn open<'a>(&'a self, request: &ModelRequest) -> Result<AnswerStream<'a>, String> {
         let host = request.url.host_str().unwrap_or_default();
         let who = format!("{} ({host})", self.provider.as_str());
@@ -90,7 +90,7 @@ impl ModelServer<'_> {
         self.check_response(response).await
     }
 
-    /// Returns the response if it is an event stream.
+    /// Returns a successful response that is not JSON; any other response becomes an error.
     async fn check_response(&self, response: Response) -> Result<Response, FailedAttempt> {
         let status = response.status();
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -112,7 +112,7 @@ impl ModelServer<'_> {
         Err(FailedAttempt { why, again })
     }
 
-    /// Reads the message of an error response.
+    /// Reads the error message from at most [`MAX_ERROR`] bytes of an error response.
     async fn read_error(&self, mut response: Response) -> String {
         let mut body = Vec::new();
         let read = async {
@@ -130,7 +130,7 @@ impl ModelServer<'_> {
         }
     }
 
-    /// Message about the server without secrets.
+    /// Error message about the server, with secrets redacted.
     fn about(&self, who: &str, what: &str) -> String {
         self.secrets.redact(&format!("{who} {what}"))
     }
@@ -138,18 +138,18 @@ impl ModelServer<'_> {
 
 struct FailedAttempt {
     why: String,
-    /// Whether to retry, and the delay that the server asked for.
+    /// `Some` if a retry may succeed, with the delay that the server asked for, if any.
     again: Option<Option<Duration>>,
 }
 
-/// Answer being read. Dropping it ends the request.
+/// Answer of a model server that is being read. Dropping it closes the connection.
 pub(super) struct AnswerStream<'a> {
     upstream: &'a ModelServer<'a>,
     who: String,
     response: Response,
-    /// `None` after the end of the answer.
+    /// Decoder of the event stream; `None` after the end of the answer.
     decoder: Option<SseDecoder>,
-    /// Reason why reading the answer stopped.
+    /// Size limit that the stream exceeded.
     fault: Option<SseTooLarge>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> AnswerStream<'a> {
         Self { upstream, who, response, decoder: Some(SseDecoder::new(SSE_LIMITS)), fault: None }
     }
 
-    /// Data of the next event; `None` at the end.
+    /// Data of the next stream event; `None` at the end of the answer.
     pub(super) async fn next(&mut self) -> Result<Option<String>, String> {
         loop {
             let Some(decoder) = &mut self.decoder else { return Ok(None) };
@@ -184,12 +184,12 @@ impl<'a> AnswerStream<'a> {
         chunk.map_err(|error| self.broke_off(&cause(&error)))
     }
 
-    /// Message about an incomplete answer.
+    /// Error message for an answer that ended early.
     pub(super) fn broke_off(&self, why: &str) -> String {
         self.upstream.about(&self.who, &format!("broke off its answer: {why}"))
     }
 
-    /// Message about an unusable answer.
+    /// Error message for an answer that arrived but cannot be used.
     pub(super) fn unusable(&self, why: &str) -> String {
         self.upstream.about(&self.who, &format!("answered with {why}"))
     }

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::runners::process::printable;
 
-/// Length limit of a quoted malformed line.
+/// Length limit of a quoted malformed line, in characters.
 const MAX_QUOTED_BYTES: usize = 200;
 
-/// Output line: an object with one key.
+/// Output line of the program: a JSON object with one key.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OutputLine {
@@ -18,10 +18,10 @@ pub(super) enum OutputLine {
     Thinking(String),
     Tool(OutputCall),
     Usage(Usage),
-    /// The step ended, for this reason.
+    /// End of the step, with its stop reason.
     #[serde(deserialize_with = "stop")]
     Stop(StopReason),
-    /// The step failed, with this message.
+    /// Failure of the step, with an error message.
     Error(String),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct OutputCall {
     pub(super) input: Map<String, Value>,
 }
 
-/// Parses a line; the error is the end of a sentence.
+/// Parses an output line. The error text continues a sentence such as "the program wrote …".
 pub(super) fn read(line: &[u8]) -> Result<OutputLine, String> {
     serde_json::from_slice(line).map_err(|error| {
         let text = printable(String::from_utf8_lossy(line).trim());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_process_output_line_is_reported() {
+    fn malformed_process_output_line_error_quotes_the_line() {
         for (line, complaint) in [
             ("hello", "expected value"),
             ("{}", "expected value"),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::compiled::{CompiledIntent, CompiledSlot, SlotMatcher};
 use super::fill::SlotValues;
 
-/// Arguments of the tool: slots with a parameter of the same name, converted to the type in the schema. A value that
-/// does not fit stays a string, so that the schema check reports it.
+/// Tool arguments from slot values, converted to the types in the schema. A schema that allows no additional
+/// properties omits unknown slots. A value that does not fit stays a string, so that the schema check reports it.
 pub(super) fn arguments(intent: &CompiledIntent, known: &SlotValues, schema: &Value) -> Map<String, Value> {
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
     let mut arguments = Map::new();

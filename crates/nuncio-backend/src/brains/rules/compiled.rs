@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 /// Size limit of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 1 << 20;
 
-/// Compiled intents and general texts.
+/// Compiled intents of an agent file, and its reply for messages without an intent.
 #[derive(Debug)]
 pub(super) struct CompiledRules {
     pub(super) fallback: Option<Template>,
@@ -28,7 +28,6 @@ pub(super) struct CompiledSlot {
     pub(super) matcher: SlotMatcher,
 }
 
-/// Matcher of slot values.
 #[derive(Debug)]
 pub(super) enum SlotMatcher {
     Text,
@@ -81,7 +80,7 @@ impl CompiledSlot {
         &self.spec.name
     }
 
-    /// Whether the slot must be asked for if it has no value.
+    /// Whether the user must be asked for the slot if it has no value.
     pub(super) fn is_required(&self) -> bool {
         self.spec.ask.is_some() && self.spec.default.is_none()
     }

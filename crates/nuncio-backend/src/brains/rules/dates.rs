@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 use super::language::Language;
 use super::normalize::{overlap, stands_alone};
 
-/// Date, or text in the form of a date.
+/// Text in the form of a date, with its position in the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct DateMention {
     pub(super) part: Range<usize>,
@@ -18,14 +18,14 @@ pub(super) struct DateMention {
     pub(super) date: Option<Date>,
 }
 
-/// Number of days, such as `3 nights`.
+/// Length of stay, such as `3 nights`, with its position in the message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StayLength {
     pub(super) part: Range<usize>,
     pub(super) days: i64,
 }
 
-/// First letters of the English month names.
+/// First three letters of the English month names.
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Patterns for one date, or two dates of one month, with groups `y` (optional), `m`, `d` and `e` (the second day).
@@ -68,7 +68,7 @@ pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
         }));
     }
     found.extend(RELATIVE_DATE_PATTERN.find_iter(text).map(|word| (word.range(), DateForm::Relative(word.as_str()))));
-    // Of overlapping matches the first or the longer one counts.
+    // Of overlapping matches the one that starts first counts, or the longer one.
     found.sort_by_key(|(part, _)| (part.start, std::cmp::Reverse(part.end)));
 
     let mut mentions: Vec<DateMention> = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn find(text: &str, today: Date) -> Vec<DateMention> {
     mentions
 }
 
-/// Length of stay in a text, unless it is part of a date.
+/// The length of stay in a text; `None` if there are several. Parts of dates do not count.
 pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLength> {
     let mut found = STAY_LENGTH_PATTERN.captures_iter(text).filter_map(|groups| {
         let part = groups.get(0)?.range();
@@ -102,12 +102,12 @@ pub(super) fn length(text: &str, dates: &[DateMention]) -> Option<StayLength> {
     if found.next().is_some() { None } else { first }
 }
 
-/// Adds days to a date.
+/// Adds days to a date; `None` if the result is out of range.
 pub(super) fn later(date: Date, days: i64) -> Option<Date> {
     date.checked_add(Span::new().try_days(days).ok()?).ok()
 }
 
-/// Formats a date for people.
+/// Formats a date for display, such as `24 December 2026` or `2026年12月24日`.
 pub(super) fn format_date(date: Date, language: Language) -> String {
     match language {
         Language::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
@@ -115,7 +115,7 @@ pub(super) fn format_date(date: Date, language: Language) -> String {
     }
 }
 
-/// Whether the part continues as an id or a longer number: `R-2026-12-24`.
+/// Whether the part is the end of an id or a longer number, as in `R-2026-12-24`.
 fn is_part_of_id(text: &str, part: &Range<usize>) -> bool {
     let mut before = text[..part.start].chars().rev();
     matches!((before.next(), before.next()), (Some('-' | '/' | '.'), Some(sign)) if sign.is_ascii_alphanumeric())

@@ -11,11 +11,11 @@ use super::language::Language;
 use super::matching::best;
 use super::normalize::{self, NormalizedMessage};
 
-/// Number of messages that are replayed.
+/// Maximum number of the last messages that are replayed.
 const MAX_MESSAGES: usize = 200;
-/// Bytes of user text that are replayed.
+/// Maximum number of bytes of the last user texts that are replayed.
 const MAX_USER_BYTES: usize = 64 * 1024;
-/// Size limit of a tool result whose ids are remembered.
+/// Size limit in bytes of a tool result whose values are remembered.
 const MAX_RESULT: usize = 64 * 1024;
 
 /// State of a conversation with the rules brain.
@@ -34,7 +34,7 @@ pub(super) struct Dialogue<'a> {
 /// Stage of the current intent in the dialogue.
 #[derive(Debug)]
 pub(super) enum DialogueStage<'a> {
-    /// No intent matched, or there was no message.
+    /// No intent matched the message, or the history has no user message.
     Lost,
     /// The user abandoned the intent.
     Dropped,
@@ -42,9 +42,9 @@ pub(super) enum DialogueStage<'a> {
     Asking { intent: &'a CompiledIntent, known: SlotValues, slot: &'a CompiledSlot },
     /// All required slots are known.
     Ready { intent: &'a CompiledIntent, known: SlotValues },
-    /// The tool was called and has not answered.
+    /// The intent's tool was called and has not returned a result.
     Called { intent: &'a CompiledIntent, known: SlotValues, call: &'a CallId },
-    /// The tool of the intent answered.
+    /// The intent's tool returned a result.
     Answered { intent: &'a CompiledIntent, known: SlotValues, content: &'a Content },
 }
 
@@ -128,7 +128,7 @@ impl<'a> Dialogue<'a> {
         }
     }
 
-    /// Switches to another intent, or restarts the same one.
+    /// Switches to another intent or restarts the same one, and suspends the slot that was being asked for.
     fn switch_intent(
         &mut self,
         other: &'a CompiledIntent,
@@ -154,7 +154,7 @@ impl<'a> Dialogue<'a> {
         let tool = intent.spec.tool.as_ref();
         let Some(call) = message.tool_calls().find(|call| Some(&call.name) == tool) else { return };
         let (intent, mut known) = (*intent, std::mem::take(known));
-        // Uses the arguments that were sent; `tomorrow` may have meant another day then.
+        // Takes the values from the call's arguments, because `tomorrow` may have meant another day then.
         known.extend(mentioned(intent, &call.input));
         self.memory.extend(known.clone());
         self.stage = DialogueStage::Called { intent, known, call: &call.id };
@@ -170,7 +170,7 @@ impl<'a> Dialogue<'a> {
         self.stage = DialogueStage::Answered { intent, known, content };
     }
 
-    /// Remembers values in a result, such as the id of a new reservation.
+    /// Remembers values in a tool result, such as the id of a new reservation.
     fn remember_result(&mut self, result: &str) {
         if result.len() > MAX_RESULT {
             return;
@@ -203,7 +203,7 @@ fn next_stage(intent: &CompiledIntent, known: SlotValues) -> DialogueStage<'_> {
     }
 }
 
-/// Fields with the names of the intent's slots.
+/// Slot values from the JSON fields that have the names of the intent's slots.
 fn mentioned(intent: &CompiledIntent, fields: &Map<String, Value>) -> SlotValues {
     let named = intent.slots.iter().filter_map(|slot| Some((slot.name(), fields.get(slot.name())?)));
     named
@@ -215,7 +215,7 @@ fn mentioned(intent: &CompiledIntent, fields: &Map<String, Value>) -> SlotValues
         .collect()
 }
 
-/// Whether the reply abandons the intent.
+/// Whether the user's reply, such as `never mind`, abandons the intent.
 fn is_dropped(reading: &NormalizedMessage) -> bool {
     const CANCEL_PHRASES: [&str; 6] = ["never mind", "nevermind", "forget it", "算了", "不用了", "不要了"];
     const CANCEL_WORDS: [&str; 8] = ["cancel", "stop", "abort", "quit", "exit", "取消", "停止", "退出"];

@@ -10,21 +10,21 @@ use super::compiled::{CompiledIntent, CompiledRules, CompiledSlot, SlotMatcher};
 use super::normalize::{NormalizedMessage, overlap, stands_alone};
 use super::{dates, numbers};
 
-/// Slot values by name: dates as `2026-12-24`, numbers in digits, choices by their value.
+/// Slot values by slot name: dates as `2026-12-24`, numbers in digits, choices by their first synonym.
 pub(super) type SlotValues = BTreeMap<String, String>;
 
-/// Context of an extraction of slot values.
+/// Input for extracting slot values, besides the message.
 pub(super) struct SlotSearch<'a> {
     pub(super) rules: &'a CompiledRules,
     pub(super) intent: &'a CompiledIntent,
-    /// Slot that was asked for, if the message is the reply.
+    /// Slot that the user was asked for, if the message is the reply.
     pub(super) asked: Option<&'a CompiledSlot>,
     /// Slot values of earlier intents.
     pub(super) memory: Option<&'a SlotValues>,
     pub(super) today: Date,
 }
 
-/// Adds values for unfilled slots. Only unambiguous values are taken; the agent asks for the others.
+/// Fills slots that have no value yet. Only unambiguous values are taken; the agent asks for the others.
 pub(super) fn fill(search: &SlotSearch<'_>, reading: &NormalizedMessage, values: &mut SlotValues) {
     let mut message = SlotExtraction { search, text: &reading.text, values, taken: Vec::new() };
     message.take_groups();
@@ -50,7 +50,7 @@ struct SlotExtraction<'a> {
 }
 
 impl<'a> SlotExtraction<'a> {
-    /// Unfilled slots of one kind, the requested one first.
+    /// Slots of one kind that have no value yet, the slot that was asked for first.
     fn open(&self, form: fn(&SlotMatcher) -> bool) -> Vec<&'a CompiledSlot> {
         let slots = self.search.intent.slots.iter().filter(|slot| form(&slot.matcher));
         let mut open: Vec<&CompiledSlot> = slots.filter(|slot| !self.values.contains_key(slot.name())).collect();
@@ -66,7 +66,7 @@ impl<'a> SlotExtraction<'a> {
         self.values.insert(slot.name().to_owned(), value);
     }
 
-    /// Assigns named groups of the intent's patterns.
+    /// Fills slots from the named groups of the intent's patterns.
     fn take_groups(&mut self) {
         for pattern in &self.search.intent.patterns {
             let Some(groups) = pattern.captures(self.text) else { continue };
@@ -115,7 +115,7 @@ impl<'a> SlotExtraction<'a> {
         }
     }
 
-    /// Assigns matches of patterns or choices. A slot with several different values stays unfilled.
+    /// Fills slots with the matches of their pattern or choices. A slot with several different values stays unfilled.
     fn take_matches(&mut self, form: fn(&SlotMatcher) -> bool) {
         for slot in self.open(form) {
             let mut found = matches_of(slot, self.text);
@@ -148,7 +148,7 @@ impl<'a> SlotExtraction<'a> {
         }
         let is_asked = self.search.asked.is_some_and(|asked| asked.name() == first.name());
         if is_asked && !self.values.contains_key(first.name()) {
-            // As a reply, a lone number always counts.
+            // A single number in a reply always counts as the answer.
             if let Some(value) = only(numbers.iter().map(|number| number.value)) {
                 self.set(first, value.to_string());
                 return;
@@ -176,12 +176,12 @@ impl<'a> SlotExtraction<'a> {
         }
     }
 
-    /// Value of an earlier intent for a slot that remembers.
+    /// Value from an earlier intent, if the slot has `remember` set and the value is valid.
     fn remembered(&self, slot: &CompiledSlot) -> Option<&'a String> {
         self.search.memory?.get(slot.name()).filter(|value| slot.spec.remember && fits(slot, value))
     }
 
-    /// Fills remembering slots from earlier intents and returns their names.
+    /// Fills slots that have `remember` set from earlier intents; returns the names of the filled slots.
     fn recall(&mut self, form: fn(&SlotMatcher) -> bool) -> BTreeSet<String> {
         let mut dates = self.search.intent.slots.iter().filter(|slot| matches!(slot.matcher, SlotMatcher::Date));
         let dated = dates.any(|slot| self.values.contains_key(slot.name()));
@@ -196,7 +196,7 @@ impl<'a> SlotExtraction<'a> {
     }
 }
 
-/// Parses a text that is meant for one slot.
+/// Reads the value of one slot from a text that is meant for this slot.
 pub(super) fn read(slot: &CompiledSlot, text: &str, today: Date) -> Option<String> {
     match &slot.matcher {
         SlotMatcher::Text => prose(text),
@@ -219,11 +219,11 @@ fn fits(slot: &CompiledSlot, value: &str) -> bool {
     }
 }
 
-/// Filler words before an answer.
+/// Phrases that are removed from the start of an answer.
 const LEAD_INS: [&str; 9] =
     ["my name is", "the name is", "name is", "name:", "我的名字是", "我的名字叫", "名字是", "姓名", "我叫"];
 
-/// Answer without filler words and the final full stop.
+/// Answer to a text slot, without introductory phrase, quotes and final punctuation.
 fn prose(text: &str) -> Option<String> {
     let text = text.trim();
     let led_in =

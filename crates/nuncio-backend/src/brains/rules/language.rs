@@ -9,7 +9,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// The form in this language.
+    /// Returns the argument that belongs to this language.
     pub(super) fn choose<T>(self, english: T, chinese: T) -> T {
         match self {
             Self::English => english,
@@ -22,8 +22,8 @@ impl Language {
         self.choose("en", "zh-CN")
     }
 
-    /// Language after a message, given the current one. A number, an id or a single foreign word does not change the
-    /// language.
+    /// Language after a user message, given the current language. A number, an id or a single foreign word does not
+    /// change it.
     pub(super) fn after_message(self, message: &str) -> Self {
         if message.chars().any(is_han) {
             return Self::Chinese;
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn id_or_number_does_not_change_the_language() {
+    fn sentence_changes_the_language_but_id_or_number_does_not() {
         assert_eq!(English.after_message("我要订房"), Chinese);
         assert_eq!(Chinese.after_message("room-203"), Chinese);
         assert_eq!(Chinese.after_message("2026-12-24"), Chinese);

@@ -3,7 +3,7 @@
 use super::compiled::{CompiledIntent, CompiledRules};
 use super::normalize::{NormalizedMessage, stands_alone};
 
-/// Strength of a match. A pattern beats keywords; among keywords the longer matched text wins.
+/// Strength of an intent's match. A pattern beats keywords; among keywords the longer matched text wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MatchStrength {
     pattern: usize,
@@ -25,7 +25,7 @@ pub(super) fn best<'a>(
 ) -> Option<(&'a CompiledIntent, MatchStrength)> {
     let matched = rules.intents.iter().map(|intent| (intent, strength(intent, reading)));
     let matched = matched.filter(|(_, strength)| *strength > MatchStrength::NONE);
-    // Of equal values `max_by_key` returns the last.
+    // Reversed, because `max_by_key` returns the last of equal values.
     matched.rev().max_by_key(|(_, strength)| *strength)
 }
 
@@ -36,7 +36,7 @@ fn strength(intent: &CompiledIntent, reading: &NormalizedMessage) -> MatchStreng
     MatchStrength { pattern, keywords: covered(&intent.keywords, &reading.lower) }
 }
 
-/// Number of characters that the keywords cover.
+/// Number of characters of the text that the keywords cover, each counted once.
 fn covered(keywords: &[String], text: &str) -> usize {
     let mut parts: Vec<_> = keywords.iter().filter_map(|word| occurrence(text, word)).collect();
     parts.sort_unstable_by_key(|part| (part.start, part.end));

@@ -4,13 +4,12 @@ use std::ops::Range;
 
 use super::super::chunks::is_unspaced;
 
-/// Number of bytes that are read of a user message.
+/// Maximum number of bytes read from a user message.
 pub(super) const MAX_BYTES: usize = 4096;
 
-/// User message in normalised form.
 #[derive(Debug, Clone)]
 pub(super) struct NormalizedMessage {
-    /// Full-width characters and curly quotes replaced, white space collapsed; case kept.
+    /// Message with full-width characters and curly quotes replaced and white space collapsed; case is kept.
     pub(super) text: String,
     /// The normalised text in lower case.
     pub(super) lower: String,
@@ -40,7 +39,7 @@ fn plain(sign: char) -> char {
         '\u{3000}' => ' ',
         '‘' | '’' => '\'',
         '“' | '”' => '"',
-        // Other punctuation is kept for patterns of agent files.
+        // Other full-width punctuation is kept, because patterns of agent files may contain it.
         '\u{FF10}'..='\u{FF19}'
         | '\u{FF21}'..='\u{FF3A}'
         | '\u{FF41}'..='\u{FF5A}'
@@ -52,7 +51,7 @@ fn plain(sign: char) -> char {
     }
 }
 
-/// Whether the part is not inside a longer word. Scripts without spaces have no such words.
+/// Whether the part of the text is not inside a longer word. Scripts without spaces have no word boundaries.
 pub(super) fn stands_alone(text: &str, part: &Range<usize>) -> bool {
     let (Some(found), Some(before), Some(after)) =
         (text.get(part.clone()), text.get(..part.start), text.get(part.end..))
@@ -68,7 +67,6 @@ fn in_word(sign: char) -> bool {
     sign.is_alphanumeric() && !is_unspaced(sign)
 }
 
-/// Whether two ranges overlap.
 pub(super) fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
     a.start < b.end && b.start < a.end
 }
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn long_message_is_cut_at_character_boundary() {
+    fn message_above_4096_bytes_is_cut_at_a_character_boundary() {
         let reading = NormalizedMessage::of(&"房".repeat(5000));
         assert_eq!(reading.text.chars().count(), MAX_BYTES / 3);
     }

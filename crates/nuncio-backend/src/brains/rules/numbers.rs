@@ -20,7 +20,7 @@ pub(super) struct NumberMention {
 const NUMBER_WORDS: [&str; 13] =
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 
-/// Units that make the preceding number a count of themselves.
+/// Words after a number that show that it counts nights, rooms, money or the like, not guests.
 const UNIT_WORDS: [&str; 21] = [
     "night", "nights", "day", "days", "week", "weeks", "month", "months", "hour", "hours", "room", "rooms", "bed",
     "beds", "am", "pm", "euro", "euros", "eur", "usd", "of",
@@ -91,7 +91,7 @@ fn counts_people(after: &str) -> bool {
     next.is_none_or(|sign| !sign.is_alphanumeric()) || PEOPLE_UNITS.iter().any(|word| after.starts_with(word))
 }
 
-/// Word after a part of the text, in lower case.
+/// Word that follows a part of the text, in lower case.
 pub(super) fn following_word(text: &str, part: &Range<usize>) -> String {
     let after = text.get(part.end..).unwrap_or_default().trim_start();
     after.chars().take_while(|sign| sign.is_alphabetic()).flat_map(char::to_lowercase).collect()
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_and_number_words_are_recognised() {
+    fn digits_and_english_or_chinese_number_words_are_recognised() {
         assert_eq!(values("2 guests and Three more"), [2, 3]);
         assert_eq!(values("twelve"), [12]);
         assert_eq!(values("十一个人,两位"), [11, 2]);

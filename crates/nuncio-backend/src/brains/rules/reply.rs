@@ -22,7 +22,7 @@ pub(super) enum NextStep {
     Call { name: ToolName, input: Map<String, Value> },
 }
 
-/// Next step of the conversation, which depends only on the prompt and the date.
+/// Chooses the next step of the conversation, which depends only on the prompt and the date.
 pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) -> NextStep {
     let dialogue = Dialogue::replay(rules, &prompt.history, today);
     let chosen = prompt.options.get("language").and_then(|option| Language::enforced(option));
@@ -43,7 +43,6 @@ pub(super) fn reply(rules: &CompiledRules, prompt: &BrainPrompt, today: Date) ->
     }
 }
 
-/// Context for rendering reply templates.
 struct ReplyContext<'a> {
     rules: &'a CompiledRules,
     prompt: &'a BrainPrompt,
@@ -130,7 +129,7 @@ impl ReplyContext<'_> {
     }
 }
 
-/// A failed tool result, for reply templates.
+/// Error of a failed or denied tool call, for reply templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FailedResult<'a> {
     is_denial: bool,
@@ -138,7 +137,7 @@ struct FailedResult<'a> {
 }
 
 impl<'a> FailedResult<'a> {
-    /// Recognises the engine's texts for failed calls. A denial without a reason has no error text.
+    /// Recognises the engine's texts for failed tool calls. A denial without a reason has no error text.
     fn in_result(text: &'a str) -> Option<Self> {
         const FAILURE_TEXTS: [(&str, bool); 4] = [
             ("Tool call denied", true),
@@ -157,7 +156,7 @@ impl<'a> FailedResult<'a> {
     }
 }
 
-/// Result as JSON: the whole text, or the first block that is JSON; else null.
+/// Tool result as JSON: the whole text, or the first block that is JSON; else null.
 fn parsed(content: &Content, text: &str) -> Value {
     let blocks = content.blocks().iter().filter_map(|block| match block {
         Block::Text { text, .. } => Some(text.as_str()),

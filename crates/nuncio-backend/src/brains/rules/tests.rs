@@ -1,4 +1,4 @@
-//! Tests with whole conversations.
+//! Tests of the rules brain with whole conversations.
 
 mod chinese;
 mod english;
@@ -19,7 +19,7 @@ use super::reply::{NextStep, reply};
 
 const TODAY: Date = date(2026, 11, 15);
 
-/// Agent with its brain, without an engine.
+/// Agent with a rules brain, run without an engine.
 struct TestAgent {
     agent: Arc<Agent>,
     rules: CompiledRules,

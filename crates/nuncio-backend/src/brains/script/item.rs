@@ -17,9 +17,9 @@ use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::turn::StopReason;
 use serde_json::{Map, Value};
 
-/// Limit of deltas of one script item.
+/// Maximum number of deltas of one script item.
 const MAX_DELTAS: u64 = 10_000_000;
-/// Limit on the sleep of one item, in milliseconds.
+/// Longest sleep of one script item, in milliseconds.
 const MAX_SLEEP_MS: f64 = 600_000.0;
 /// Length limit of a quoted invalid item, in characters.
 const MAX_QUOTED_CHARACTERS: usize = 120;
@@ -37,7 +37,7 @@ pub(super) enum ScriptItem {
     Throw(String),
 }
 
-/// Content of an `echo` item.
+/// Data that an `echo` item outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Echo {
     Results,

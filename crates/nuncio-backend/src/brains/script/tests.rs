@@ -27,7 +27,7 @@ fn texts(items: Vec<ScriptItem>) -> Vec<String> {
 }
 
 #[test]
-fn step_follows_number_of_answers_and_last_step_repeats() {
+fn nth_answer_plays_script_step_n_and_last_step_repeats() {
     let mut history = vec![user_text("before"), script(&json!([[{"text": "one"}], [{"text": "two"}]]))];
     for expected in ["one", "two", "two", "two"] {
         assert_eq!(texts(step(&history).unwrap()), [expected]);
@@ -61,7 +61,7 @@ fn script_may_span_several_text_blocks() {
 }
 
 #[test]
-fn every_kind_of_item_is_parsed() {
+fn every_kind_of_script_item_is_parsed() {
     let items = step(&[script(&json!([[
         {"thinking": "hm"},
         {"deltas": 1000, "delta": "hello "},
@@ -132,7 +132,7 @@ fn empty_script_produces_no_output() {
 }
 
 #[test]
-fn echo_items_return_json_of_results_and_tools() {
+fn echo_items_output_tool_results_tool_names_and_roles_as_json() {
     let blocks = Content::Blocks(vec![Block::text("b")]);
     let history = [result("c0", "old"), script(&json!([])), user_text("x"), result("c1", "3"), result("c2", blocks)];
     assert_eq!(echo(Echo::Results, &history, &[]), r#"["3",[{"type":"text","text":"b"}]]"#);

@@ -13,7 +13,7 @@ pub(super) struct FixedOrigin<'a> {
 }
 
 impl<'a> FixedOrigin<'a> {
-    /// Parses the fixed part of a template.
+    /// Parses the fixed part of a URL template.
     pub(super) fn new(template: &'a str) -> Result<Self, String> {
         let wrong = |what: &str| {
             let shown: String = template.chars().take(120).collect();
@@ -26,7 +26,7 @@ impl<'a> FixedOrigin<'a> {
         if prefix.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
             return Err(wrong("holds a space, a backslash or a control character"));
         }
-        // Before the slash, a value would be part of the host or port.
+        // A placeholder before the slash would be part of the host or port.
         if places.is_some() && !rest.contains(['/', '?', '#']) {
             return Err(wrong("must name its host and port itself and go on with a slash before the first {{ … }}"));
         }
@@ -69,7 +69,7 @@ impl<'a> FixedOrigin<'a> {
 }
 
 impl fmt::Display for FixedOrigin<'_> {
-    /// Scheme, host and port, which are not secret.
+    /// Writes scheme, host and port, which are not secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.origin.origin().ascii_serialization())
     }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn template_without_fixed_host_is_refused() {
+    fn url_template_without_fixed_host_is_refused() {
         for bad in [
             "https://{{ args.host }}/",
             "https://api.example{{ args.path }}",

@@ -34,23 +34,23 @@ use crate::runners::profile::{ProgramProfile, explain};
 use crate::runners::secrets::SecretValues;
 use crate::within;
 
-/// Time for a server to exit by itself before it is killed.
+/// Time for an MCP server to exit by itself before it is killed.
 const EXIT_GRACE: Duration = Duration::from_secs(1);
-/// Limit of pages when listing tools.
+/// Maximum number of pages when listing tools.
 const MAX_PAGES: usize = 100;
-/// Limit on concurrent calls to one HTTP server.
+/// Maximum number of concurrent calls to one MCP server over HTTP.
 const MAX_HTTP_CALLS: usize = 256;
-/// Bytes of a standard-error line that are logged.
+/// Maximum number of bytes of a standard-error line that are logged.
 const MAX_LOGGED: usize = 2 * 1024;
 
 type Client = RunningService<RoleClient, ClientConfig>;
 
-/// Connection that is closed when dropped.
+/// Connection to an MCP server; dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct McpConnection {
     peer: Peer<RoleClient>,
     stop: CancellationToken,
-    /// Cancelled when all resources are released.
+    /// Cancelled when the connection has ended and its resources are released.
     ended: CancellationToken,
     output: Arc<ServerOutput>,
 }
@@ -65,7 +65,7 @@ struct ServerOutput {
 }
 
 impl ServerOutput {
-    /// Failure with the end of the server's standard error.
+    /// Adds the end of the server's standard error to a failure text, with secrets redacted.
     fn with(&self, failure: &str) -> String {
         let stderr_text = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
         let whole =
@@ -73,7 +73,7 @@ impl ServerOutput {
         self.explain(self.secrets.redact(&whole))
     }
 
-    /// The failure text, with the missing permission that it indicates.
+    /// Adds to a failure text the missing permission that the text indicates.
     fn explain(&self, failure: String) -> String {
         explain(self.profile.get().map(Arc::as_ref), failure)
     }
@@ -86,7 +86,7 @@ impl ServerOutput {
     }
 }
 
-/// Opens a connection and performs the handshake. The error is the end of a sentence about the server.
+/// Opens a connection and performs the handshake. The error text continues a sentence about the server.
 pub(super) async fn open(
     services: &SharedServices,
     agent: &Agent,
@@ -112,7 +112,7 @@ pub(super) async fn open(
     Err(refusal.unwrap_or_default())
 }
 
-/// Time limit for the MCP handshake.
+/// Time limit for the MCP handshake; longer if a package runner may have to download the server first.
 fn handshake_timeout(server: &McpServer) -> Duration {
     let McpTransport::Stdio { argv, .. } = &server.transport else { return SERVER_TIMEOUT };
     let program = argv.first().and_then(|program| Path::new(program).file_name()?.to_str());
@@ -200,7 +200,7 @@ async fn monitor(client: Client, stop: CancellationToken, mut child: Option<Star
     tokio::select! {
         _ = &mut service => {}
         () = exit(&mut child) => {}
-        // A server on a pipe sees the pipe closed; one that does not read must be killed.
+        // A child process sees its pipe closed; a child that does not read the pipe is killed below.
         () = stop.cancelled() => drop(tokio::time::timeout(EXIT_GRACE, &mut service).await),
     }
     if let Some(StartedProgram { running: RunningProgram { group, child }, .. }) = &mut child {
@@ -221,7 +221,7 @@ impl McpConnection {
         self.output.with(&error.map_or_else(|| "it ended".into(), errors::lost))
     }
 
-    /// The failure text of a call, with the missing permission that it indicates.
+    /// Adds to the failure text of a call the missing permission that the text indicates.
     pub(super) fn explain(&self, failure: String) -> String {
         self.output.explain(failure)
     }
@@ -250,7 +250,7 @@ impl McpConnection {
         answer.unwrap_or(Err(ServiceError::TransportClosed))
     }
 
-    /// All tools of the server.
+    /// Lists all tools of the server, page by page.
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
         let mut tools = Vec::new();
         let mut cursor = None;
@@ -283,7 +283,7 @@ impl Drop for McpConnection {
     }
 }
 
-/// Pending request; cancelled at the server when dropped.
+/// Pending request; dropping it cancels the request at the server.
 struct CancelOnDrop(Option<RequestHandle<RoleClient>>);
 
 impl Drop for CancelOnDrop {

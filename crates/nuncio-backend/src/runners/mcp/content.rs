@@ -1,4 +1,4 @@
-//! Converts the result of an MCP tool.
+//! Converts the result of an MCP tool call to a tool output.
 //!
 //! Results: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result>
 
@@ -7,7 +7,7 @@ use nuncio_engine::ports::runner::ToolOutput;
 use rmcp::model::{ContentBlock, Resource, ResourceContents, ServerResult};
 use serde_json::Value;
 
-/// Failed call with the server's message.
+/// Failed MCP call with the server's message.
 #[derive(Debug, PartialEq)]
 pub(super) struct CallFailure {
     pub(super) text: String,
@@ -95,7 +95,7 @@ fn describe(link: &Resource) -> String {
     format!("[{name}]({}){about}", link.uri)
 }
 
-/// Whether a media type is safe in a `data:` URL.
+/// Whether a text is a media type that is safe in a `data:` URL.
 fn is_mime(text: &str) -> bool {
     let token =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_error_result_becomes_its_text() {
+    fn mcp_error_result_becomes_a_failure_with_its_text() {
         let refused =
             read(json!({"content": [{"type": "text", "text": "no rooms left"}], "isError": true})).unwrap_err();
         assert_eq!(refused.text, "no rooms left");

@@ -18,7 +18,7 @@ pub(super) enum ConnectError {
     Other(String),
 }
 
-/// Converts a handshake failure.
+/// Converts a handshake failure to a connection error.
 pub(super) fn refused(error: &ClientInitializeError) -> ConnectError {
     ConnectError::Other(match error {
         ClientInitializeError::JsonRpcError(error) => {
@@ -30,7 +30,7 @@ pub(super) fn refused(error: &ClientInitializeError) -> ConnectError {
     })
 }
 
-/// Describes the failure of a request.
+/// Describes why a request on an MCP connection failed.
 pub(super) fn lost(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportClosed => "it ended".into(),
@@ -47,7 +47,7 @@ fn transport(error: &DynamicTransportError, ended: &str) -> String {
         return ended.to_owned();
     }
     match error.downcast_ref() {
-        // On top it names the address, whose query may hold a token.
+        // The outermost error names the URL, whose query may contain a token; the innermost does not.
         Some(StreamableHttpError::<reqwest::Error>::Client(error)) => text(causes(error).last().unwrap_or(error)),
         Some(StreamableHttpError::AuthRequired(_)) => "it asks for other credentials".into(),
         _ => text(error),

@@ -14,10 +14,10 @@ use crate::runners::McpOffer;
 /// Timeout of an imported tool; equal to the default of declared tools.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Server, import rules and listed tools.
+/// MCP server name, its import rules and the tools it lists.
 pub(super) type ServerImport = (BackendName, McpImport, Vec<rmcp::model::Tool>);
 
-/// Adds imported tools to an agent. A declared tool takes precedence.
+/// Adds imported tools to an agent. A tool that the agent file declares takes precedence.
 pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, String> {
     let mut imported: BTreeMap<ToolName, &BackendName> = BTreeMap::new();
     for (server, import, offered) in offers {
@@ -38,7 +38,7 @@ pub(super) fn add(mut agent: Agent, offers: &[ServerImport]) -> Result<Agent, St
     Ok(agent)
 }
 
-/// Tools of a server that can be imported, and reasons why others cannot.
+/// Tools of an MCP server that can be imported, and reasons why others cannot.
 pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> McpOffer {
     let import = McpImport { only: None, scope: None, exposed: true, human_authorization: false };
     let mut offer = McpOffer::default();
@@ -52,7 +52,7 @@ pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> McpOffe
     offer
 }
 
-/// Names of tools for a message.
+/// Names of up to 50 tools, for an error message.
 pub(super) fn names(tools: &[rmcp::model::Tool]) -> String {
     let names: Vec<String> = tools.iter().take(50).map(|tool| format!("`{}`", tool.name)).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }

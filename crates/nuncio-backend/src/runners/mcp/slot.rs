@@ -1,4 +1,4 @@
-//! Connection of one server: opened on first use, reopened after a loss with growing delays.
+//! Connection to one MCP server: opened on first use, reopened after a loss with growing delays.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{self, McpConnection};
 use crate::runners::SharedServices;
 
-/// Delays after failures.
+/// Delays before reconnecting after failures.
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(30));
 
-/// Connection of one server, which may be closed.
+/// Connection to one MCP server, open or closed.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     services: Arc<SharedServices>,
@@ -24,7 +24,7 @@ pub(super) struct ConnectionSlot {
     server: McpServer,
     base_dir: PathBuf,
     state: Mutex<ConnectionState>,
-    /// Held while the connection is being opened.
+    /// Lock held while the connection is opened, so that only one is opened at a time.
     opening: tokio::sync::Mutex<()>,
     closed: CancellationToken,
 }
@@ -34,7 +34,7 @@ struct ConnectionState {
     connection: Option<Arc<McpConnection>>,
     /// Failures since the last response of the server.
     failures: u32,
-    /// End of the delay, and the failure that caused it.
+    /// End of the delay before reconnecting, and the failure that caused it.
     delay: Option<(Timestamp, String)>,
 }
 
@@ -108,7 +108,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Result that is available without waiting: the connection, or the failure during the delay.
+    /// Result that is available without waiting: the open connection, or the last failure during the delay.
     fn immediate(&self) -> Option<Result<Arc<McpConnection>, String>> {
         let mut state = self.state();
         if let Some(connection) = state.connection.take() {
@@ -123,12 +123,12 @@ impl ConnectionSlot {
         Some(Err(format!("{why}; it will be tried again in {:?}, at {until}", now.until(*until))))
     }
 
-    /// Resets the failure count after a response.
+    /// Resets the failure count after a response of the server.
     pub(super) fn reset_failures(&self) {
         self.state().failures = 0;
     }
 
-    /// Discards this connection. Calls on it may finish.
+    /// Discards a lost connection and starts the delay. Calls that use it may finish.
     pub(super) fn lost(&self, connection: &Arc<McpConnection>, why: &str) {
         let mut state = self.state();
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
@@ -146,7 +146,6 @@ impl ConnectionSlot {
         }
     }
 
-    /// Closes the connection without waiting.
     pub(super) fn close_without_waiting(&self) {
         self.closed.cancel();
         self.state().connection = None;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nuncio_confine::ConfinementRules;
 
-/// Phrases of programs for refused access, in lower case.
+/// Phrases in program output that show refused access, in lower case.
 const SIGNS: [&str; 6] = [
     "permission denied",
     "eacces",
@@ -16,7 +16,7 @@ const SIGNS: [&str; 6] = [
     "unable to open database file",
 ];
 
-/// Sentence with the refused resource and the setting to change; `None` if the text shows no refusal.
+/// Sentence that names the refused resource and the setting to change; `None` if the text shows no refusal.
 pub(super) fn find(text: &str, reach: &ConfinementRules) -> Option<String> {
     let lower = text.to_lowercase();
     let named = paths(text).find_map(|path| refused(&path, reach));
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_path_is_found_in_the_output_of_programs() {
+    fn refused_path_in_program_output_gets_a_hint_about_allow_read() {
         for text in [
             "cat: /srv/notes/a.txt: Permission denied",
             "Error: EACCES: permission denied, open '/srv/notes/a.txt'",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_write_names_the_key_allow_write() {
+    fn refused_write_gets_a_hint_about_allow_write_or_the_data_directory() {
         let reach = ConfinementRules { read: vec!["/srv".into()], ..ConfinementRules::default() };
         let said = find("touch: cannot touch '/srv/new': Permission denied", &reach).unwrap();
         assert!(said.contains("may not change /srv/new") && said.contains("allow.write"), "{said}");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn output_without_a_refused_path_gets_no_permission_hint_or_a_vague_one() {
+    fn output_without_a_refused_path_gets_no_hint_or_a_general_hint() {
         assert_eq!(find("no rooms left in /srv/notes", &ConfinementRules::default()), None);
         let said =
             find("sqlite3.OperationalError: unable to open database file", &ConfinementRules::default()).unwrap();

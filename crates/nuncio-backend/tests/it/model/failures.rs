@@ -1,4 +1,4 @@
-//! Servers that are busy, disconnect, stall or send too much.
+//! Model servers that are busy, disconnect, stall or send too much.
 
 use super::*;
 
@@ -42,7 +42,7 @@ async fn model_request_is_not_retried_before_retry_after_passed() {
 
 #[tokio::test]
 async fn retry_after_given_as_http_date_delays_the_retry() {
-    // The workshop's clock starts at 2026-11-15, 11:00 UTC.
+    // The test clock starts at 2026-11-15, 11:00 UTC.
     let later = "retry-after: Sun, 15 Nov 2026 11:00:05 GMT\r\n";
     let (at, log) = server(vec![error("529 Overloaded", later, "overloaded"), hello()]).await;
     let thinker = brain("anthropic", &at, "");
@@ -79,7 +79,7 @@ async fn retries_stop_after_three_attempts_and_client_errors_are_not_retried() {
 }
 
 #[tokio::test]
-async fn unreachable_model_server_is_retried_and_named() {
+async fn unreachable_model_server_is_retried_and_named_in_the_error() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let why = brain("ollama", &format!("http://{free}"), "").think_with_moving_clock().await.failure();
     assert!(why.starts_with("ollama (127.0.0.1) cannot be reached: ") && why.ends_with("(tried 3 times)"), "{why}");
@@ -149,7 +149,7 @@ async fn model_stream_line_above_the_limit_is_refused() {
     assert!(why.ends_with("a line of the event stream is longer than 4194304 bytes"), "{why}");
 }
 
-/// Server that begins to answer, reports the disconnect of its client and sends nothing more.
+/// Server that sends `begun` and nothing more. The receivers report the request and the client's disconnect.
 async fn stuck(begun: &'static str) -> (String, oneshot::Receiver<()>, oneshot::Receiver<()>) {
     let (started, starts) = oneshot::channel();
     let (left, leaves) = oneshot::channel();

@@ -1,9 +1,9 @@
-//! Complete answers in any chunking.
+//! Complete answers of model servers, in chunks of any size.
 
 use super::*;
 
 #[tokio::test]
-async fn model_answer_is_streamed_and_request_is_complete() {
+async fn openai_request_has_all_settings_and_answer_becomes_text() {
     let (url, log) = server(vec![hello()]).await;
     let rest = "temperature = 0.5\nmax_tokens = 99\ninstructions = \"Speak {{ options.language }}.\"\n\
                 [[option]]\nname = \"language\"\ntype = \"text\"\ndefault = \"French\"";
@@ -24,7 +24,7 @@ async fn model_answer_is_streamed_and_request_is_complete() {
 }
 
 #[tokio::test]
-async fn anthropic_request_and_answer_use_its_dialect() {
+async fn anthropic_request_and_answer_use_the_messages_api() {
     let stream = events(&[
         json!({"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
@@ -44,7 +44,7 @@ async fn anthropic_request_and_answer_use_its_dialect() {
     let call = json!({"type": "tool_use", "toolCallId": "toolu_1", "name": "add", "input": {"a": 1}});
     assert_eq!(blocks, json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, call]));
 
-    // The message is sent back with its signature.
+    // The next request sends the thinking block back with its signature.
     thinker.history.push(serde_json::from_value(message).unwrap());
     thinker
         .history
@@ -116,7 +116,7 @@ async fn model_answer_in_single_byte_chunks_is_parsed() {
 }
 
 #[tokio::test]
-async fn session_options_choose_model_and_key() {
+async fn session_options_choose_model_temperature_and_key() {
     let (url, log) = server(vec![hello()]).await;
     let rest = "options = { model = \"model\", temperature = \"mood\", key = \"pin\" }\n\
                 [[option]]\nname = \"model\"\ntype = \"text\"\n[[option]]\nname = \"mood\"\ntype = \"text\"\n\
@@ -141,7 +141,7 @@ async fn session_options_choose_model_and_key() {
 }
 
 #[tokio::test]
-async fn malformed_arguments_never_run_a_tool() {
+async fn malformed_tool_call_arguments_never_run_a_tool() {
     let call = |name: &str| json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": name, "arguments": "{\"a\": on"}}]}}]});
     let answer = |name: &str, reason: &str| format!("{HEAD}{}data: [DONE]\n\n", events(&[call(name), finish(reason)]));
     let (url, _) = server(vec![answer("add", "tool_calls"), answer("add", "length"), answer("made_up", "stop")]).await;
@@ -154,7 +154,7 @@ async fn malformed_arguments_never_run_a_tool() {
     // A call cut off by the token limit is not made.
     let (thought, blocks) = thinker.think().await.blocks();
     assert_eq!((thought.stop, blocks), (StopReason::MaxTokens, json!([])));
-    // For a tool without required arguments it is an error.
+    // Malformed arguments for an unknown tool fail the step.
     let why = thinker.think().await.failure();
     assert!(why.contains("a call of `made_up` whose arguments are no JSON object: {\"a\": on"), "{why}");
 }

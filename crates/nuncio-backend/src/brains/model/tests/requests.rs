@@ -1,4 +1,4 @@
-//! Requests built from a history.
+//! Tests of the model requests built from a history.
 
 use nuncio_core::agent::{ModelOptions, ModelSpec, Provider};
 use nuncio_core::ids::ToolName;
@@ -73,7 +73,7 @@ fn history() -> Value {
 }
 
 #[test]
-fn openai_request_has_role_messages() {
+fn history_becomes_the_expected_openai_request_body() {
     let body = request(Provider::OpenAi, &history());
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     assert_eq!(
@@ -106,7 +106,7 @@ fn openai_request_has_role_messages() {
 }
 
 #[test]
-fn anthropic_request_has_alternating_block_messages() {
+fn history_becomes_the_expected_anthropic_request_body() {
     let body = request(Provider::Anthropic, &history());
     let text = |text: &str| json!({"type": "text", "text": text});
     assert_eq!(
@@ -144,7 +144,7 @@ fn anthropic_request_has_alternating_block_messages() {
 }
 
 #[test]
-fn provider_specific_data_is_sent_back() {
+fn requests_follow_gemini_deepseek_and_mistral_differences() {
     let gemini = request(Provider::Gemini, &history());
     let calls = &gemini["messages"][2]["tool_calls"];
     assert_eq!((&calls[0]["extra_content"], &calls[1]["extra_content"]), (&Value::Null, &json!({"google": "g"})));
@@ -160,7 +160,7 @@ fn provider_specific_data_is_sent_back() {
 }
 
 #[test]
-fn invalid_histories_are_repaired() {
+fn invalid_history_becomes_alternating_anthropic_messages() {
     let odd = json!([
         {"role": "assistant", "content": "Welcome!"},
         {"role": "user", "content": ""},

@@ -9,7 +9,7 @@ fn found(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn all_date_formats_are_recognised() {
+fn english_chinese_and_relative_date_formats_are_recognised() {
     for text in [
         "2026-12-24",
         "from 2026/12/24",
@@ -34,7 +34,7 @@ fn all_date_formats_are_recognised() {
 }
 
 #[test]
-fn two_days_of_one_month_give_two_dates() {
+fn date_range_gives_first_and_last_date() {
     for text in [
         "24 to 26 December 2026",
         "from the 24th until 26th of December",
@@ -59,13 +59,13 @@ fn date_without_year_is_the_next_occurrence() {
 }
 
 #[test]
-fn impossible_dates_and_ids_are_not_dates() {
+fn nonexistent_dates_have_no_value_and_ids_are_not_dates() {
     assert_eq!(found("2026-02-30, 40 December, 13月1日"), ["none", "none", "none"]);
     assert_eq!(found("R-2026-12-24 and 12026-12-24 and room 203 for 2, maybe, 5 marches"), [""; 0]);
 }
 
 #[test]
-fn lengths_of_stay_are_recognised() {
+fn length_of_stay_is_read_in_days_unless_ambiguous() {
     for (text, days) in [
         ("for 3 nights", Some(3)),
         ("a week", Some(7)),
@@ -85,14 +85,14 @@ fn lengths_of_stay_are_recognised() {
 }
 
 #[test]
-fn dates_are_formatted_in_both_languages() {
+fn dates_are_formatted_in_english_and_chinese() {
     assert_eq!(format_date(date(2026, 12, 24), Language::English), "24 December 2026");
     assert_eq!(format_date(date(2026, 12, 24), Language::Chinese), "2026年12月24日");
 }
 
 proptest! {
     #[test]
-    fn date_search_never_panics(text in "(?s).{0,60}", dated in "[0-9/.年月日a-z -]{0,40}") {
+    fn date_search_in_arbitrary_text_never_panics(text in "(?s).{0,60}", dated in "[0-9/.年月日a-z -]{0,40}") {
         for text in [text, dated] {
             let dates = find(&text, Date::MAX);
             length(&text, &dates);

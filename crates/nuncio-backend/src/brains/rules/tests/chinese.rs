@@ -2,7 +2,7 @@ use super::TestAgent;
 use super::transcript::check;
 
 #[test]
-fn room_is_found_and_booked_in_chinese() {
+fn room_is_found_booked_and_looked_up_in_chinese_conversation() {
     check(
         &TestAgent::hotel(),
         r#"
@@ -37,7 +37,7 @@ fn room_is_found_and_booked_in_chinese() {
 }
 
 #[test]
-fn missing_slots_are_asked_for_in_chinese() {
+fn chinese_booking_asks_for_missing_slots_one_after_another() {
     check(
         &TestAgent::hotel(),
         r#"
@@ -64,7 +64,7 @@ fn missing_slots_are_asked_for_in_chinese() {
 }
 
 #[test]
-fn intent_can_be_abandoned_in_chinese() {
+fn chinese_cancel_phrase_abandons_the_current_intent() {
     check(
         &TestAgent::hotel(),
         "guest: 取消预订
@@ -109,7 +109,7 @@ fn single_chinese_messages_get_expected_reply_or_call() {
 }
 
 #[test]
-fn language_option_enforces_chinese() {
+fn chinese_language_option_gives_chinese_reply_to_english_message() {
     let mut hotel = TestAgent::hotel();
     hotel.options.insert(nuncio_core::ids::OptionName::parse("language").unwrap(), "中文".into());
     check(

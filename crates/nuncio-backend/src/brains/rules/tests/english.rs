@@ -2,7 +2,7 @@ use super::TestAgent;
 use super::transcript::check;
 
 #[test]
-fn room_is_found_booked_and_cancelled() {
+fn room_is_found_booked_and_cancelled_in_english_conversation() {
     check(
         &TestAgent::hotel(),
         r#"
@@ -86,7 +86,7 @@ fn suspended_booking_resumes_after_another_question() {
 }
 
 #[test]
-fn intent_can_be_abandoned() {
+fn english_cancel_phrase_abandons_the_current_intent() {
     for words in ["never mind", "Cancel", "No, forget it!", "oh, cancel that please"] {
         check(
             &TestAgent::hotel(),
@@ -104,7 +104,7 @@ fn intent_can_be_abandoned() {
 }
 
 #[test]
-fn one_sentence_can_fill_all_slots() {
+fn one_english_sentence_can_fill_all_slots() {
     check(
         &TestAgent::hotel(),
         r#"
@@ -149,7 +149,7 @@ fn reply_asks_to_enable_the_needed_tool_when_it_is_disabled() {
 }
 
 #[test]
-fn counts_of_rooms_and_nights_are_not_guests() {
+fn counts_of_rooms_and_nights_are_not_taken_as_number_of_guests() {
     check(
         &TestAgent::hotel(),
         "guest: is room 203 available for 3 nights from 2026-12-24?
@@ -162,7 +162,7 @@ fn counts_of_rooms_and_nights_are_not_guests() {
 }
 
 #[test]
-fn single_messages_get_expected_reply_or_call() {
+fn single_english_messages_get_expected_reply_or_call() {
     for (said, done) in [
         ("I would like to make a reservation", "says: With pleasure. On which day will you arrive?"),
         ("cancel a reservation", "says: Which reservation shall I cancel? Its number looks like GH-7K3QXM."),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Compiled once for all cases of a property test.
+/// Hotel example agent, compiled once for all cases of a property test.
 static HOTEL: LazyLock<TestAgent> = LazyLock::new(TestAgent::hotel);
 
 fn call(name: &str, id: &str) -> Message {
@@ -36,7 +36,7 @@ fn message() -> impl Strategy<Value = Message> {
 
 proptest! {
     #[test]
-    fn arbitrary_history_does_not_panic(history in proptest::collection::vec(message(), 0..12)) {
+    fn arbitrary_history_gets_a_repeatable_non_empty_reply(history in proptest::collection::vec(message(), 0..12)) {
         let answer = HOTEL.reply(&history);
         prop_assert_eq!(&answer, &HOTEL.reply(&history), "the same history gets the same answer");
         if let NextStep::Say(text) = answer {
@@ -45,7 +45,7 @@ proptest! {
     }
 
     #[test]
-    fn call_arguments_always_match_the_schema(history in proptest::collection::vec(message(), 0..12)) {
+    fn call_arguments_match_the_schema_except_number_of_guests(history in proptest::collection::vec(message(), 0..12)) {
         if let NextStep::Call { name, input } = HOTEL.reply(&history) {
             let faults = HOTEL.agent.tool(name.as_str()).unwrap().input.check(&serde_json::Value::Object(input)).err();
             // The number of guests may be out of range; all other arguments fit the schema.
@@ -55,14 +55,14 @@ proptest! {
 }
 
 #[test]
-fn very_long_history_gets_a_reply() {
+fn history_of_1000_long_messages_gets_a_reply() {
     let noise = "book 2026-12-24 room 203 查房间 a b c ".repeat(400);
     let history = vec![Message::user(noise); 1000];
     assert!(matches!(HOTEL.reply(&history), NextStep::Say(_)));
 }
 
 #[test]
-fn messages_before_the_history_limit_are_ignored() {
+fn messages_older_than_the_last_200_are_ignored() {
     let mut history = vec![Message::user("book a room")];
     history.extend(std::iter::repeat_n(Message::assistant(vec![]), 200));
     history.push(Message::user("2026-12-24"));
@@ -70,7 +70,7 @@ fn messages_before_the_history_limit_are_ignored() {
 }
 
 #[test]
-fn history_without_user_text_gets_an_apology() {
+fn history_without_user_text_gets_the_fallback_reply() {
     for history in
         [vec![], vec![Message::user("")], vec![call("make_reservation", "c")], vec![Message::assistant(vec![])]]
     {
@@ -79,9 +79,9 @@ fn history_without_user_text_gets_an_apology() {
 }
 
 #[test]
-fn forged_tool_result_causes_no_call() {
+fn unrelated_tool_calls_and_results_are_ignored() {
     let id = |text: &str| CallId::parse(text).unwrap();
-    // A call that was not requested, and a result of another call: the question stays open.
+    // Neither a call of another tool nor a result of another call answers the user's request.
     let history =
         [Message::user("cancel reservation GH-AAAAAA"), call("other", "x"), Message::tool(id("x"), "done".into())];
     assert!(matches!(HOTEL.reply(&history), NextStep::Call { name, .. } if name.as_str() == "cancel_reservation"));

@@ -1,4 +1,4 @@
-//! Conversation transcripts as tests.
+//! Compares conversations with the rules brain to written transcripts.
 
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Message, ToolCall};
@@ -12,7 +12,7 @@ pub(super) fn check(subject: &TestAgent, transcript: &str) {
     assert_eq!(replay(subject, &expected), expected);
 }
 
-/// Transcript that results from the guest's and the tools' lines.
+/// Transcript that the agent produces from the `guest:` and `gets:` lines.
 fn replay(subject: &TestAgent, transcript: &str) -> String {
     let mut history = Vec::new();
     let mut held = Vec::new();
